@@ -1,0 +1,32 @@
+# Two commands do all the set-up: `make demo` runs the main job on a real release
+# of SGLang, `make test` runs every check. Both need Python 3.11 or later and git.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/installed
+	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
+
+test: $(VENV)/tested lint
+	$(BIN)/pytest -n 2
+
+lint: $(VENV)/tested
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy pkgtools tests benchmarks
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/tested: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --group test
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist

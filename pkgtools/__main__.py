@@ -1,0 +1,6 @@
+"""``python -m pkgtools``."""
+
+from pkgtools.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Patching a tree and undoing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.check import check
+from pkgtools.errors import ForeignError
+from pkgtools.receipt import Receipt, load_receipt
+from pkgtools.state import State, match_all
+from pkgtools.transaction import commit, locked, recover, writes_to_apply, writes_to_reverse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.report import Reporter
+    from pkgtools.source import Tree
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did to a tree."""
+
+    tree: str
+    target: str | None
+    revisions: tuple[str, ...]
+    """What the tree was: more than one where their touched files are the same."""
+    changed: tuple[str, ...]
+    """The paths that were written or removed; empty when there was nothing to do."""
+    replaced: str | None = None
+    """The digest of an older series that was undone in the same transaction."""
+    recovered: str | None = None
+    """What became of an earlier run that was killed: finished or undone."""
+
+
+class _Before:
+    """A patched tree as it was before: its receipt's originals over its files."""
+
+    def __init__(self, tree: Tree, receipt: Receipt) -> None:
+        self._tree = tree
+        self.upstream = tree.upstream
+        self._originals = {file.path: receipt.original(file.path) for file in receipt.files}
+
+    @property
+    def label(self) -> str:
+        return self._tree.label
+
+    def read(self, path: str) -> Blob | None:
+        return self._originals[path] if path in self._originals else self._tree.read(path)
+
+
+def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> Outcome:
+    """Make `tree` what `target` says, or change nothing.
+
+    A series of an older state, recorded by a receipt, is undone in the same
+    transaction.
+
+    Raises:
+        PkgtoolsError: a refusal, as `check` raises it, or a tree that cannot be
+            written.
+
+    """
+    with locked(tree, reporter):
+        recovered = recover(tree)
+        receipt = _standing_receipt(target, tree)
+        if receipt is not None and receipt.series == target.series.digest:
+            return _nothing_done(tree, target.name, receipt.revisions, recovered)
+        ready = check(catalog, target, _Before(tree, receipt) if receipt else tree)
+        if ready.plan is None:
+            return _nothing_done(tree, target.name, ready.revisions, recovered)
+        commit(tree, writes_to_apply(target, ready.revisions, tree, ready.plan, receipt))
+        changed = {change.path for change in ready.plan.changes}
+        changed |= {file.path for file in receipt.files} if receipt else set()
+        replaced = receipt.series if receipt else None
+    return Outcome(
+        tree.label, target.name, ready.revisions, tuple(sorted(changed)), replaced, recovered
+    )
+
+
+def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> Outcome:
+    """Make `tree` what it was before, to the byte.
+
+    Raises:
+        ForeignError: files were edited since, or pkgtools did not patch them.
+        TreeError: the tree cannot be written.
+
+    """
+    with locked(tree, reporter):
+        recovered = recover(tree)
+        receipt = load_receipt(tree.home)
+        if receipt is None:
+            _refuse_patched_otherwise(catalog, tree)
+            return _nothing_done(tree, None, (), recovered)
+        edited = receipt.drifted(tree)
+        if edited:
+            raise _edited(receipt, edited)
+        commit(tree, writes_to_reverse(tree, receipt))
+    changed = tuple(file.path for file in receipt.files)
+    return Outcome(
+        tree.label, receipt.target, tuple(receipt.revisions), changed, recovered=recovered
+    )
+
+
+def recover_tree(tree: Tree, reporter: Reporter) -> Outcome:
+    """Finish or undo what an earlier run was killed in.
+
+    Raises:
+        TreeError: files were edited since, so that neither is possible.
+
+    """
+    with locked(tree, reporter):
+        return _nothing_done(tree, None, (), recover(tree))
+
+
+def _nothing_done(
+    tree: Tree, target: str | None, revisions: Sequence[str], recovered: str | None
+) -> Outcome:
+    return Outcome(tree.label, target, tuple(revisions), (), recovered=recovered)
+
+
+def _standing_receipt(target: Target, tree: Tree) -> Receipt | None:
+    """Return the tree's receipt if the tree still is what it says.
+
+    A tree that was replaced under its receipt (another branch checked out, the
+    package unpacked again) is judged by its files, and the receipt is void.
+
+    Raises:
+        ForeignError: files were edited since they were patched.
+
+    """
+    receipt = load_receipt(tree.home)
+    if receipt is None:
+        return None
+    edited = receipt.drifted(tree)
+    if not edited:
+        return receipt
+    known = (State.PRISTINE, State.PATCHED)
+    if any(match.state in known for match in match_all([target], tree)):
+        return None
+    raise _edited(receipt, edited)
+
+
+def _edited(receipt: Receipt, paths: list[str]) -> ForeignError:
+    return ForeignError(
+        f"edited since {receipt.target} was applied, so nothing is touched: {', '.join(paths)}",
+        remedy="undo these edits, or keep them elsewhere and reinstall the package",
+        details={"edited": paths},
+    )
+
+
+def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
+    for match in match_all(catalog.targets, tree)[:1]:
+        if match.state in (State.PATCHED, State.PARTIAL):
+            raise ForeignError(
+                f"{tree.label} is {match.state} by {match.target}, but there is no receipt: "
+                "it was patched by other means",
+                remedy="reinstall the package, or check its files out again",
+            )

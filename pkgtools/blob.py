@@ -1,0 +1,55 @@
+"""The content of one path: bytes and a git file mode."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+REGULAR: Final = 0o100644
+EXECUTABLE: Final = 0o100755
+SYMLINK: Final = 0o120000
+DIRECTORY: Final = 0o040000
+SUBMODULE: Final = 0o160000
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What a source holds at a path.
+
+    A symbolic link's data is its target, as in git. A directory has no data; it
+    is told apart from "nothing there" so that no file is planned on top of it.
+    """
+
+    data: bytes
+    mode: int = REGULAR
+
+    @property
+    def id(self) -> str:
+        """Git's id of the content, 40 hexadecimal digits (``git hash-object``)."""
+        return blob_id(self.data)
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether this only says that the path is a directory."""
+        return self.mode == DIRECTORY
+
+
+def blob_id(data: bytes) -> str:
+    """Return git's blob id of `data`: SHA-1 over a header and the bytes."""
+    digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def canonical_mode(mode: int) -> int:
+    """Return the mode that git would record for a file of stat mode or git mode `mode`."""
+    kind = stat.S_IFMT(mode)
+    if kind == stat.S_IFLNK:
+        return SYMLINK
+    if kind == stat.S_IFDIR:
+        return DIRECTORY
+    if kind == SUBMODULE:
+        return SUBMODULE
+    return EXECUTABLE if mode & 0o100 else REGULAR

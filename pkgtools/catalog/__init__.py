@@ -1,0 +1,29 @@
+"""The catalog: upstreams, targets and their series, as targets.toml names them."""
+
+from pkgtools.catalog.lock import (
+    AbsorbedPatch,
+    Lock,
+    LockedFile,
+    LockedRevision,
+    LockedWheel,
+)
+from pkgtools.catalog.model import Alias, Revision, Target, Upstream
+from pkgtools.catalog.series import Series, load_series
+from pkgtools.catalog.table import Catalog, find_catalog, load_catalog
+
+__all__ = [
+    "AbsorbedPatch",
+    "Alias",
+    "Catalog",
+    "Lock",
+    "LockedFile",
+    "LockedRevision",
+    "LockedWheel",
+    "Revision",
+    "Series",
+    "Target",
+    "Upstream",
+    "find_catalog",
+    "load_catalog",
+    "load_series",
+]

@@ -1,0 +1,111 @@
+"""lock.toml: what a series was proven to do, on which revisions.
+
+The blob ids are the authority. Wheel digests only tell which files the ids were
+computed from: a release has a wheel per Python and platform, and all hold the
+same sources.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from pkgtools.catalog.tomlfile import TomlFile
+from pkgtools.errors import MalformedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A table of lock.toml."""
+
+
+class LockedFile(_Table):
+    """One touched path.
+
+    An id is 40 hexadecimal digits, or empty where there is no file. Where the
+    series sets the executable bit, git's mode and a colon stand before it.
+    """
+
+    path: str
+    before: str
+    after: str
+    patches: list[str]
+    """The patches that change it, in order."""
+    between: list[str] = []
+    """The ids that patches in the middle leave: one fewer than `patches`."""
+
+    @property
+    def chain(self) -> list[str]:
+        """Every id the file goes through, from before to after."""
+        return [self.before, *self.between, self.after]
+
+    @property
+    def has_mode(self) -> bool:
+        """Whether its ids carry a mode."""
+        return any(":" in step for step in self.chain)
+
+
+class LockedWheel(_Table):
+    """A wheel that the ids were computed from."""
+
+    name: str
+    sha256: str
+
+
+class AbsorbedPatch(_Table):
+    """A sibling series' patch that this revision carries itself."""
+
+    patch: str
+    at: list[str]
+    """``path:line`` of each hunk's post-image in the revision's source."""
+
+
+class LockedRevision(_Table):
+    """What the series does on one revision: a commit or a release."""
+
+    file: list[LockedFile]
+    commit: str | None = None
+    release: str | None = None
+    wheel: list[LockedWheel] = []
+    absorbed: list[AbsorbedPatch] = []
+
+    @property
+    def name(self) -> str:
+        """The commit or the version."""
+        return self.commit or self.release or ""
+
+
+class Lock(_Table):
+    """The whole file."""
+
+    version: Literal[1]
+    series: str
+    """The digest of the series that all this holds for."""
+    revision: list[LockedRevision]
+
+    def find(self, name: str) -> LockedRevision | None:
+        """Return what is known of a revision."""
+        return next((r for r in self.revision if r.name == name), None)
+
+
+def load_lock(path: Path, digest: str, target: str) -> Lock:
+    """Read a lock and hold it against its series.
+
+    Raises:
+        MalformedError: there is none, it is not well-formed, or the series
+            changed since it was written.
+
+    """
+    remedy = f"prove the series and write its lock with `pkgtools lock --target {target}`"
+    if not path.exists():
+        raise MalformedError(f"{path} is missing: the series was never proven", remedy=remedy)
+    file = TomlFile(path)
+    lock = file.decode(Lock)
+    if lock.series != digest:
+        file.fail(
+            f"the series is {digest} now: it changed since it was locked", ".series", remedy=remedy
+        )
+    return lock

@@ -1,0 +1,85 @@
+"""The catalog's nouns: upstream, revision, target, alias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pkgtools.catalog.lock import Lock, load_lock
+from pkgtools.catalog.series import Series, load_series
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """The project that is patched."""
+
+    name: str
+    git: str
+    """Its repository's URL."""
+    distribution: str
+    """Its name on PyPI."""
+    package: str
+    """What Python imports."""
+    prefix: str
+    """What a path has in the source tree and not in a wheel: empty, or with a ``/`` at its end."""
+
+    def installed_path(self, path: str) -> str | None:
+        """Return where `path` of the source tree is in a wheel, or None if it is in none."""
+        inside = self.prefix + self.package + "/"
+        return path.removeprefix(self.prefix) if path.startswith(inside) else None
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One exact state of an upstream: a commit, or a release's tag and version."""
+
+    commit: str | None = None
+    """40 hexadecimal digits."""
+    version: str | None = None
+    tag: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The commit or the version: its key in a lock."""
+        return self.commit or self.version or ""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another accepted name of a target, and the revision it was validated on."""
+
+    name: str
+    revision: Revision | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A name that a user types: one series on one revision."""
+
+    name: str
+    upstream: Upstream
+    revision: Revision
+    aliases: tuple[Alias, ...]
+    directory: Path
+    """Where its series lies."""
+    absorbed: tuple[Path, ...]
+    """Patches of sibling series that this revision carries itself."""
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """Every revision that a lock must cover: its own, then the aliases'."""
+        return (self.revision, *(a.revision for a in self.aliases if a.revision))
+
+    @cached_property
+    def series(self) -> Series:
+        """Its patches, read and linted on first use."""
+        return load_series(self.directory)
+
+    @cached_property
+    def lock(self) -> Lock:
+        """What was proven of it, read on first use; held against the series."""
+        return load_lock(self.directory / "lock.toml", self.series.digest, self.name)

@@ -1,0 +1,215 @@
+"""targets.toml: finding it, reading it, and refusing what does not make sense in it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from packaging.version import InvalidVersion, Version
+
+from pkgtools.catalog.model import Alias, Revision, Target, Upstream
+from pkgtools.catalog.tomlfile import TomlFile
+from pkgtools.errors import UsageError
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_FILE: Final = "targets.toml"
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """A table of targets.toml."""
+
+
+class _Release(_Table):
+    version: str
+    tag: str
+
+
+class _Alias(_Table):
+    name: str
+    commit: str | None = None
+
+
+class _Target(_Table):
+    name: str
+    upstream: str
+    series: str
+    commit: str | None = None
+    release: _Release | None = None
+    alias: list[_Alias] = []
+    absorbed: list[str] = []
+
+
+class _Upstream(_Table):
+    name: str
+    git: str
+    distribution: str
+    package: str
+    prefix: str = ""
+
+
+class _File(_Table):
+    upstream: list[_Upstream]
+    target: list[_Target]
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Everything that targets.toml names."""
+
+    path: Path
+    upstreams: tuple[Upstream, ...]
+    targets: tuple[Target, ...]
+    default: Target | None
+
+    def target(self, name: str | None) -> Target:
+        """Return the target of that name or alias; without a name, the default.
+
+        Raises:
+            UsageError: there is none; the nearest names are offered.
+
+        """
+        if name is None:
+            if self.default is None:
+                raise UsageError(
+                    f"{self.path} names no default target", remedy="name one with --target"
+                )
+            return self.default
+        names = {t.name: t for t in self.targets}
+        names |= {a.name: t for t in self.targets for a in t.aliases}
+        if name in names:
+            return names[name]
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        raise UsageError(
+            f"there is no target {name!r} in {self.path}",
+            remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
+            details={"target": name, "nearest": near},
+        )
+
+
+def find_catalog(start: Path) -> Path:
+    """Return the targets.toml of `start` or of a folder above it, else the packaged one."""
+    for folder in (start, *start.parents):
+        if (folder / _FILE).is_file():
+            return folder / _FILE
+    package = Path(__file__).resolve().parent.parent
+    packaged = package / "_catalog" / _FILE
+    # In an editable install the file lies where the maintainer edits it.
+    return packaged if packaged.is_file() else package.parent / _FILE
+
+
+def load_catalog(path: Path) -> Catalog:
+    """Read targets.toml. The series are read when a target's is asked for.
+
+    Raises:
+        MalformedError: with the file, the key and the line.
+        UsageError: there is no such file.
+
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no catalog {path}", remedy="give one with --catalog")
+    return _Reader(path).read()
+
+
+class _Reader:
+    """Checks one file, keeping where everything stands in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = TomlFile(path)
+        self.patches = path.parent / "patches"
+
+    def read(self) -> Catalog:
+        raw = self.file.decode(_File)
+        upstreams: dict[str, Upstream] = {}
+        for number, upstream in enumerate(raw.upstream):
+            at = f".upstream[{number}]"
+            if upstream.name in upstreams:
+                self.file.fail(f"a second upstream {upstream.name!r}", f"{at}.name")
+            upstreams[upstream.name] = self._upstream(upstream, at)
+        taken: dict[str, str] = {}
+        for number, target in enumerate(raw.target):
+            self._claim(taken, target.name, f".target[{number}].name", "target")
+        for number, target in enumerate(raw.target):
+            for place, alias in enumerate(target.alias):
+                self._claim(taken, alias.name, f".target[{number}].alias[{place}].name", "alias")
+        targets = tuple(
+            self._target(target, f".target[{number}]", upstreams)
+            for number, target in enumerate(raw.target)
+        )
+        default = next((t for t in targets if t.name == raw.default), None)
+        if raw.default is not None and default is None:
+            self.file.fail(f"there is no target {raw.default!r}", ".default")
+        return Catalog(self.file.path, tuple(upstreams.values()), targets, default)
+
+    def _claim(self, taken: dict[str, str], name: str, key: str, kind: str) -> None:
+        if not _NAME.fullmatch(name):
+            self.file.fail(f"{name!r} is no name: letters, digits and . _ + - only", key)
+        if name not in taken:
+            taken[name] = kind
+        elif taken[name] == kind:
+            self.file.fail(f"a second {kind} {name!r}", key)
+        else:
+            self.file.fail(f"the alias {name!r} shadows the target of that name", key)
+
+    def _upstream(self, raw: _Upstream, at: str) -> Upstream:
+        if not _NAME.fullmatch(raw.name):
+            self.file.fail(f"{raw.name!r} is no name", f"{at}.name")
+        if not raw.package.isidentifier():
+            self.file.fail(f"{raw.package!r} is no import package", f"{at}.package")
+        if raw.prefix and not (raw.prefix.endswith("/") and _is_inside(raw.prefix[:-1])):
+            self.file.fail("a prefix is a relative path with a / at its end", f"{at}.prefix")
+        return Upstream(raw.name, raw.git, raw.distribution, raw.package, raw.prefix)
+
+    def _target(self, raw: _Target, at: str, upstreams: dict[str, Upstream]) -> Target:
+        if raw.upstream not in upstreams:
+            self.file.fail(f"there is no upstream {raw.upstream!r}", f"{at}.upstream")
+        base = self.patches / raw.upstream
+        if not _is_inside(raw.series) or not (base / raw.series / "series").is_file():
+            self.file.fail(f"there is no series {base / raw.series}", f"{at}.series")
+        for patch in raw.absorbed:
+            if not _is_inside(patch) or not (base / patch).is_file():
+                self.file.fail(f"there is no patch {base / patch}", f"{at}.absorbed")
+        aliases = tuple(
+            Alias(
+                alias.name,
+                Revision(self._commit(alias.commit, f"{at}.alias[{place}].commit"))
+                if alias.commit
+                else None,
+            )
+            for place, alias in enumerate(raw.alias)
+        )
+        return Target(
+            raw.name,
+            upstreams[raw.upstream],
+            self._revision(raw, at),
+            aliases,
+            base / raw.series,
+            tuple(base / patch for patch in raw.absorbed),
+        )
+
+    def _revision(self, raw: _Target, at: str) -> Revision:
+        if raw.commit is not None and raw.release is None:
+            return Revision(commit=self._commit(raw.commit, f"{at}.commit"))
+        if raw.release is None or raw.commit is not None:
+            self.file.fail("a target has either a commit or a release", at)
+        try:
+            Version(raw.release.version)
+        except InvalidVersion as error:
+            self.file.fail(str(error), f"{at}.release")
+        return Revision(version=raw.release.version, tag=raw.release.tag)
+
+    def _commit(self, value: str, key: str) -> str:
+        if not _COMMIT.fullmatch(value):
+            self.file.fail(
+                f"{value!r} is no commit: 40 lower-case hexadecimal digits, here {len(value)}", key
+            )
+        return value
+
+
+def _is_inside(path: str) -> bool:
+    return all(part not in ("", ".", "..") for part in path.split("/"))

@@ -1,0 +1,95 @@
+"""TOML files read strictly, with the file, the key and the line in every error."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+import msgspec
+
+from pkgtools.errors import MalformedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+T = TypeVar("T")
+
+_TABLE: Final = re.compile(r"\s*(\[\[?)\s*([\w.\s\"'-]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY: Final = re.compile(r"\s*([\w\"'-]+)\s*[.=]")
+_AT: Final = re.compile(r"(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
+_FIELD: Final = re.compile(r"unknown field `([^`]+)`")
+_SYNTAX_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+class TomlFile:
+    """One file's text, kept so that an error can name a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise MalformedError(f"{path} cannot be read: {error}") from None
+
+    def decode(self, kind: type[T]) -> T:
+        """Return the file as `kind`.
+
+        Raises:
+            MalformedError: it is no TOML, or not of this form.
+
+        """
+        try:
+            return msgspec.toml.decode(self.text, type=kind)
+        except msgspec.ValidationError as error:
+            match = _AT.fullmatch(str(error))
+            message, at = (match[1], match[2] or "") if match else (str(error), "")
+            unknown = _FIELD.search(message)
+            self.fail(message, f"{at}.{unknown[1]}" if unknown else at)
+        except msgspec.DecodeError as error:
+            line = _SYNTAX_LINE.search(str(error))
+            where = f"{self.path}:{line[1]}" if line else str(self.path)
+            raise MalformedError(f"{where}: {error}") from None
+
+    def fail(self, message: str, key: str, *, remedy: str | None = None) -> NoReturn:
+        """Raise with the place of `key`, which is written ``.target[2].alias[0].name``."""
+        line = self._line_of(key)
+        shown = key.lstrip(".") or "the file"
+        raise MalformedError(
+            f"{self.path}:{line}: {shown}: {message}",
+            remedy=remedy,
+            details={"file": str(self.path), "key": shown, "line": line},
+        )
+
+    def _line_of(self, key: str) -> int:
+        """Return the line of `key`, or of the nearest thing around it that has one."""
+        lines = self._lines_by_key()
+        while key and key not in lines:
+            key = key[: max(key.rfind("."), key.rfind("["))]
+        return lines.get(key, 1)
+
+    def _lines_by_key(self) -> dict[str, int]:
+        lines: dict[str, int] = {}
+        counts: dict[str, int] = {}
+        table = ""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if header := _TABLE.match(line):
+                table = _open_table(header[2], counts, array=header[1] == "[[")
+                lines.setdefault(table, number)
+            elif key := _KEY.match(line):
+                lines.setdefault(f"{table}.{key[1].strip(chr(34) + chr(39))}", number)
+        return lines
+
+
+def _open_table(name: str, counts: dict[str, int], *, array: bool) -> str:
+    """Return the key of the table that a header opens, its elements numbered."""
+    path = ""
+    parts = [part.strip().strip("\"'") for part in name.split(".")]
+    for part in parts[:-1]:
+        path += f".{part}"
+        if path in counts:
+            path += f"[{counts[path] - 1}]"
+    path += f".{parts[-1]}"
+    if array:
+        counts[path] = counts.get(path, 0) + 1
+        path += f"[{counts[path] - 1}]"
+    return path

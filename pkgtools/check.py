@@ -1,0 +1,108 @@
+"""Whether a target's series applies to a source: what `verify --dry-run` and `apply` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
+from pkgtools.plan import Plan, Rejection, plan_series
+from pkgtools.state import Match, State, entry_id, match_all
+
+if TYPE_CHECKING:
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.source import Source
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A source to which the series applies exactly, or has been applied."""
+
+    source: str
+    match: Match
+    revisions: tuple[str, ...]
+    """Every revision of the target that the source is; their touched files are the same."""
+    plan: Plan | None
+    """None where the source is patched already."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why not: the details of a refusal."""
+
+    target: str
+    source: str
+    nearest: Match | None
+    """The known revision that the source is, or resembles most."""
+    rejections: tuple[Rejection, ...]
+
+
+def check(catalog: Catalog, target: Target, source: Source) -> Ready:
+    """Hold `source` against the target's lock and plan its series on it.
+
+    Raises:
+        PartialError: some of the series is in the source.
+        DoesNotApplyError: the source is a known revision, but not one of this target's.
+        ForeignError: no target knows the source.
+        MalformedError: the plan does not make what the lock says.
+
+    """
+    matches = match_all([target], source)
+    match = matches[0]
+    revisions = tuple(m.revision for m in matches if m.state is match.state)
+    if match.state is State.PATCHED:
+        return Ready(source.label, match, revisions, None)
+    plan = plan_series(target.series.patches, source.read)
+    if match.state is State.PRISTINE:
+        _hold_against_lock(target, match, plan)
+        return Ready(source.label, match, revisions, plan)
+    if match.state is State.PARTIAL:
+        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
+        raise PartialError(
+            f"some of {target.name} is in {source.label} already, and some is not: {held}",
+            remedy="reinstall the package, or check its files out again, and apply to that",
+            details=Refusal(target.name, source.label, match, plan.rejections),
+        )
+    raise _stranger(catalog, target, source, match, plan)
+
+
+def _stranger(
+    catalog: Catalog, target: Target, source: Source, match: Match, plan: Plan
+) -> DoesNotApplyError | ForeignError:
+    """Return the refusal of a source that is none of the target's revisions."""
+    others = [t for t in catalog.targets if t.upstream == target.upstream and t != target]
+    nearest = min(
+        [match, *match_all(others, source)[:1]],
+        key=lambda m: (m.state in (State.FOREIGN, State.MISSING), len(m.differing)),
+    )
+    refusal = Refusal(target.name, source.label, nearest, plan.rejections)
+    if nearest.state not in (State.FOREIGN, State.MISSING):
+        return DoesNotApplyError(
+            f"{target.name} does not apply: {source.label} is {nearest.target} "
+            f"({nearest.revision}), {nearest.state}",
+            remedy=f"use --target {nearest.target}",
+            details=refusal,
+        )
+    differing = ", ".join(
+        f.path + (" (only its line ends differ)" if f.crlf else "") for f in nearest.differing
+    )
+    return ForeignError(
+        f"{source.label} is no revision that the catalog knows; nearest is {nearest.target} "
+        f"({nearest.revision}), from which these files differ: {differing}",
+        remedy="install or check out a revision that `pkgtools targets` lists",
+        details=refusal,
+    )
+
+
+def _hold_against_lock(target: Target, match: Match, plan: Plan) -> None:
+    """Raise unless the plan makes exactly what the lock promises."""
+    made = {c.path: entry_id(c.after, with_mode=c.sets_mode) for c in plan.changes}
+    promised = {f.path: f.after for f in match.files}
+    if plan.ok and made == promised:
+        return
+    wrong = sorted(path for path in {*made, *promised} if made.get(path) != promised.get(path))
+    raise MalformedError(
+        f"{target.directory / 'lock.toml'} does not hold: the series makes other content of "
+        f"{', '.join(wrong)} than it says",
+        remedy=f"prove it again with `pkgtools lock --target {target.name}`",
+    )

@@ -1,0 +1,71 @@
+"""The command line: it parses and renders, and the core does the rest."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import click
+
+from pkgtools import __version__
+
+# Each verb's module is imported when it runs: --version and --help stay quick.
+_COMMANDS: Final = {
+    "apply": "Apply a target's series to a tree, exactly or not at all.",
+    "identify": "Say which known revision a tree, a wheel or a commit is.",
+    "lock": "Prove series on real sources and write their locks.",
+    "recover": "Finish or undo what a killed run left half done.",
+    "reverse": "Take the series out of a tree again, to the byte.",
+    "status": "Say what a tree is and what was applied to it.",
+    "targets": "List the targets, their aliases, revisions and patches.",
+    "verify": "Check that a series would apply, or that a tree is patched.",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"pkgtools.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)  # noqa: S101 - the table above and the modules agree
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS:
+            import difflib  # noqa: PLC0415 - only for a typing error
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=_LazyGroup,
+    epilog="Exit codes: 0 done, 2 usage, 3 does not apply, 4 partial, 5 foreign, 6 malformed, "
+    "7 tree not writable, 8 check failed.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="pkgtools")
+def main() -> None:
+    """Versioned patch series on Python packages, applied exactly or not at all.
+
+    \b
+    Examples:
+      pkgtools targets
+      pkgtools verify --dry-run
+      pkgtools apply --target kimi-k3-ee560a2 --tree path/to/checkout
+      pkgtools status
+      pkgtools reverse
+    """

@@ -1,0 +1,66 @@
+"""``pkgtools apply``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.apply import Outcome, apply_target
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Apply a target's series to a tree.")
+@common.target_option
+@common.tree_option
+@common.python_option
+@common.catalog_option
+@common.json_option
+@common.command
+def apply(
+    target: str | None, tree: Path | None, python: str | None, catalog: Path, as_json: bool
+) -> int:
+    """Apply a target's series to a tree, exactly or not at all.
+
+    Without --target, the catalog's default is applied. Applying twice does
+    nothing the second time. A series of ours that changed since is reversed
+    first, in the same transaction.
+
+    \b
+    Examples:
+      pkgtools apply --target v0.5.23
+      pkgtools apply --target kimi-k3-ee560a2 --tree ~/src/sglang
+      pkgtools apply --python .venv/bin/python
+    """
+    table = load_catalog(catalog)
+    chosen = table.target(target)
+    where = common.open_tree(table, chosen, tree, python)
+    outcome = apply_target(table, chosen, where, common.Progress())
+    if as_json:
+        common.print_json(outcome)
+        return 0
+    show_recovered(outcome)
+    if not outcome.changed:
+        click.echo(f"{outcome.tree} is patched with {outcome.target} already: nothing to do")
+        return 0
+    if outcome.replaced:
+        click.echo(f"replaced the older series {outcome.replaced[:19]}")
+    click.echo(f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}")
+    show_changed(outcome)
+    return 0
+
+
+def show_recovered(outcome: Outcome) -> None:
+    """Say what became of an earlier run."""
+    if outcome.recovered:
+        click.echo(f"an earlier run had been killed: {outcome.recovered} it first")
+
+
+def show_changed(outcome: Outcome) -> None:
+    """List the changed paths."""
+    for path in outcome.changed:
+        click.echo(f"  {path}")

@@ -1,0 +1,207 @@
+"""What every verb shares: options, finding things, errors, progress."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+import msgspec
+
+from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
+from pkgtools.errors import PkgtoolsError, UsageError
+from pkgtools.source import Tree, WheelSource, find_tree
+from pkgtools.source.python import find_package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from click.shell_completion import CompletionItem
+
+    from pkgtools.source import Source
+    from pkgtools.source.git import Repository
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_PATH: Final = click.Path(path_type=Path)
+
+
+class TargetName(click.ParamType[str]):
+    """A target or alias, completed from the catalog."""
+
+    name = "target"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the names that start with what was typed."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - when completing
+
+        try:
+            catalog = load_catalog(ctx.params.get("catalog") or find_catalog(Path.cwd()))
+        except PkgtoolsError:
+            return []
+        names = [n for t in catalog.targets for n in (t.name, *(a.name for a in t.aliases))]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _catalog(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path:  # noqa: ARG001
+    return value or find_catalog(Path.cwd())
+
+
+catalog_option = click.option(
+    "--catalog",
+    type=_PATH,
+    callback=_catalog,
+    is_eager=True,
+    help="The targets.toml to use. [default: the one in this folder or above, else the packaged]",
+)
+target_option = click.option("-t", "--target", type=TargetName(), help="A target or an alias.")
+tree_option = click.option(
+    "--tree",
+    type=_PATH,
+    help="A source checkout, a site-packages folder or the package's own folder. "
+    "[default: the package that --python would import]",
+)
+python_option = click.option(
+    "--python", help="The interpreter whose package is meant. [default: the one running pkgtools]"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print facts for a program.")
+
+
+def command(function: F) -> F:
+    """Turn a refusal into its exit code and its words, or JSON."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            code = function(*args, **kwargs)
+        except PkgtoolsError as error:
+            show_error(error, as_json=kwargs["as_json"])
+            code = error.exit_code
+        raise SystemExit(code)
+
+    return run  # type: ignore[return-value]
+
+
+def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
+    """Print a refusal."""
+    if as_json:
+        facts = {
+            "code": error.code,
+            "exit_code": error.exit_code,
+            "message": error.message,
+            "remedy": error.remedy,
+            "details": error.details,
+        }
+        print_json({"error": facts})
+        return
+    from pkgtools.check import Refusal  # noqa: PLC0415
+    from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
+
+    click.secho(f"error: {error.message}", fg="red", err=True)
+    if isinstance(error.details, Refusal):
+        click.echo("\n".join(refusal_lines(error.details)), err=True)
+    if error.remedy:
+        click.echo(f"  next: {error.remedy}", err=True)
+
+
+def print_json(facts: object) -> None:
+    """Print facts as JSON on stdout."""
+    click.echo(msgspec.json.format(msgspec.json.encode(facts, enc_hook=str), indent=2))
+
+
+def short(revisions: Sequence[str]) -> str:
+    """Return revisions as a person reads them: commits abbreviated."""
+    return " or ".join(revision[:12] for revision in revisions)
+
+
+def open_tree(
+    catalog: Catalog, target: Target | None, tree: Path | None, python: str | None
+) -> Tree:
+    """Return the tree that is meant: of the target's upstream, else of the first that fits.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    upstreams = [target.upstream] if target else list(catalog.upstreams)
+    found = installed_tree(upstreams, python) if tree is None else _first_tree(upstreams, tree)
+    if found is None:
+        names = " or ".join(upstream.package for upstream in upstreams)
+        raise UsageError(
+            f"{python or sys.executable} has no package {names}",
+            remedy="give its folder with --tree, or its interpreter with --python",
+        )
+    return found
+
+
+def installed_tree(upstreams: list[Upstream], python: str | None) -> Tree | None:
+    """Return the installed package of the first upstream that a Python has."""
+    for upstream in upstreams:
+        folder = find_package(python, upstream.package)
+        if folder is not None:
+            return find_tree(folder, upstream)
+    return None
+
+
+def _first_tree(upstreams: list[Upstream], path: Path) -> Tree:
+    *others, last = upstreams
+    for upstream in others:
+        with contextlib.suppress(UsageError):
+            return find_tree(path, upstream)
+    return find_tree(path, last)
+
+
+def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
+    """Return a wheel of whichever upstream it is.
+
+    Raises:
+        UsageError: it is no wheel, or no upstream's.
+
+    """
+    *others, last = catalog.upstreams
+    for upstream in others:
+        with contextlib.suppress(UsageError):
+            return WheelSource(path, upstream)
+    return WheelSource(path, last)
+
+
+def open_repositories(paths: Sequence[Path]) -> list[Repository]:
+    """Return the repositories at `paths`, importing what knows git only for some."""
+    if not paths:
+        return []
+    from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
+
+    return [Repository(path) for path in paths]
+
+
+def git_source(repository: Path, revision: str) -> Source:
+    """Return a revision in a repository."""
+    return open_repositories([repository])[0].get(revision)
+
+
+class Progress:
+    """Says on stderr what takes a while, with a spinner on a terminal."""
+
+    @contextlib.contextmanager
+    def task(self, text: str) -> Iterator[None]:
+        """Show `text` while the work lasts."""
+        if not sys.stderr.isatty():
+            click.echo(f"{text} ...", err=True)
+            yield
+            return
+        from rich.console import Console  # noqa: PLC0415 - slow to import
+        from rich.progress import Progress as Bar  # noqa: PLC0415
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+        columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            bar.add_task(text, total=None)
+            yield

@@ -1,0 +1,82 @@
+"""``pkgtools identify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.render import match_lines
+from pkgtools.errors import ForeignError, PartialError, UsageError
+from pkgtools.identify import Identity
+from pkgtools.identify import identify as identify_source
+from pkgtools.state import State
+
+if TYPE_CHECKING:
+    from pkgtools.source import Source
+
+
+@click.command(short_help="Say which known revision something is.")
+@common.tree_option
+@common.python_option
+@click.option("--wheel", type=click.Path(path_type=Path), help="A wheel file.")
+@click.option("--git", "repository", type=click.Path(path_type=Path), help="A git repository.")
+@click.option("--rev", help="The revision in --git.  [default: HEAD]")
+@common.catalog_option
+@common.json_option
+@common.command
+def identify(
+    tree: Path | None,
+    python: str | None,
+    wheel: Path | None,
+    repository: Path | None,
+    rev: str | None,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Say which known revision a tree, a wheel or a commit is, by its files alone.
+
+    Exits with 0 when it is known, 4 when it is partially patched, 5 when no
+    target knows it; then the nearest is named, with the files that differ.
+
+    \b
+    Examples:
+      pkgtools identify
+      pkgtools identify --wheel sglang-0.5.17-cp311-cp311-manylinux_2_34_x86_64.whl
+      pkgtools identify --git ~/src/sglang --rev ee560a2
+    """
+    if sum(x is not None for x in (tree, wheel, repository)) > 1:
+        raise UsageError("--tree, --wheel and --git name different sources: give one")
+    if rev is not None and repository is None:
+        raise UsageError("--rev needs --git")
+    table = load_catalog(catalog)
+    source: Source
+    if wheel is not None:
+        source = common.open_wheel(table, wheel)
+    elif repository is not None:
+        source = common.git_source(repository, rev or "HEAD")
+    else:
+        source = common.open_tree(table, None, tree, python)
+    found = identify_source(table.targets, source)
+    if as_json:
+        common.print_json(found)
+    else:
+        _show(found)
+    if found.state is State.PARTIAL:
+        return PartialError.exit_code
+    return ForeignError.exit_code if found.state in (State.FOREIGN, State.MISSING) else 0
+
+
+def _show(found: Identity) -> None:
+    if found.state in (State.FOREIGN, State.MISSING):
+        click.echo(f"{found.source}: no known revision")
+        click.echo("\n".join(match_lines(found.best)))
+        return
+    for match in found.matches:
+        click.echo(f"{found.source}: {match.target} ({match.revision}), {match.state}")
+    for file in found.best.files:
+        held = f" by {', '.join(file.patches)}" if file.patches else ""
+        click.echo(f"  {file.state:8} {file.path}{held}")

@@ -1,0 +1,66 @@
+"""``pkgtools lock``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.errors import SourceUnavailableError
+from pkgtools.lock import check_locks, write_locks
+from pkgtools.source.at_hand import AtHand
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command(short_help="Prove series on real sources.")
+@click.option("--check", is_flag=True, help="Hold the locks against the sources; write nothing.")
+@common.target_option
+@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
+@click.option(
+    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
+)
+@click.option("--allow-missing", is_flag=True, help="With --check, let a missing source pass.")
+@common.catalog_option
+@common.json_option
+@common.command
+def lock(
+    check: bool,
+    target: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    allow_missing: bool,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Prove series on real sources and write lock.toml beside each.
+
+    A commit's source is looked for in the --git repositories, a release's among
+    the --wheel files, else pip downloads it into a cache. A revision without a
+    source keeps its entry while its series is unchanged.
+
+    \b
+    Examples:
+      pkgtools lock --target v0.5.23
+      pkgtools lock --target kimi-k3-ee560a2 --git ~/src/sglang
+      pkgtools lock --check --allow-missing
+    """
+    table = load_catalog(catalog)
+    targets = [table.target(target)] if target else list(table.targets)
+    if not check:
+        paths = {t.directory for t in targets}
+        targets = [t for t in table.targets if t.directory in paths]  # all that share a lock
+    repos = common.open_repositories(repositories)
+    at_hand = AtHand(common.Progress(), wheels, repos, download=True)
+    proofs = check_locks(targets, at_hand) if check else write_locks(targets, at_hand)
+    if as_json:
+        common.print_json(proofs)
+    else:
+        for proof in proofs:
+            click.echo(f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})")
+            if proof.message:
+                click.echo(f"  {proof.message}")
+    unverified = any(proof.outcome == "unverified" for proof in proofs)
+    return SourceUnavailableError.exit_code if unverified and not allow_missing else 0

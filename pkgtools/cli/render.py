@@ -1,0 +1,49 @@
+"""Refusals and verdicts as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pkgtools.check import Refusal
+    from pkgtools.plan import Rejection
+    from pkgtools.state import Match
+
+_SHOWN_LINES = 14
+"""Of a nearest place, how many lines are shown."""
+
+
+def refusal_lines(refusal: Refusal) -> Iterator[str]:
+    """Yield why a source was refused, per file and hunk."""
+    if refusal.nearest is not None:
+        yield from match_lines(refusal.nearest)
+    for rejection in refusal.rejections:
+        yield from _rejection_lines(rejection)
+
+
+def match_lines(match: Match) -> Iterator[str]:
+    """Yield each touched file's state."""
+    yield f"  nearest: {match.target} ({match.revision}), {match.state}"
+    for file in match.files:
+        found = file.found[:12] or "no file"
+        yield f"    {file.state:8} {file.path}  {found} (before {file.before[:12] or 'no file'})"
+
+
+def _rejection_lines(rejection: Rejection) -> Iterator[str]:
+    yield f"  {rejection.patch}:{rejection.patch_line}: {rejection.path}"
+    yield f"    {rejection.message}"
+    if rejection.absorbed is not None:
+        yield f"    already there at line {rejection.absorbed}: upstream absorbed it"
+        return
+    if rejection.nearest is not None:
+        near = rejection.nearest
+        yield f"    nearest: line {near.line}, {near.similarity:.0%} alike (- expected, + found)"
+        lines = near.diff
+    else:
+        lines = tuple(f"  {line}" for line in rejection.expected)
+    for line in lines[:_SHOWN_LINES]:
+        yield f"      {line}"
+    if len(lines) > _SHOWN_LINES:
+        yield f"      ... {len(lines) - _SHOWN_LINES} more lines (--json has all)"

@@ -1,0 +1,47 @@
+"""``pkgtools reverse``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.apply import reverse_tree
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.apply import show_changed, show_recovered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Take the series out of a tree again.")
+@common.tree_option
+@common.python_option
+@common.catalog_option
+@common.json_option
+@common.command
+def reverse(tree: Path | None, python: str | None, catalog: Path, as_json: bool) -> int:
+    """Take the series out of a tree again, to the byte.
+
+    The receipt in the tree says what was applied and what was there before. A
+    file that was edited since is named, and nothing is touched.
+
+    \b
+    Examples:
+      pkgtools reverse
+      pkgtools reverse --tree ~/src/sglang
+    """
+    table = load_catalog(catalog)
+    where = common.open_tree(table, None, tree, python)
+    outcome = reverse_tree(table, where, common.Progress())
+    if as_json:
+        common.print_json(outcome)
+        return 0
+    show_recovered(outcome)
+    if not outcome.changed:
+        click.echo(f"nothing is applied to {outcome.tree}: nothing to do")
+        return 0
+    click.echo(f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}")
+    show_changed(outcome)
+    return 0

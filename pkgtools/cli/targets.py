@@ -1,0 +1,99 @@
+"""``pkgtools targets``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import Target, load_catalog
+from pkgtools.cli import common
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class _Alias:
+    name: str
+    revision: str | None
+    validated: bool
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One target, as it is listed."""
+
+    name: str
+    default: bool
+    upstream: str
+    revision: str
+    validated: bool
+    """Whether the lock has the revision."""
+    aliases: tuple[_Alias, ...]
+    series: str
+    patches: tuple[str, ...]
+    absorbed: tuple[str, ...]
+
+
+@click.command(short_help="List the targets.")
+@common.catalog_option
+@common.json_option
+@common.command
+def targets(catalog: Path, as_json: bool) -> int:
+    """List the targets, their aliases, revisions and patches, and what is validated.
+
+    \b
+    Examples:
+      pkgtools targets
+      pkgtools targets --json
+      pkgtools targets --catalog ours/targets.toml
+    """
+    table = load_catalog(catalog)
+    rows = [_row(target, default=target == table.default) for target in table.targets]
+    if as_json:
+        common.print_json(rows)
+        return 0
+    for row in rows:
+        _show(row)
+    return 0
+
+
+def _row(target: Target, *, default: bool) -> _Row:
+    locked = {revision.name for revision in target.lock.revision}
+    return _Row(
+        target.name,
+        default,
+        target.upstream.name,
+        target.revision.name,
+        target.revision.name in locked,
+        tuple(
+            _Alias(
+                alias.name,
+                alias.revision.name if alias.revision else None,
+                alias.revision is not None and alias.revision.name in locked,
+            )
+            for alias in target.aliases
+        ),
+        target.series.digest,
+        tuple(patch.name for patch in target.series.patches),
+        tuple(path.name for path in target.absorbed),
+    )
+
+
+def _show(row: _Row) -> None:
+    mark = click.style("  default", fg="green") if row.default else ""
+    click.echo(f"{click.style(row.name, bold=True)}{mark}")
+    click.echo(f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}")
+    for alias in row.aliases:
+        revision = alias.revision or "revision not known in full"
+        click.echo(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
+    for patch in row.patches:
+        click.echo(f"  patch     {patch}")
+    for patch in row.absorbed:
+        click.echo(f"  absorbed  {patch}: upstream carries it")
+
+
+def _validated(validated: bool) -> str:
+    return "" if validated else click.style("  not validated", fg="yellow")

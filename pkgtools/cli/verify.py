@@ -1,0 +1,176 @@
+"""``pkgtools verify``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import Catalog, Target, load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.render import refusal_lines
+from pkgtools.errors import UsageError
+from pkgtools.source.at_hand import AtHand
+from pkgtools.verify import Outcome, Verdict, dry_run, dry_run_source
+from pkgtools.verify import verify as verify_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pkgtools.source import Source
+
+_FILE = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The sources that were asked for."""
+
+    catalog: Catalog
+    target: Target | None
+    tree: Path | None
+    python: str | None
+    wheels: tuple[Path, ...]
+    repositories: tuple[Path, ...]
+    rev: str | None
+
+
+@click.command(short_help="Check that a series would apply, or that a tree is patched.")
+@click.option("-n", "--dry-run", is_flag=True, help="Ask whether the series would apply.")
+@common.target_option
+@common.tree_option
+@common.python_option
+@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
+@click.option(
+    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
+)
+@click.option("--rev", help="A revision in --git.  [default: those that the targets name]")
+@click.option("--allow-missing", is_flag=True, help="Let a target without a source pass.")
+@common.catalog_option
+@common.json_option
+@common.command
+def verify(
+    dry_run: bool,
+    target: str | None,
+    tree: Path | None,
+    python: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    rev: str | None,
+    allow_missing: bool,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Check that a tree is exactly what its target makes, or with --dry-run would be.
+
+    Without --dry-run: every touched file has the locked content, every touched
+    Python file compiles, and RECORD agrees.
+
+    With --dry-run: would the series apply? Of the source that is given, or of
+    the installed package, or, where nothing is installed, of every release,
+    which pip downloads into a cache. With a source and no --target, the source
+    is held against the target that it belongs to. Nothing is written outside
+    the cache. A target without a source is unverified, and fails the run.
+
+    \b
+    Examples:
+      pkgtools verify --dry-run
+      pkgtools verify --dry-run --allow-missing --json
+      pkgtools verify --dry-run --target kimi-k3-ee560a2 --git ~/src/sglang
+      pkgtools verify --dry-run --git ~/src/sglang --rev ee560a2
+      pkgtools verify --target v0.5.23 --tree .venv/lib/python3.12/site-packages
+    """
+    table = load_catalog(catalog)
+    chosen = table.target(target) if target else None
+    request = _Request(table, chosen, tree, python, wheels, repositories, rev)
+    _refuse_contradictions(request)
+    if not dry_run:
+        return _verify(request, as_json=as_json)
+    verdicts = []
+    for verdict in _verdicts(request):
+        verdicts.append(verdict)
+        if not as_json:
+            _show(verdict)
+    if as_json:
+        common.print_json(verdicts)
+    return _exit_code(verdicts, allow_missing=allow_missing)
+
+
+def _refuse_contradictions(request: _Request) -> None:
+    if request.tree is not None and (request.wheels or request.repositories):
+        raise UsageError("--tree is one source, --wheel and --git are others: give one kind")
+    if request.rev is not None and (len(request.repositories) != 1 or request.wheels):
+        raise UsageError("--rev needs one --git and no --wheel")
+
+
+def _verify(request: _Request, *, as_json: bool) -> int:
+    if len(request.wheels) + len(request.repositories) > 1:
+        raise UsageError("without --dry-run, one source is verified at a time")
+    source = _single_source(request)
+    if source is None:
+        source = common.open_tree(request.catalog, request.target, None, request.python)
+    match = verify_source(request.catalog, request.target, source)
+    if as_json:
+        common.print_json(match)
+    else:
+        click.echo(f"{source.label} is exactly {match.target} ({match.revision})")
+        for file in match.files:
+            click.echo(f"  {file.path}")
+    return 0
+
+
+def _single_source(request: _Request) -> Source | None:
+    """Return the one source that was named, if exactly one was."""
+    catalog, target = request.catalog, request.target
+    if request.tree is not None:
+        return common.open_tree(catalog, target, request.tree, None)
+    if len(request.wheels) == 1 and not request.repositories:
+        return common.open_wheel(catalog, request.wheels[0])
+    if request.rev is not None:
+        return common.git_source(request.repositories[0], request.rev)
+    return None
+
+
+def _verdicts(request: _Request) -> Iterator[Verdict]:
+    """Yield the verdicts of a dry run."""
+    catalog, target = request.catalog, request.target
+    source = _single_source(request)
+    given = bool(request.wheels or request.repositories)
+    if source is None and not given:
+        upstreams = [target.upstream] if target else list(catalog.upstreams)
+        source = common.installed_tree(upstreams, request.python)
+    if source is not None:
+        yield dry_run_source(catalog, target, source)
+        return
+    at_hand = AtHand(
+        common.Progress(),
+        request.wheels,
+        common.open_repositories(request.repositories),
+        download=not given,
+    )
+    yield from dry_run(catalog, [target] if target else catalog.targets, at_hand)
+
+
+def _exit_code(verdicts: Iterable[Verdict], *, allow_missing: bool) -> int:
+    """Return the first refusal's code, else that of a missing source."""
+    refused = [v.exit_code for v in verdicts if v.outcome is Outcome.REFUSED]
+    missing = [v.exit_code for v in verdicts if v.outcome is Outcome.UNVERIFIED]
+    return next(iter(refused or ([] if allow_missing else missing)), 0)
+
+
+def _show(verdict: Verdict) -> None:
+    color = {Outcome.REFUSED: "red", Outcome.UNVERIFIED: "yellow"}.get(verdict.outcome, "green")
+    source = f"  {verdict.source}" if verdict.source else ""
+    name = f"{verdict.target} ({verdict.revision[:12]})" if verdict.revision else verdict.target
+    click.echo(f"{click.style(f'{verdict.outcome:10}', fg=color)} {name}{source}")
+    for place in verdict.places:
+        if any(place.offsets):
+            click.echo(f"  {place.patch}: {place.path} at offsets {list(place.offsets)}")
+    if verdict.message:
+        click.echo(f"  {verdict.message}")
+    if verdict.refusal:
+        click.echo("\n".join(refusal_lines(verdict.refusal)))
+    if verdict.remedy:
+        click.echo(f"  next: {verdict.remedy}")

@@ -1,0 +1,77 @@
+"""What can go wrong, one class an exit code.
+
+Every error says what happened and, in ``remedy``, what to do next. ``details``
+holds the same facts for a program; ``--json`` prints them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PkgtoolsError(Exception):
+    """The base of all errors that a user can cause or meet."""
+
+    exit_code: ClassVar[int] = 1
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, remedy: str | None = None, details: object = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.details = details
+
+
+class UsageError(PkgtoolsError):
+    """An unknown target, an option that does not fit, a path that is not there."""
+
+    exit_code = 2
+    code = "usage"
+
+
+class DoesNotApplyError(PkgtoolsError):
+    """The series does not apply to this source."""
+
+    exit_code = 3
+    code = "does-not-apply"
+
+
+class PartialError(PkgtoolsError):
+    """Some of the series is in the tree, and some is not."""
+
+    exit_code = 4
+    code = "partial"
+
+
+class ForeignError(PkgtoolsError):
+    """The tree is no known revision, or was edited since it was patched."""
+
+    exit_code = 5
+    code = "foreign"
+
+
+class MalformedError(PkgtoolsError):
+    """A patch file, series, lock or targets.toml is not well-formed."""
+
+    exit_code = 6
+    code = "malformed"
+
+
+class TreeError(PkgtoolsError):
+    """The tree could not be read, written, locked or recovered."""
+
+    exit_code = 7
+    code = "tree"
+
+
+class CheckFailedError(PkgtoolsError):
+    """A check of a tree failed, or could not be made."""
+
+    exit_code = 8
+    code = "check-failed"
+
+
+class SourceUnavailableError(CheckFailedError):
+    """A revision's source cannot be had, so nothing can be said of it."""
+
+    code = "unverified"

@@ -1,0 +1,50 @@
+"""Which known revision a source is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import ForeignError
+from pkgtools.state import Match, State, match_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.catalog import Target
+    from pkgtools.source import Source
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a source is to a catalog."""
+
+    source: str
+    state: State
+    matches: tuple[Match, ...]
+    """Every revision that the source is, or, for a foreign one, the nearest alone.
+
+    Two revisions whose touched files are the same cannot be told apart, and need not be.
+    """
+
+    @property
+    def best(self) -> Match:
+        """The first match."""
+        return self.matches[0]
+
+
+def identify(targets: Sequence[Target], source: Source) -> Identity:
+    """Return which revision of which target `source` is, from blob ids alone.
+
+    Raises:
+        ForeignError: the catalog has no target to hold it against.
+
+    """
+    matches = match_all(targets, source)
+    if not matches:
+        raise ForeignError(f"no target of the catalog can be held against {source.label}")
+    best = matches[0]
+    if best.state in (State.FOREIGN, State.MISSING):
+        return Identity(source.label, best.state, (best,))
+    same = tuple(m for m in matches if m.state is best.state)
+    return Identity(source.label, best.state, same)

@@ -1,0 +1,8 @@
+"""Patch files as git writes them: reading, linting, never re-serialising."""
+
+from pkgtools.patch.binary import BinaryChange
+from pkgtools.patch.hunks import Hunk
+from pkgtools.patch.model import FilePatch, Kind, Patch
+from pkgtools.patch.parser import parse_patch
+
+__all__ = ["BinaryChange", "FilePatch", "Hunk", "Kind", "Patch", "parse_patch"]

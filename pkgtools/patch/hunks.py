@@ -1,0 +1,200 @@
+"""Hunks of a unified diff: reading them, and counting what the header promises.
+
+Why not unidiff's reader: it works on text, so bytes that are no UTF-8 and lone
+carriage returns are lost, and it passes over surplus lines behind a hunk whose
+header counts too few. The tests compare both readers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pkgtools.patch.lines import Lines
+
+_HEADER: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_CONTEXT, _REMOVED, _ADDED, _NO_NEWLINE = b" ", b"-", b"+", b"\\"
+_BODY: Final = (_CONTEXT, _REMOVED, _ADDED)
+_NEXT: Final = (b"@@ ", b"diff ", b"Index: ")
+"""What starts the next hunk or section."""
+_MARKER: Final = re.compile(rb"\\ .{9,}\n")
+"""The rest is in the language of whoever made the patch; git's own test is the length."""
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One hunk. Line numbers are 1-based, as in the header."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    lines: tuple[tuple[bytes, bytes], ...]
+    """(`` ``, ``-`` or ``+``; the line with its line end, which the last may lack)."""
+    line: int
+    """Where its header stands in the patch file."""
+
+    @cached_property
+    def old(self) -> bytes:
+        """The pre-image: context and removed lines."""
+        return b"".join(text for tag, text in self.lines if tag != _ADDED)
+
+    @cached_property
+    def new(self) -> bytes:
+        """The post-image: context and added lines."""
+        return b"".join(text for tag, text in self.lines if tag != _REMOVED)
+
+    @property
+    def trailing_context(self) -> int:
+        """The number of context lines behind the last change."""
+        count = 0
+        for tag, _ in reversed(self.lines):
+            if tag != _CONTEXT:
+                break
+            count += 1
+        return count
+
+    @property
+    def first_old_line(self) -> int:
+        """The 1-based line at which the pre-image starts; an empty one starts behind a line."""
+        return self.old_start if self.old_count else self.old_start + 1
+
+    @property
+    def first_new_line(self) -> int:
+        """The same for the post-image."""
+        return self.new_start if self.new_count else self.new_start + 1
+
+    @property
+    def header(self) -> str:
+        """The header's ranges."""
+        return f"@@ -{self.old_start},{self.old_count} +{self.new_start},{self.new_count} @@"
+
+
+def is_hunk_header(line: bytes) -> bool:
+    """Whether `line` starts a hunk."""
+    return _HEADER.match(line) is not None
+
+
+def read_hunk(lines: Lines) -> Hunk:
+    """Read the hunk whose header is the next line.
+
+    Raises:
+        MalformedError: the header is not one, or its counts are not the body's;
+            the message has both numbers.
+
+    """
+    at = lines.number
+    match = _HEADER.match(lines.take())
+    if match is None:
+        lines.fail("this hunk header is malformed", line=at)
+    old_start, old_count = int(match[1]), int(match[2] or 1)
+    new_start, new_count = int(match[3]), int(match[4] or 1)
+    body = _read_body(lines, at, old_count, new_count)
+    if all(tag == _CONTEXT for tag, _ in body):
+        lines.fail("this hunk changes nothing", line=at)
+    if (old_count and not old_start) or (new_count and not new_start):
+        lines.fail("this hunk starts at line 0 and is not empty there", line=at)
+    return Hunk(old_start, old_count, new_start, new_count, body, at)
+
+
+def _read_body(
+    lines: Lines, at: int, old_count: int, new_count: int
+) -> tuple[tuple[bytes, bytes], ...]:
+    body: list[tuple[bytes, bytes]] = []
+    old_left, new_left = old_count, new_count
+    ended: set[bytes] = set()
+    while old_left or new_left or lines.peek().startswith(_NO_NEWLINE):
+        line = lines.peek()
+        tag, content = _split(line)
+        if tag == _NO_NEWLINE:
+            _end_without_newline(lines, body, ended)
+            continue
+        fits = {_CONTEXT: old_left and new_left, _REMOVED: old_left, _ADDED: new_left}
+        if not fits.get(tag, 0):
+            _fail_counts(lines, at, old_count, new_count)
+        if not content.endswith(b"\n") and lines.peek(1) == b"":
+            lines.fail("the file ends in the middle of a line", line=lines.number)
+        if tag in ended or (tag == _CONTEXT and ended):
+            lines.fail("a line follows one that is marked as the file's last")
+        lines.take()
+        body.append((tag, content))
+        old_left -= tag != _ADDED
+        new_left -= tag != _REMOVED
+    if _continues(lines) or _ate_signature(lines, body):
+        _fail_counts(lines, at, old_count, new_count)
+    return tuple(body)
+
+
+def _split(line: bytes) -> tuple[bytes, bytes]:
+    """Return a body line's tag and content; mailers strip the space of an empty context line."""
+    if line == b"\n":
+        return _CONTEXT, line
+    return line[:1], line[1:]
+
+
+def _end_without_newline(lines: Lines, body: list[tuple[bytes, bytes]], ended: set[bytes]) -> None:
+    r"""Take a ``\ No newline at end of file`` and cut the line before it."""
+    if not body or body[-1][0] in ended or body[-1][1] == b"\n":
+        lines.fail("a \\ line stands where no line can lack its line end")
+    if not _MARKER.match(lines.peek()):
+        lines.fail("a line that starts with \\ is not git's `\\ No newline at end of file`")
+    tag, content = body[-1]
+    lines.take()
+    body[-1] = (tag, content.removesuffix(b"\n"))
+    ended |= {_REMOVED, _ADDED} if tag == _CONTEXT else {tag}
+
+
+def _continues(lines: Lines) -> bool:
+    """Whether lines that look like a hunk's follow a hunk that its header calls complete."""
+    line = lines.peek()
+    if not line.startswith(_BODY):
+        return False
+    if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
+        return False
+    return not _is_signature(lines, 0)
+
+
+def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a header that counts too many took the mail signature for a removed ``- ``.
+
+    What follows a hunk starts another hunk, section or mail, or is a blank line
+    or the signature; git's version number behind a ``-- `` is none of these.
+    """
+    if not body or body[-1] not in ((_REMOVED, b"- \n"), (_REMOVED, b"-\n")):
+        return False
+    behind = lines.peek()
+    return bool(behind.strip()) and not behind.startswith((*_NEXT, b"--", b"From ", b"Only in "))
+
+
+def _is_signature(lines: Lines, ahead: int) -> bool:
+    """Whether the mail signature that ends a patch (``-- ``, git's version) stands there."""
+    return lines.peek(ahead) in (b"-- \n", b"--\n", b"-- ", b"--") and not lines.peek(
+        ahead + 1
+    ).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
+
+
+def _fail_counts(lines: Lines, at: int, old_count: int, new_count: int) -> None:
+    """Count the body as a person would and raise with both numbers."""
+    ahead = at + 1 - lines.number
+    old = new = 0
+    while True:
+        line = lines.peek(ahead)
+        tag, _ = _split(line)
+        if tag not in (*_BODY, _NO_NEWLINE) or _is_signature(lines, ahead):
+            break
+        if line.startswith(b"--- ") and lines.peek(ahead + 1).startswith(b"+++ "):
+            break
+        if line == b"\n" and not lines.peek(ahead + 1).startswith((*_BODY, *_NEXT)):
+            break  # not an empty context line, but what separates the patch from a text
+        old += tag in (_CONTEXT, _REMOVED)
+        new += tag in (_CONTEXT, _ADDED)
+        ahead += 1
+    lines.fail(
+        f"the hunk header says {old_count} old and {new_count} new lines, "
+        f"its body has {old} and {new}",
+        line=at,
+        remedy="write the patch again with `git diff` or `git format-patch`, or correct the header",
+    )

@@ -1,0 +1,64 @@
+"""What a patch file says, once read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pkgtools.patch.binary import BinaryChange
+    from pkgtools.patch.hunks import Hunk
+
+
+class Kind(StrEnum):
+    """What happens to a file."""
+
+    MODIFY = "modify"
+    CREATE = "create"
+    DELETE = "delete"
+    RENAME = "rename"
+    COPY = "copy"
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """The part of a patch that makes one file."""
+
+    kind: Kind
+    old_path: str
+    """Where the content comes from; the same as `new_path` but for renames and copies."""
+    new_path: str
+    old_mode: int | None
+    """Git modes; None where the patch does not name one."""
+    new_mode: int | None
+    old_id: str | None
+    """Blob ids of the ``index`` line, often abbreviated; None without one."""
+    new_id: str | None
+    hunks: tuple[Hunk, ...]
+    binary: BinaryChange | None
+    line: int
+    """Where it starts in the patch file."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch file."""
+
+    name: str
+    data: bytes
+    """The file, byte by byte, mail headers included."""
+    subject: str
+    """The mail's subject without its ``[PATCH]``, or the file name."""
+    files: tuple[FilePatch, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file, hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every path that the patch reads or writes."""
+        return frozenset(p for f in self.files for p in (f.old_path, f.new_path))

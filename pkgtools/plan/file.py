@@ -1,0 +1,236 @@
+"""Applying one file's section of a patch to the tree as the patch finds it."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.blob import REGULAR, SYMLINK, Blob
+from pkgtools.patch import Kind
+from pkgtools.plan.explain import absorbed_at, nearest_place
+from pkgtools.plan.match import Misfit, Placement, apply_hunks
+from pkgtools.plan.model import Reason, Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pkgtools.patch import BinaryChange, FilePatch
+
+    Outcome = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
+
+
+_NO_BLOB: Final = "0" * 40
+
+
+@dataclass
+class Draft:
+    """A patch half planned.
+
+    As in ``git apply``, a rename or copy reads the tree as it was before the
+    patch, whatever the order of the sections; everything else reads what
+    sections before it left. What a section writes stays, also where a later one
+    renames the old file at that path away: two names are swapped by two renames.
+    """
+
+    patch: str
+    before: Callable[[str], Blob | None]
+    leaving: set[str]
+    """Paths that some section of the patch deletes or renames away."""
+    removed: set[str] = field(default_factory=set)
+    written: dict[str, Blob] = field(default_factory=dict)
+    latest: dict[str, Blob | None] = field(default_factory=dict)
+    """What the last section that spoke of a path left there."""
+    modified: set[str] = field(default_factory=set)
+
+    def read(self, file: FilePatch) -> Blob | None:
+        """Return the pre-image of a section."""
+        if file.kind in (Kind.RENAME, Kind.COPY):
+            return self.before(file.old_path)
+        if file.old_path in self.latest:
+            return self.latest[file.old_path]
+        return self.before(file.old_path)
+
+    def record(self, file: FilePatch, blob: Blob) -> None:
+        """Record what a section makes."""
+        if file.kind is not Kind.DELETE:
+            self.written[file.new_path] = self.latest[file.new_path] = blob
+        if file.kind is Kind.MODIFY:
+            self.modified.add(file.new_path)
+        if file.kind in (Kind.DELETE, Kind.RENAME):
+            self.removed.add(file.old_path)
+            self.latest[file.old_path] = None
+
+    def occupant(self, path: str) -> Blob | None:
+        """Return what would stand in the way of a new file at `path`."""
+        if path in self.written:
+            return self.written[path]
+        return None if path in self.leaving else self.before(path)
+
+    def results(self) -> Iterator[tuple[str, Blob | None]]:
+        """Yield every path that the patch leaves changed, with what it leaves there."""
+        for path in sorted(self.removed - self.written.keys()):
+            yield path, None
+        yield from sorted(self.written.items())
+
+
+def apply_file(draft: Draft, file: FilePatch) -> Outcome:
+    """Plan one section; on success its result is in `draft`."""
+    old = None if file.kind is Kind.CREATE else draft.read(file)
+    problem = _obstacle(draft, file, old)
+    if problem is not None:
+        return (), (problem,)
+    data, placements, rejections = _content(draft.patch, file, old.data if old else b"")
+    mode = file.new_mode or (old.mode if old else REGULAR)
+    if not rejections and mode == SYMLINK and file.kind is not Kind.DELETE:
+        rejections = _check_link(draft.patch, file, data)
+    if rejections:
+        return (), rejections
+    if file.kind is Kind.DELETE and data:
+        return (), (_reject(draft, file, Reason.NOT_EMPTIED, "the file holds more than the patch"),)
+    draft.record(file, Blob(data, mode))
+    return placements, ()
+
+
+def _reject(draft: Draft, file: FilePatch, reason: Reason, message: str) -> Rejection:
+    return Rejection(draft.patch, file.new_path, reason, message, file.line)
+
+
+def _obstacle(draft: Draft, file: FilePatch, old: Blob | None) -> Rejection | None:
+    """Return why the paths themselves do not allow the change."""
+    if file.kind is not Kind.CREATE:
+        if old is None:
+            return _reject(draft, file, Reason.MISSING, f"{file.old_path} is not in the source")
+        if old.is_directory:
+            return _reject(draft, file, Reason.WRONG_TYPE, f"{file.old_path} is a directory")
+        if file.old_mode and (old.mode == SYMLINK) != (file.old_mode == SYMLINK):
+            kind = "a symbolic link" if old.mode == SYMLINK else "no symbolic link"
+            return _reject(draft, file, Reason.WRONG_TYPE, f"{file.old_path} is {kind}")
+        if file.new_mode and (old.mode == SYMLINK) != (file.new_mode == SYMLINK):
+            message = "a file and a symbolic link do not become each other by a change of mode"
+            return _reject(draft, file, Reason.WRONG_TYPE, message)
+        if _contradicts(draft, file):
+            message = f"the patch removes {file.old_path}, which an earlier section of it writes"
+            return _reject(draft, file, Reason.OVERLAP, message)
+    if file.kind in (Kind.MODIFY, Kind.DELETE):
+        return None
+    return _way_blocked(draft, file)
+
+
+def _contradicts(draft: Draft, file: FilePatch) -> bool:
+    """Whether a section takes away what an earlier one made of the same file.
+
+    Of two sections on one path no order can be told; ``git apply`` would leave
+    the file there. A rename reads the tree before the patch, so that one which
+    finds its old path taken by a rename is half of a swap.
+    """
+    if file.kind is Kind.DELETE:
+        return file.old_path in draft.written
+    return file.kind is Kind.RENAME and file.old_path in draft.modified
+
+
+def _way_blocked(draft: Draft, file: FilePatch) -> Rejection | None:
+    """Return what stands where a new file, or one of its directories, must go."""
+    occupant = draft.occupant(file.new_path)
+    if occupant is not None:
+        return _already_there(draft, file, occupant)
+    parent = posixpath.dirname(file.new_path)
+    while parent:
+        blob = draft.occupant(parent)
+        if blob is not None and not blob.is_directory:
+            return _reject(draft, file, Reason.UNSAFE, f"{parent} is no directory")
+        parent = posixpath.dirname(parent)
+    return None
+
+
+def _already_there(draft: Draft, file: FilePatch, occupant: Blob) -> Rejection:
+    """Say what stands at the path of a new file, and whether it is that very file."""
+    if occupant.is_directory:
+        return _reject(draft, file, Reason.EXISTS, f"{file.new_path} is a directory")
+    if file.kind is Kind.CREATE:
+        made, _, problems = _content(draft.patch, file, b"")
+        if not problems and Blob(made, file.new_mode or REGULAR) == occupant:
+            message = f"{file.new_path} exists already, with the same content"
+            rejection = _reject(draft, file, Reason.EXISTS, message)
+            return replace(rejection, absorbed=1)
+    return _reject(draft, file, Reason.EXISTS, f"{file.new_path} exists already")
+
+
+def _check_link(patch: str, file: FilePatch, target: bytes) -> tuple[Rejection, ...]:
+    """Refuse a symbolic link that leads out of the tree.
+
+    A ``..`` behind a name is refused wherever it leads: the name may itself be a
+    link, and then the path climbs from somewhere else.
+    """
+    depth = file.new_path.count("/")
+    steps = [step for step in target.split(b"/") if step not in (b"", b".")]
+    climbs = steps.count(b"..")
+    inside = climbs <= depth and b".." not in steps[climbs:]
+    if target and not target.startswith(b"/") and b"\0" not in target and inside:
+        return ()
+    message = f"the symbolic link {file.new_path} leads out of the tree"
+    return (Rejection(patch, file.new_path, Reason.UNSAFE, message, file.line),)
+
+
+def _content(
+    patch: str, file: FilePatch, old: bytes
+) -> tuple[bytes, tuple[Placement, ...], tuple[Rejection, ...]]:
+    """Return a section's new content, from hunks or a binary change."""
+    if file.binary is not None:
+        return _binary_content(patch, file, file.binary, old)
+    data, placements, misfits = apply_hunks(old, file.hunks)
+    return data, placements, tuple(_explain(patch, file, old, misfit) for misfit in misfits)
+
+
+def _binary_content(
+    patch: str, file: FilePatch, binary: BinaryChange, old: bytes
+) -> tuple[bytes, tuple[Placement, ...], tuple[Rejection, ...]]:
+    """Apply a binary change: the pre-image must be the very blob that the patch names."""
+    found = Blob(old).id
+    if file.kind is Kind.DELETE and file.old_id == found and file.new_id == _NO_BLOB:
+        return b"", (), ()
+    absorbed = None
+    message = f"the content is {found}, the patch is for {file.old_id}"
+    if file.kind is Kind.CREATE or found == file.old_id:
+        try:
+            data = binary.apply(old)
+        except ValueError as error:
+            message = str(error)
+        else:
+            if Blob(data).id == file.new_id:
+                return data, (), ()
+            message = f"the binary change does not make the promised {file.new_id}"
+    elif found == file.new_id:
+        absorbed = 1
+    rejection = Rejection(
+        patch, file.new_path, Reason.WRONG_CONTENT, message, file.line, absorbed=absorbed
+    )
+    return old, (), (rejection,)
+
+
+def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejection:
+    hunk = file.hunks[misfit.hunk - 1]
+    if misfit.overlaps is not None:
+        reason = Reason.OVERLAP
+        message = f"hunk {misfit.hunk} would change lines that hunk {misfit.overlaps} changes too"
+    elif misfit.places:
+        reason = Reason.AMBIGUOUS
+        places = " and ".join(str(line) for line in misfit.places)
+        message = f"hunk {misfit.hunk} matches in {len(misfit.places)} places: lines {places}"
+    else:
+        reason = Reason.NO_MATCH
+        message = f"hunk {misfit.hunk} matches nowhere; its header says line {hunk.first_old_line}"
+    unmatched = reason is Reason.NO_MATCH
+    return Rejection(
+        patch,
+        file.new_path,
+        reason,
+        message,
+        hunk.line,
+        hunk=misfit.hunk,
+        stated=hunk.first_old_line,
+        places=misfit.places,
+        expected=tuple(hunk.old.decode("utf-8", "backslashreplace").splitlines()),
+        nearest=nearest_place(old, hunk.old) if unmatched else None,
+        absorbed=absorbed_at(file.new_path, old, hunk.old, hunk.new) if unmatched else None,
+    )

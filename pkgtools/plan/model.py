@@ -1,0 +1,109 @@
+"""What a plan is: the changes, how each hunk found its place, and what was rejected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pkgtools.blob import Blob
+    from pkgtools.patch import Kind
+    from pkgtools.plan.match import Placement
+
+
+class Reason(StrEnum):
+    """Why a part of a patch does not apply."""
+
+    NO_MATCH = "no-match"
+    AMBIGUOUS = "ambiguous"
+    OVERLAP = "overlap"
+    MISSING = "missing"
+    EXISTS = "exists"
+    WRONG_TYPE = "wrong-type"
+    NOT_EMPTIED = "not-emptied"
+    WRONG_CONTENT = "wrong-content"
+    UNSAFE = "unsafe"
+    DEPENDS = "depends"
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The place in a file that resembles a pre-image most."""
+
+    line: int
+    similarity: float
+    """Of the lines, 0 to 1 (`difflib.SequenceMatcher.ratio`)."""
+    diff: tuple[str, ...]
+    """From what was expected (``-``) to what stands there (``+``)."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """One hunk, or one file, of one patch that does not apply."""
+
+    patch: str
+    path: str
+    reason: Reason
+    message: str
+    patch_line: int
+    """Where to look in the patch file."""
+    hunk: int | None = None
+    """The hunk's 1-based number in its file; None where the file itself is the matter."""
+    stated: int | None = None
+    """The line of the file at which the hunk's header puts it."""
+    places: tuple[int, ...] = ()
+    """For an ambiguous hunk, every line where it matches."""
+    expected: tuple[str, ...] = ()
+    """The pre-image's lines."""
+    nearest: Nearest | None = None
+    absorbed: int | None = None
+    """The line at which the source already holds what the hunk makes."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one patch does to one file."""
+
+    patch: str
+    path: str
+    kind: Kind
+    placements: tuple[Placement, ...]
+    rejected: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """A path before and after the whole series."""
+
+    path: str
+    before: Blob | None
+    after: Blob | None
+    between: tuple[Blob | None, ...]
+    """The states that patches in the middle of the series leave, in order."""
+    patches: tuple[str, ...]
+    """The patches that change it, in order: one more than `between`."""
+    sets_mode: bool
+    """Whether the series changes its executable bit, which ids alone would not show."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a series makes of a source."""
+
+    changes: tuple[Change, ...]
+    """By path. With rejections these are no use to anyone."""
+    steps: tuple[Step, ...]
+    rejections: tuple[Rejection, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the whole series applies."""
+        return not self.rejections
+
+    @property
+    def absorbed(self) -> bool:
+        """Whether everything that was rejected is in the source already."""
+        return bool(self.rejections) and all(
+            r.absorbed is not None or r.reason is Reason.DEPENDS for r in self.rejections
+        )

@@ -1,0 +1,137 @@
+"""Planning a whole series: each patch on the result of the ones before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from pkgtools.plan.file import Draft, apply_file
+from pkgtools.plan.model import Change, Plan, Reason, Rejection, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pkgtools.blob import Blob
+    from pkgtools.patch import FilePatch, Patch
+    from pkgtools.plan.match import Placement
+
+    Read = Callable[[str], Blob | None]
+
+
+def plan_series(patches: Sequence[Patch], read: Read) -> Plan:
+    """Plan `patches` on the source that `read` reads.
+
+    Args:
+        patches: the series, in order.
+        read: the content of a path of the source tree, or None where there is none.
+
+    Returns:
+        A plan with every hunk's place, and every rejection, not only the first.
+
+    """
+    state = _State(read)
+    for patch in patches:
+        _plan_patch(patch, state)
+    return Plan(state.changes(), tuple(state.steps), tuple(state.rejections))
+
+
+@dataclass
+class _State:
+    """The source under the patches planned so far."""
+
+    source: Read
+    original: dict[str, Blob | None] = field(default_factory=dict)
+    history: dict[str, list[tuple[str, Blob | None]]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path` now."""
+        if path in self.history:
+            return self.history[path][-1][1]
+        if path not in self.original:
+            self.original[path] = self.source(path)
+        return self.original[path]
+
+    def write(self, patch: str, path: str, blob: Blob | None) -> None:
+        """Record that `patch` leaves `blob` at `path`."""
+        self.read(path)
+        self.history.setdefault(path, []).append((patch, blob))
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return what differs between the source and the end, by path."""
+        changes = []
+        for path, steps in sorted(self.history.items()):
+            before, blobs = self.original[path], [blob for _, blob in steps]
+            if before == blobs[-1] and len(blobs) == 1:
+                continue
+            modes = {blob.mode for blob in (before, *blobs) if blob is not None}
+            changes.append(
+                Change(
+                    path,
+                    before,
+                    blobs[-1],
+                    tuple(blobs[:-1]),
+                    tuple(patch for patch, _ in steps),
+                    sets_mode=len(modes) > 1,
+                )
+            )
+        return tuple(changes)
+
+
+def _plan_patch(patch: Patch, state: _State) -> None:
+    """Plan one patch; its files see each other's results as ``git apply`` lets them."""
+    leaving = {f.old_path for f in patch.files if f.kind in ("delete", "rename")}
+    draft = Draft(patch.name, state.read, leaving)
+    for file in patch.files:
+        depends = state.broken & {file.old_path, file.new_path}
+        if depends:
+            rejections: tuple[Rejection, ...] = (
+                Rejection(
+                    patch.name,
+                    file.new_path,
+                    Reason.DEPENDS,
+                    "not tried: an earlier patch of the series does not apply to this file",
+                    file.line,
+                ),
+            )
+            placements: tuple[Placement, ...] = ()
+        else:
+            placements, rejections = apply_file(draft, file)
+        state.steps.append(
+            Step(patch.name, file.new_path, file.kind, placements, rejected=bool(rejections))
+        )
+        state.rejections += rejections
+        if rejections and not _is_absorbed(file, rejections):
+            state.broken |= {file.old_path, file.new_path}
+    for file, parent in _collisions(patch, draft, state):
+        message = f"{parent} is no directory"
+        state.rejections.append(
+            Rejection(patch.name, file.new_path, Reason.UNSAFE, message, file.line)
+        )
+        state.broken |= {file.old_path, file.new_path}
+    for path, blob in draft.results():
+        state.write(patch.name, path, blob)
+
+
+def _collisions(patch: Patch, draft: Draft, state: _State) -> Iterator[tuple[FilePatch, str]]:
+    """Yield each section whose file would need another file, or a link, to be a directory.
+
+    `apply_file` looks at the sections before it; this sees the patch as a whole,
+    where a link may follow the file that would be written through it.
+    """
+    earlier = {path for path in state.history if state.read(path) is not None}
+    live = (earlier - draft.removed) | draft.written.keys()
+    sections = {file.new_path: file for file in patch.files}
+    for path in sorted(live):
+        for parent in live.intersection(map(str, PurePosixPath(path).parents)):
+            for new in sorted({path, parent} & draft.written.keys()):
+                yield sections[new], parent
+
+
+def _is_absorbed(file: FilePatch, rejections: tuple[Rejection, ...]) -> bool:
+    """Whether the source holds all that a section makes, so that later patches can be tried."""
+    whole = len(rejections) == max(len(file.hunks), 1)
+    return whole and all(rejection.absorbed is not None for rejection in rejections)

@@ -1,0 +1,95 @@
+"""RECORD, the package manager's list of a distribution's files, kept true.
+
+The format is the one of PEP 376 and the PyPA's "Recording installed projects":
+CSV rows of path, ``sha256=`` and unpadded URL-safe base64, and size.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+class RecordEdit(msgspec.Struct, forbid_unknown_fields=True):
+    """What an edit of RECORD took out, so that it can be undone to the byte."""
+
+    sha256: str
+    """Of the whole file before."""
+    kept: int
+    """How many rows stayed; new ones stand behind them."""
+    dropped: list[tuple[int, bytes]]
+    """Rows that were taken out, with their line ends, and their 0-based places."""
+
+
+def edit_record(
+    raw: bytes, drop: Collection[str], add: Mapping[str, bytes | None]
+) -> tuple[bytes, RecordEdit]:
+    """Take out the rows of `drop` and of `add`, and append a row for each file of `add`.
+
+    Args:
+        raw: RECORD as it is.
+        drop: paths as RECORD writes them, relative to its site-packages.
+        add: content by path; None for a symbolic link, which has no hash.
+
+    """
+    gone = {*drop, *add}
+    kept: list[bytes] = []
+    dropped: list[tuple[int, bytes]] = []
+    for number, row in enumerate(raw.splitlines(keepends=True)):
+        if row_path(row) in gone:
+            dropped.append((number, row))
+        else:
+            kept.append(row)
+    edit = RecordEdit(hashlib.sha256(raw).hexdigest(), len(kept), dropped)
+    return _join(kept, [make_row(path, data) for path, data in sorted(add.items())]), edit
+
+
+def restore_record(raw: bytes, edit: RecordEdit, added: Collection[str]) -> bytes:
+    """Undo an edit: to the byte if nothing else changed since, else row by row."""
+    rows = raw.splitlines(keepends=True)
+    exact = rows[: edit.kept]
+    for number, row in edit.dropped:
+        exact.insert(number, row)
+    # The last row before may have had no line end, which an appended row gave it.
+    for whole in (b"".join(exact), b"".join(exact).removesuffix(_line_end(rows))):
+        if hashlib.sha256(whole).hexdigest() == edit.sha256:
+            return whole
+    gone = {*added, *(row_path(row) for _, row in edit.dropped)}
+    return _join([r for r in rows if row_path(r) not in gone], [row for _, row in edit.dropped])
+
+
+def row_path(row: bytes) -> str:
+    """Return a row's path."""
+    fields = next(csv.reader([row.decode("utf-8", "surrogateescape")]), [])
+    return fields[0] if fields else ""
+
+
+def make_row(path: str, data: bytes | None) -> bytes:
+    """Return the row of a file, ending in LF."""
+    fields: list[object] = [path, "", ""]
+    if data is not None:
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        fields = [path, f"sha256={digest}", len(data)]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(fields)
+    return out.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _join(rows: list[bytes], more: list[bytes]) -> bytes:
+    """Append rows, with the line end that the file has."""
+    end = _line_end(rows)
+    if rows and not rows[-1].endswith(b"\n"):
+        rows = [*rows[:-1], rows[-1] + end]
+    return b"".join(rows) + b"".join(row.rstrip(b"\r\n") + end for row in more)
+
+
+def _line_end(rows: list[bytes]) -> bytes:
+    return b"\r\n" if rows and rows[0].endswith(b"\r\n") else b"\n"

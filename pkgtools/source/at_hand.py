@@ -1,0 +1,83 @@
+"""Finding a revision among the sources that a user gave, or in the release cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from pkgtools.errors import SourceUnavailableError
+from pkgtools.source.release import release_wheel
+from pkgtools.source.wheel import WheelSource, wheel_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pkgtools.catalog import Revision, Target
+    from pkgtools.report import Reporter
+    from pkgtools.source.base import Source
+    from pkgtools.source.git import Repository
+
+
+class AtHand:
+    """Wheels and repositories, and pip where it may be asked."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        wheels: Sequence[Path] = (),
+        repositories: Sequence[Repository] = (),
+        *,
+        download: bool = False,
+    ) -> None:
+        self._reporter = reporter
+        self._wheels = wheels
+        self._repositories = repositories
+        self._download = download
+
+    def find(self, target: Target, revision: Revision) -> list[Source]:
+        """Return the sources of one revision: one commit, or every wheel of a release.
+
+        Raises:
+            SourceUnavailableError: there is none; the message says what to give.
+
+        """
+        if revision.version is not None:
+            return list(self._wheels_of(target, revision.version))
+        return [self._commit(revision.name)]
+
+    def _wheels_of(self, target: Target, version: str) -> list[WheelSource]:
+        """Return the wheels of a release: those that were given, else pip's."""
+        upstream = target.upstream
+        given = [
+            path
+            for path in self._wheels
+            if Version(wheel_version(path, upstream)) == Version(version)
+        ]
+        if not given and self._download:
+            given = [release_wheel(upstream, version, _known(target, version), self._reporter)]
+        if not given:
+            raise SourceUnavailableError(
+                f"no wheel of {upstream.distribution} {version} is at hand",
+                remedy="give one with --wheel",
+            )
+        return [WheelSource(path, upstream) for path in given]
+
+    def _commit(self, commit: str) -> Source:
+        for repository in self._repositories:
+            source = repository.find(commit)
+            if source is not None:
+                return source
+        raise SourceUnavailableError(
+            f"no repository at hand holds commit {commit}",
+            remedy="give a clone or a git directory that holds it with --git",
+        )
+
+
+def _known(target: Target, version: str) -> dict[str, str]:
+    """Return the wheel digests that the lock has, if there is one yet."""
+    if not (target.directory / "lock.toml").exists():
+        return {}
+    locked = target.lock.find(version)
+    return {wheel.name: wheel.sha256 for wheel in locked.wheel} if locked else {}

@@ -1,0 +1,120 @@
+"""A revision inside a git object database, read without a worktree.
+
+The only module that knows GitPython, which takes a while to import: nothing
+imports this before a --git is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.errors import SourceUnavailableError, UsageError
+
+try:
+    import git
+    from git.exc import BadName, GitError, InvalidGitRepositoryError, NoSuchPathError
+except ImportError as error:  # GitPython asks for the git command when imported
+    raise SourceUnavailableError(
+        f"git cannot be used: {str(error).strip().splitlines()[0]}",
+        remedy="install git, or use --tree or --wheel, which do not need it",
+    ) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Repository:
+    """A git directory or a checkout, as a place to find revisions in.
+
+    Raises:
+        UsageError: there is no git repository at `path`.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _without_git_variables():
+            try:
+                self._repo = git.Repo(path)
+            except (InvalidGitRepositoryError, NoSuchPathError):
+                raise UsageError(f"{path} is no git repository") from None
+        # GitPython takes a bare directory without a config file for a work tree's; a
+        # partial clone must not fetch; and a replaced object is not the revision.
+        self._repo.git.update_environment(
+            GIT_DIR=str(self._repo.git_dir), GIT_NO_LAZY_FETCH="1", GIT_NO_REPLACE_OBJECTS="1"
+        )
+
+    def find(self, revision: str) -> GitSource | None:
+        """Return the source at `revision` (anything ``git rev-parse`` takes), or None."""
+        with _without_git_variables():
+            try:
+                commit = self._repo.commit(revision)
+                return GitSource(self.path, commit)
+            except (BadName, ValueError, IndexError, OSError):
+                return None
+            except GitError as error:
+                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
+
+    def get(self, revision: str) -> GitSource:
+        """`find`, or raise a `UsageError`."""
+        source = self.find(revision)
+        if source is None:
+            raise UsageError(
+                f"{self.path} has no revision {revision!r}",
+                remedy="fetch it first, or give another repository with --git",
+            )
+        return source
+
+
+class GitSource:
+    """One commit's tree."""
+
+    upstream = None
+
+    def __init__(self, repository: Path, commit: git.Commit) -> None:
+        self.repository = repository
+        self.commit = commit.hexsha
+        self._tree = commit.tree
+
+    @property
+    def label(self) -> str:
+        """The repository and the abbreviated commit."""
+        return f"{self.repository}@{self.commit[:12]}"
+
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path`; git has no folder without files in it.
+
+        Raises:
+            SourceUnavailableError: the object is not in the database (a partial clone).
+
+        """
+        with _without_git_variables():
+            try:
+                item = self._tree.join(path)
+                if item.type != "blob":
+                    return Blob(b"", DIRECTORY)
+                return Blob(item.data_stream.read(), item.mode)
+            except KeyError:
+                return None
+            except (GitError, ValueError) as error:
+                raise SourceUnavailableError(
+                    f"{self.label}: {path} cannot be read: {_reason(error)}"
+                ) from None
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
+
+
+@contextlib.contextmanager
+def _without_git_variables() -> Iterator[None]:
+    """Hide ``GIT_DIR`` and its like, which a hook sets and which would win over a path."""
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)

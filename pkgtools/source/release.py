@@ -1,0 +1,116 @@
+"""Release wheels, through the user's own pip, into a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from pkgtools.errors import SourceUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pkgtools.catalog import Upstream
+    from pkgtools.report import Reporter
+
+_SECONDS: Final = 1800
+
+
+def cached_wheel(upstream: Upstream, version: str) -> Path | None:
+    """Return the release's wheel if it is in the cache."""
+    return next(iter(sorted(_folder(upstream, version).glob("*.whl"))), None)
+
+
+def release_wheel(
+    upstream: Upstream, version: str, known: Mapping[str, str], reporter: Reporter
+) -> Path:
+    """Return a wheel of the release, downloading it with pip when it is not in the cache.
+
+    pip chooses the wheel for this interpreter and platform, from wherever the
+    user's configuration says.
+
+    Args:
+        upstream: whose release.
+        version: of the release.
+        known: SHA-256 by wheel name, from the lock; a wheel of another digest is
+            not taken.
+        reporter: hears of a download.
+
+    Raises:
+        SourceUnavailableError: pip is not there, or has no such wheel, or not
+            the one that the lock knows.
+
+    """
+    folder = _folder(upstream, version)
+    found = cached_wheel(upstream, version)
+    if found is not None:
+        return found
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / "lock"):
+            found = cached_wheel(upstream, version)
+            if found is not None:
+                return found
+            with reporter.task(f"downloading {upstream.distribution} {version}"):
+                return _download(upstream, version, folder, known)
+    except OSError as error:
+        raise SourceUnavailableError(
+            f"the cache {folder} cannot be written: {error.strerror}",
+            remedy="set XDG_CACHE_HOME to a folder of your own",
+        ) from None
+
+
+def sha256(path: Path) -> str:
+    """Return a file's SHA-256, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder(upstream: Upstream, version: str) -> Path:
+    return user_cache_path("pkgtools", appauthor=False) / "wheels" / upstream.distribution / version
+
+
+def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str, str]) -> Path:
+    requirement = f"{upstream.distribution}=={version}"
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        command = [*_pip(), "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+        command += ["--no-input", "--disable-pip-version-check", "--dest", scratch, requirement]
+        try:
+            subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+        except subprocess.SubprocessError as error:
+            output = str(getattr(error, "stderr", None) or error).strip()
+            raise SourceUnavailableError(
+                f"pip has no wheel of {requirement} for this Python: {output.splitlines()[-1]}",
+                remedy="give the wheel with --wheel, or a checkout with --tree",
+            ) from None
+        wheel = next(Path(scratch).glob("*.whl"))
+        digest = sha256(wheel)
+        if known.get(wheel.name, digest) != digest:
+            raise SourceUnavailableError(
+                f"pip brought a {wheel.name} whose sha256 is {digest}, not the locked "
+                f"{known[wheel.name]}",
+                remedy="find out which index serves it, and do not install it",
+            )
+        return wheel.replace(folder / wheel.name)
+
+
+def _pip() -> list[str]:
+    """Return the command that runs pip: this interpreter's, else the one on PATH."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    command = shutil.which("pip") or shutil.which("pip3")
+    if command is None:
+        raise SourceUnavailableError(
+            "there is no pip to download a release with",
+            remedy="install pip, or give the wheel with --wheel",
+        )
+    return [command]

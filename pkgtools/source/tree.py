@@ -1,0 +1,181 @@
+"""A tree on disk: an installed package, a package folder, or a source checkout."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
+from pkgtools.errors import TreeError, UsageError
+from pkgtools.source.wheel import inside_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pkgtools.catalog import Upstream
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree that can be read and patched. All its paths are resolved."""
+
+    upstream: Upstream
+    root: Path
+    """The folder that relative names start from."""
+    is_checkout: bool
+    """Whether `root` is a source tree; otherwise it holds the installed package."""
+    dist_info: Path | None
+    """The package manager's folder, where there is one."""
+    home: Path
+    """Where the receipt and the journal lie."""
+
+    @property
+    def label(self) -> str:
+        """The folder, and for an installed package its version as the package manager has it."""
+        return f"{self.root} ({self.dist_info.stem})" if self.dist_info else str(self.root)
+
+    def name(self, path: str) -> str:
+        """Return `path` of the source tree relative to `root`.
+
+        Raises:
+            DoesNotApplyError: an installed package has no such part.
+
+        """
+        return path if self.is_checkout else inside_package(self.upstream, path)
+
+    def file(self, path: str) -> Path:
+        """Return where `path` of the source tree lies, with no symbolic link above it.
+
+        Raises:
+            TreeError: a folder on the way is a symbolic link.
+
+        """
+        whole = self.root / self.name(path)
+        for parent in whole.parents:
+            if parent == self.root:
+                return whole
+            if parent.is_symlink():
+                raise TreeError(
+                    f"{parent} is a symbolic link: nothing is read or written through it",
+                    remedy="give the folder that it leads to with --tree",
+                )
+        raise TreeError(f"{whole} is not inside {self.root}")
+
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path` of the source tree.
+
+        Raises:
+            TreeError: it cannot be read, or is neither file, link nor folder.
+
+        """
+        return read_file(self.file(path))
+
+
+def read_file(path: Path) -> Blob | None:
+    """Return what is at `path`, not following a symbolic link there."""
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return Blob(os.fsencode(path.readlink()), SYMLINK)
+        if stat.S_ISDIR(status.st_mode):
+            return Blob(b"", DIRECTORY)
+        if not stat.S_ISREG(status.st_mode):
+            raise TreeError(f"{path} is neither a file nor a symbolic link")
+        return Blob(path.read_bytes(), canonical_mode(status.st_mode))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise TreeError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def find_tree(path: Path, upstream: Upstream) -> Tree:
+    """Return the tree of `upstream` at `path`.
+
+    Args:
+        path: a source checkout, a site-packages folder, or the package's own folder.
+        upstream: whose tree it is.
+
+    Raises:
+        UsageError: there is none.
+        TreeError: the package manager's view of it is ambiguous.
+
+    """
+    if not path.is_dir():
+        raise UsageError(f"{path} is no folder", remedy="give a folder with --tree")
+    if upstream.prefix and (path / upstream.prefix / upstream.package).is_dir():
+        return _checkout(path.resolve(), upstream)
+    if (path / upstream.package).is_dir():
+        folder = path / upstream.package
+    elif upstream.package in (path.absolute().name, path.resolve().name):
+        folder = path
+    else:
+        raise UsageError(
+            f"{path} holds no package {upstream.package!r}",
+            remedy="--tree takes a source checkout, a site-packages folder or the package's "
+            "own folder",
+        )
+    container, real = folder.absolute().parent, folder.resolve().parent
+    dist_info = _dist_info(container, upstream) or _dist_info(real, upstream)
+    if dist_info is None:
+        root = _checkout_root(real, upstream)
+        if root is not None:
+            return _checkout(root, upstream)
+    return Tree(upstream, real, False, dist_info, dist_info or _home(real))
+
+
+def _checkout(root: Path, upstream: Upstream) -> Tree:
+    return Tree(upstream, root, True, None, _home(root))
+
+
+def _checkout_root(container: Path, upstream: Upstream) -> Path | None:
+    """Return the source tree whose package folder lies in `container`, if it is one's."""
+    if not upstream.prefix:
+        return container if (container / ".git").exists() else None
+    parts = upstream.prefix.rstrip("/").split("/")
+    if list(container.parts[-len(parts) :]) == parts:
+        return container.parents[len(parts) - 1]
+    return None
+
+
+def _dist_info(container: Path, upstream: Upstream) -> Path | None:
+    """Return the one .dist-info of the upstream's distribution in `container`."""
+    wanted = canonicalize_name(upstream.distribution)
+    found = [
+        folder.resolve()
+        for folder in sorted(container.glob("*.dist-info"))
+        if canonicalize_name(folder.stem.rpartition("-")[0]) == wanted
+    ]
+    if len(found) > 1:
+        names = " and ".join(folder.name for folder in found)
+        raise TreeError(
+            f"{container} has {names}: which one is installed cannot be told",
+            remedy=f"reinstall {upstream.distribution}",
+        )
+    return found[0] if found else None
+
+
+def _home(root: Path) -> Path:
+    """Return where a tree without a .dist-info keeps its receipt.
+
+    Under the git directory, so that ``git status`` stays clean; where there is
+    no git either (an exported archive), in the tree.
+    """
+    for folder in (root, *root.parents):
+        git_dir = _git_dir(folder / ".git")
+        if git_dir is not None:
+            return git_dir / "pkgtools" / root.relative_to(folder)
+    return root / ".pkgtools"
+
+
+def _git_dir(marker: Path) -> Path | None:
+    """Return the git directory that ``.git`` is or, in a linked worktree, names."""
+    if marker.is_file():
+        text = marker.read_text(encoding="utf-8", errors="replace")
+        if not text.startswith("gitdir: "):
+            return None
+        marker = marker.parent / text.removeprefix("gitdir: ").strip()
+    return marker.resolve() if (marker / "HEAD").is_file() else None

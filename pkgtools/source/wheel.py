@@ -1,0 +1,120 @@
+"""A wheel file, read without unpacking it."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import TYPE_CHECKING, Final, Self
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from pkgtools.blob import DIRECTORY, REGULAR, Blob, canonical_mode
+from pkgtools.errors import DoesNotApplyError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from pkgtools.catalog import Upstream
+
+_LIMIT: Final = 256 * 1024 * 1024
+"""The largest member that is read, in bytes: a source file is far smaller, a bomb larger."""
+
+
+class WheelSource:
+    """One wheel of an upstream.
+
+    Raises:
+        UsageError: the file is no wheel of this upstream, or cannot be read.
+
+    """
+
+    def __init__(self, path: Path, upstream: Upstream) -> None:
+        self.path = path
+        self.upstream = upstream
+        self.version = wheel_version(path, upstream)
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise UsageError(f"{path} cannot be read as a wheel: {error}") from None
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self._directories: set[str] = set()
+        for info in self._zip.infolist():
+            if info.filename in self._members:
+                raise UsageError(f"{path} holds {info.filename} twice: it is not trustworthy")
+            self._members[info.filename] = info
+
+    @property
+    def label(self) -> str:
+        """The wheel's file name."""
+        return self.path.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._zip.close()
+
+    def read(self, path: str) -> Blob | None:
+        """Return a member; paths are those of the source tree.
+
+        Raises:
+            DoesNotApplyError: a wheel has no such part of the source tree.
+            UsageError: the member is corrupt.
+
+        """
+        name = inside_package(self.upstream, path)
+        info = self._members.get(name)
+        if info is None:
+            return Blob(b"", DIRECTORY) if self._has_directory(name) else None
+        if info.file_size > _LIMIT:
+            raise UsageError(f"{self.path}: {name} claims {info.file_size} bytes")
+        try:
+            data = self._zip.read(info)
+        except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+            raise UsageError(f"{self.path}: {name} cannot be read: {error}") from None
+        mode = info.external_attr >> 16
+        return Blob(data, canonical_mode(mode) if mode else REGULAR)
+
+    def _has_directory(self, name: str) -> bool:
+        if not self._directories:
+            for member in self._members:
+                parts = member.split("/")[:-1]
+                self._directories |= {"/".join(parts[: n + 1]) for n in range(len(parts))}
+        return name in self._directories
+
+
+def wheel_version(path: Path, upstream: Upstream) -> str:
+    """Return the version in a wheel's file name.
+
+    Raises:
+        UsageError: it is no wheel's file name, or another distribution's.
+
+    """
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise UsageError(str(error)) from None
+    if name != canonicalize_name(upstream.distribution):
+        raise UsageError(f"{path} is a wheel of {name}, not of {upstream.distribution}")
+    return str(version)
+
+
+def inside_package(upstream: Upstream, path: str) -> str:
+    """Return where `path` of the source tree is in an installed package.
+
+    Raises:
+        DoesNotApplyError: only a source checkout has that part.
+
+    """
+    name = upstream.installed_path(path)
+    if name is None:
+        raise DoesNotApplyError(
+            f"the series touches {path}, which only a source checkout of {upstream.name} has",
+            remedy="give a checkout with --tree, or a git revision with --git and --rev",
+        )
+    return name

@@ -1,0 +1,130 @@
+"""What a source is, decided from blob ids alone.
+
+A tree is held against every locked revision of every target. Nothing else
+counts: not a version string, not a label, not whether a patch happens to apply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import LockedFile, LockedRevision, Target
+    from pkgtools.source import Source
+
+
+class State(StrEnum):
+    """What a tree is to one revision of one target."""
+
+    PRISTINE = "pristine"
+    PATCHED = "patched"
+    PARTIAL = "partial"
+    FOREIGN = "foreign"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class FileState:
+    """One touched file of a tree."""
+
+    path: str
+    state: State
+    """PARTIAL where it is a step in the middle of the series, MISSING where it is not there."""
+    found: str
+    """The id that is there; empty where there is no file."""
+    before: str
+    after: str
+    patches: tuple[str, ...]
+    """Which patches of the series it holds; empty unless PATCHED or PARTIAL."""
+    crlf: bool = False
+    """Whether only the line ends differ from a known state."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A tree held against one revision of one target."""
+
+    target: str
+    revision: str
+    """A commit or a version."""
+    state: State
+    files: tuple[FileState, ...]
+
+    @property
+    def differing(self) -> tuple[FileState, ...]:
+        """The files that are in no state which the lock knows."""
+        return tuple(f for f in self.files if f.state in (State.FOREIGN, State.MISSING))
+
+
+def entry_id(blob: Blob | None, *, with_mode: bool) -> str:
+    """Return what a lock writes for a path's content."""
+    if blob is None:
+        return ""
+    return f"{blob.mode:o}:{blob.id}" if with_mode else blob.id
+
+
+def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
+    """Hold a source against every locked revision of `targets`, the best match first.
+
+    Targets of another upstream than the source's are passed over. Reads each
+    touched path once. The order: patched, pristine, partial, then by the number
+    of files that differ.
+    """
+    cache: dict[str, Blob | None] = {}
+    matches = []
+    for target in targets:
+        if source.upstream not in (None, target.upstream):
+            continue
+        names = {revision.name for revision in target.revisions}
+        matches += [
+            match_revision(target.name, revision, source, cache)
+            for revision in target.lock.revision
+            if revision.name in names  # two targets may share one series and its lock
+        ]
+    rank = [State.PATCHED, State.PRISTINE, State.PARTIAL, State.FOREIGN, State.MISSING]
+    return sorted(matches, key=lambda m: (rank.index(m.state), len(m.differing)))
+
+
+def match_revision(
+    target: str, revision: LockedRevision, source: Source, blobs: dict[str, Blob | None]
+) -> Match:
+    """Hold a source against one locked revision; `blobs` keeps what was read of it."""
+    for file in revision.file:
+        if file.path not in blobs:
+            blobs[file.path] = source.read(file.path)
+    files = tuple(_file_state(file, blobs) for file in revision.file)
+    return Match(target, revision.name, _whole(files), files)
+
+
+def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState:
+    blob = blobs[file.path]
+    found = entry_id(blob, with_mode=file.has_mode)
+    chain = file.chain
+    state, crlf = State.FOREIGN, False
+    patches: tuple[str, ...] = ()
+    if found == file.after:
+        state, patches = State.PATCHED, tuple(file.patches)
+    elif found == file.before:
+        state = State.PRISTINE
+    elif found in chain:
+        state, patches = State.PARTIAL, tuple(file.patches[: chain.index(found)])
+    elif blob is None:
+        state = State.MISSING
+    elif b"\r\n" in blob.data:
+        unix = type(blob)(blob.data.replace(b"\r\n", b"\n"), blob.mode)
+        crlf = entry_id(unix, with_mode=file.has_mode) in chain
+    return FileState(file.path, state, found, file.before, file.after, patches, crlf)
+
+
+def _whole(files: tuple[FileState, ...]) -> State:
+    states = {file.state for file in files}
+    if len(states) == 1:
+        return states.pop()
+    if State.FOREIGN in states or State.MISSING in states:
+        return State.FOREIGN
+    return State.PARTIAL

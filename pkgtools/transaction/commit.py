@@ -1,0 +1,322 @@
+"""The only code that writes to a user's tree: all of it, or nothing, at any instant.
+
+1. The journal says *prepare*: which files, from which content to which.
+2. Beside every file its new content is written and its old one linked. From
+   here on no more space is needed.
+3. The journal says *commit*. Renames put every new content in place.
+4. The old links go, then the journal.
+
+Killed before 3, the next run removes what lies beside; killed after it, the next
+run does the renames that are left. A file is replaced, never written in place:
+package managers link one cached file into many environments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
+from pkgtools.errors import TreeError
+from pkgtools.transaction import journal as journals
+from pkgtools.transaction.journal import Base, Journal, Operation, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pkgtools.report import Reporter
+    from pkgtools.source import Tree
+
+_LOCK_SECONDS: Final = 600
+_NO_LINKS: Final = {
+    errno.EPERM,
+    errno.EACCES,
+    errno.EMLINK,
+    errno.ENOTSUP,
+    errno.EXDEV,
+    errno.ENOSYS,
+}
+
+
+@dataclass(frozen=True)
+class Write:
+    """A file to be written, or removed."""
+
+    base: Base
+    name: str
+    before: Blob | None
+    after: Blob | None
+    is_cache: bool = False
+    permissions: int | None = None
+    """For a file restored from a receipt; otherwise the old file's, or the usual ones."""
+    mtime_ns: int | None = None
+    """The same; otherwise now."""
+
+    def operation(self) -> Operation:
+        """Return what the journal says of it."""
+        before = self.before.id if self.before else ""
+        after = self.after.id if self.after else ""
+        return Operation(self.base, self.name, before, after, self.is_cache)
+
+
+@contextlib.contextmanager
+def locked(tree: Tree, reporter: Reporter) -> Iterator[None]:
+    """Keep every other pkgtools away from the tree.
+
+    The lock is on the folder itself (flock(2)): it leaves no file behind, goes
+    with the process, and works on a tree that cannot be written.
+
+    Raises:
+        TreeError: another run holds it for too long.
+
+    """
+    with _as_tree_error(tree):
+        descriptor = os.open(tree.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not _try_lock(descriptor):
+            with reporter.task(f"waiting for another pkgtools run on {tree.root}"):
+                _wait_for_lock(descriptor, tree)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for_lock(descriptor: int, tree: Tree) -> None:
+    end = time.monotonic() + _LOCK_SECONDS
+    while not _try_lock(descriptor):
+        if time.monotonic() > end:
+            raise TreeError(
+                f"another pkgtools run has held {tree.root} for {_LOCK_SECONDS} s",
+                remedy="see what it is doing, end it, and run this again",
+            )
+        time.sleep(0.05)
+
+
+def commit(tree: Tree, writes: Sequence[Write]) -> None:
+    """Do all of `writes`, in order, or none.
+
+    Raises:
+        TreeError: the tree cannot be written, or a file changed meanwhile; the
+            tree is as it was.
+
+    """
+    with _as_tree_error(tree):
+        tree.home.mkdir(parents=True, exist_ok=True)
+        folders = _missing_folders(tree, writes)
+        journal = Journal(1, "prepare", [write.operation() for write in writes], folders)
+        places = [Place(tree, operation) for operation in journal.operations]
+        _refuse_leftovers(places)
+        journal.write(tree.home)
+        try:
+            for folder in folders:
+                (tree.root / folder).mkdir()
+            for write, place in zip(writes, places, strict=True):
+                _stage(write, place)
+            _sync_folders(places)
+            _refuse_edited(places)
+            journal.phase = "commit"
+            journal.write(tree.home)
+            for place in places:
+                place.commit()
+        except BaseException:
+            _roll_back(tree, journal, places)
+            raise
+        _finish(tree, places)
+
+
+def recover(tree: Tree) -> str | None:
+    """Finish or undo what an earlier run was killed in; the lock is the caller's.
+
+    Returns:
+        "finished" or "undone", or None where there was nothing to do.
+
+    Raises:
+        TreeError: files were edited since, so that neither is possible without
+            losing an edit; they are named, and nothing is touched.
+
+    """
+    journal = journals.load_journal(tree.home)
+    with _as_tree_error(tree):
+        if journal is None:
+            scratch = journals.scratch_of(tree.home / journals.NAME)
+            if os.path.lexists(scratch):  # killed before the journal was whole
+                _close(tree)
+            return None
+        places = [Place(tree, operation) for operation in journal.operations]
+        if journal.phase == "commit":
+            if not any(place.is_pending and place.is_edited for place in places):
+                for place in places:
+                    place.commit()
+                _finish(tree, places)
+                return "finished"
+            done_and_edited = [p for p in places if not p.is_pending and p.is_edited]
+            if done_and_edited:
+                edited = [str(p.target) for p in places if p.is_edited]
+                raise TreeError(
+                    f"these files were edited while the tree was half patched: {', '.join(edited)}",
+                    remedy="their old content lies beside them (.NAME.pkgtools-old) and the new "
+                    "one too (.NAME.pkgtools-new): put one of the two in place and run "
+                    "`pkgtools recover` again",
+                )
+        _roll_back(tree, journal, places)
+        return "undone"
+
+
+def _stage(write: Write, place: Place) -> None:
+    """Put the old and the new content beside the file."""
+    status = None
+    if write.before is not None:
+        status = place.target.lstat()
+        _keep_old(place)
+    if write.after is None:
+        return
+    if write.after.mode == SYMLINK:
+        place.new.symlink_to(os.fsdecode(write.after.data))
+        return
+    journals.write_new(place.new, write.after.data, _permissions(write, status))
+    _give_owner(place.new, status or place.new.parent.stat())
+    if write.mtime_ns is not None:
+        os.utime(place.new, ns=(write.mtime_ns, write.mtime_ns))
+    elif status is not None and int(place.new.stat().st_mtime) == int(status.st_mtime):
+        # Python tells stale bytecode by size and whole seconds of the source's mtime.
+        later = (int(status.st_mtime) + 1) * 10**9
+        os.utime(place.new, ns=(later, later))
+
+
+def _give_owner(path: Path, like: os.stat_result) -> None:
+    """As root, give a file to whom the old one, or its folder, belongs."""
+    mine = path.stat()
+    if os.geteuid() == 0 and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+        os.chown(path, like.st_uid, like.st_gid)
+
+
+def _keep_old(place: Place) -> None:
+    """Keep the very file, with its mode, owner and links; copy it where links cannot be made."""
+    try:
+        os.link(place.target, place.old, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        shutil.copy2(place.target, place.old, follow_symlinks=False)
+
+
+def _permissions(write: Write, status: os.stat_result | None) -> int:
+    if write.permissions is not None:
+        return write.permissions
+    usual = 0o755 if write.after and write.after.mode == EXECUTABLE else 0o644
+    if status is None or write.before is None or write.before.mode == SYMLINK:
+        return usual
+    old = stat.S_IMODE(status.st_mode)
+    if write.after is None or write.after.mode == write.before.mode:
+        return old
+    readers = (old & 0o444) >> 2
+    return old | readers if write.after.mode != REGULAR else old & ~0o111
+
+
+def _refuse_leftovers(places: Sequence[Place]) -> None:
+    """Refuse to write over what lies beside a file without a journal that says what it is."""
+    for path in (path for place in places for path in (place.new, place.old)):
+        if os.path.lexists(path):
+            raise TreeError(
+                f"{path} lies in the way: a run was killed, and its journal is gone",
+                remedy="compare it with the file beside it, delete it, and run this again",
+            )
+
+
+def _refuse_edited(places: Sequence[Place]) -> None:
+    edited = [p for p in places if not p.operation.is_cache and p.found() != p.operation.before]
+    if edited:
+        raise TreeError(
+            f"{edited[0].target} was changed while it was being patched; the tree is as it was",
+            remedy="run the command again when nothing else writes to the tree",
+        )
+
+
+def _roll_back(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
+    if journal.phase == "commit":
+        for place in reversed(places):
+            place.undo()
+    for place in places:
+        place.clear()
+    for folder in reversed(journal.folders):
+        with contextlib.suppress(OSError):  # not empty: someone else uses it
+            (tree.root / folder).rmdir()
+    _close(tree)
+
+
+def _finish(tree: Tree, places: Sequence[Place]) -> None:
+    _sync_folders(places)
+    for place in places:
+        place.clear()
+    for place in places:
+        if not place.operation.after and place.operation.base is Base.TREE:
+            _prune(tree.root, place.target.parent)
+    _close(tree)
+
+
+def _close(tree: Tree) -> None:
+    """Remove the journal: the transaction is over."""
+    path = tree.home / journals.NAME
+    journals.scratch_of(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    if tree.dist_info is None:
+        for folder in (tree.home, tree.home.parent):
+            if folder.name in (".pkgtools", "pkgtools"):
+                with contextlib.suppress(OSError):  # holds a receipt
+                    folder.rmdir()
+
+
+def _prune(root: Path, folder: Path) -> None:
+    """Remove folders that a deletion left empty, as git does."""
+    while folder != root:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
+
+
+def _missing_folders(tree: Tree, writes: Sequence[Write]) -> list[str]:
+    missing: set[str] = set()
+    for write in writes:
+        if write.after is None or write.base is not Base.TREE:
+            continue
+        folder = (tree.root / write.name).parent
+        while not os.path.lexists(folder):
+            missing.add(folder.relative_to(tree.root).as_posix())
+            folder = folder.parent
+    return sorted(missing)
+
+
+def _sync_folders(places: Sequence[Place]) -> None:
+    for folder in sorted({place.target.parent for place in places}):
+        if folder.is_dir():
+            journals.sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _as_tree_error(tree: Tree) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TreeError(
+            f"{error.filename or tree.root} cannot be written: {error.strerror}",
+            remedy="free space or get the right to write there, and run the command again; "
+            "`pkgtools status` says what the tree is",
+        ) from error

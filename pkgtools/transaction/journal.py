@@ -1,0 +1,181 @@
+"""The journal of a transaction: what is being done to a tree, so that it can be finished.
+
+It is written before anything else and removed after everything else. While it
+says *prepare*, no file of the tree was touched; once it says *commit*, every new
+content lies beside its file, and only renames are left to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from pkgtools.errors import TreeError
+from pkgtools.patch.paths import PathError, safe_path
+from pkgtools.source.tree import read_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pkgtools.source import Tree
+
+NAME: Final = "pkgtools-journal.json"
+
+
+class Base(StrEnum):
+    """What an operation's name is relative to."""
+
+    TREE = "tree"
+    HOME = "home"
+
+
+class Operation(msgspec.Struct, forbid_unknown_fields=True):
+    """One path's way from its old content to its new one."""
+
+    base: Base
+    name: str
+    before: str
+    """Git's blob id; empty where there was no file."""
+    after: str
+    """Empty where there will be none."""
+    is_cache: bool = False
+    """Compiled bytecode, which any Python may write at any moment: its content is not checked."""
+
+
+class Journal(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole file."""
+
+    format: Literal[1]
+    phase: Literal["prepare", "commit"]
+    operations: list[Operation]
+    folders: list[str]
+    """Folders made for new files, relative to the tree's root, outermost first."""
+
+    def write(self, home: Path) -> None:
+        """Put it on disk, whole or not at all."""
+        replace_file(home / NAME, msgspec.json.encode(self))
+
+
+def load_journal(home: Path) -> Journal | None:
+    """Return the journal that lies in `home`, or None.
+
+    Raises:
+        TreeError: it is damaged, or names a path outside the tree.
+
+    """
+    try:
+        journal = msgspec.json.decode((home / NAME).read_bytes(), type=Journal)
+        for name in [o.name for o in journal.operations] + journal.folders:
+            safe_path(name.encode())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.DecodeError, PathError) as error:
+        raise TreeError(
+            f"the journal {home / NAME} cannot be read: {error}",
+            remedy="reinstall the package, or check its files out again, and delete the journal",
+        ) from None
+    return journal
+
+
+class Place:
+    """Where one operation works: the file, its new content beside it, and its old one."""
+
+    def __init__(self, tree: Tree, operation: Operation) -> None:
+        self.operation = operation
+        root = tree.home if operation.base is Base.HOME else tree.root
+        self.target = root / operation.name
+        for parent in self.target.parents:
+            if parent == root:
+                break
+            if parent.is_symlink():
+                raise TreeError(f"{parent} is a symbolic link: nothing is written through it")
+        self.new = scratch_of(self.target)
+        self.old = self.target.with_name(f".{self.target.name}.pkgtools-old")
+
+    def found(self) -> str:
+        """Return the id of what is there now; empty where there is nothing."""
+        blob = read_file(self.target)
+        return blob.id if blob is not None else ""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its rename or removal is still to be done."""
+        if self.operation.after:
+            return os.path.lexists(self.new)
+        return os.path.lexists(self.target)
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether someone else changed the file since the journal was written."""
+        if self.operation.is_cache:
+            return False
+        expected = self.operation.before if self.is_pending else self.operation.after
+        return self.found() != expected
+
+    def commit(self) -> None:
+        """Put the new content in place; safe to repeat."""
+        if self.operation.after:
+            if os.path.lexists(self.new):
+                self.new.replace(self.target)
+        else:
+            self.target.unlink(missing_ok=True)
+
+    def undo(self) -> None:
+        """Put the old content back, the very file that was there; safe to repeat.
+
+        What someone else wrote meanwhile stays.
+        """
+        if not self.operation.is_cache and (self.is_pending or self.is_edited):
+            return
+        if os.path.lexists(self.old):
+            self.old.replace(self.target)
+        elif not self.operation.before:
+            self.target.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove what lies beside the file."""
+        self.new.unlink(missing_ok=True)
+        self.old.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` whole or not at all, and have it on disk before returning."""
+    scratch = scratch_of(path)
+    scratch.unlink(missing_ok=True)
+    try:
+        write_new(scratch, data, 0o644)
+        scratch.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def scratch_of(path: Path) -> Path:
+    """Return where `path`'s next content is written before it is put in place."""
+    return path.with_name(f".{path.name}.pkgtools-new")
+
+
+def write_new(path: Path, data: bytes, permissions: int) -> None:
+    """Create a file that must not exist, with content that is on disk before returning."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(path, flags, stat.S_IMODE(permissions)), "wb") as file:  # noqa: PTH123
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(permissions))
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's entries on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,208 @@
+"""Verifying that a series would apply, or that a tree is exactly what its target makes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pkgtools.check import Refusal, check
+from pkgtools.errors import (
+    CheckFailedError,
+    ForeignError,
+    PartialError,
+    PkgtoolsError,
+    SourceUnavailableError,
+)
+from pkgtools.identify import identify
+from pkgtools.record import make_row, row_path
+from pkgtools.source import Tree
+from pkgtools.state import Match, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.check import Ready
+    from pkgtools.source import Source
+    from pkgtools.source.at_hand import AtHand
+
+
+class Outcome(StrEnum):
+    """What verification says of one revision of one target."""
+
+    APPLIES = "applies"
+    PATCHED = "patched"
+    UNVERIFIED = "unverified"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class PatchPlace:
+    """Where one patch goes in one file."""
+
+    patch: str
+    path: str
+    offsets: tuple[int, ...]
+    """Of each hunk, in lines."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One revision of one target against one source."""
+
+    target: str
+    revision: str
+    source: str | None
+    outcome: Outcome
+    places: tuple[PatchPlace, ...] = ()
+    message: str | None = None
+    remedy: str | None = None
+    exit_code: int = 0
+    refusal: Refusal | None = None
+
+
+def dry_run(catalog: Catalog, targets: Sequence[Target], at_hand: AtHand) -> Iterator[Verdict]:
+    """Yield a verdict for every revision of `targets`, each on its own source."""
+    for target in targets:
+        for revision in target.revisions:
+            try:
+                for source in at_hand.find(target, revision):
+                    yield verdict(catalog, target, source, revision.name)
+            except SourceUnavailableError as error:
+                yield Verdict(
+                    target.name,
+                    revision.name,
+                    None,
+                    Outcome.UNVERIFIED,
+                    message=error.message,
+                    remedy=error.remedy,
+                    exit_code=error.exit_code,
+                )
+
+
+def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> Verdict:
+    """Return the verdict on one source, for `target` or for the one that it belongs to."""
+    if target is None:
+        name = identify(catalog.targets, source).best.target
+        target = catalog.target(name)
+    return verdict(catalog, target, source)
+
+
+def verdict(
+    catalog: Catalog, target: Target, source: Source, revision: str | None = None
+) -> Verdict:
+    """Hold a source against a target; a refusal is a verdict too.
+
+    Args:
+        catalog: in which a stranger's nearest revision is looked for.
+        target: whose series.
+        source: where the files are read from.
+        revision: the one that the source must be; by default any of the target's.
+
+    """
+    try:
+        ready = check(catalog, target, source)
+        if revision is not None and revision not in ready.revisions:
+            raise ForeignError(
+                f"{source.label} should be {revision}, its files are those of "
+                f"{' and '.join(ready.revisions)}"
+            )
+    except SourceUnavailableError:
+        raise
+    except PkgtoolsError as error:
+        refusal = error.details if isinstance(error.details, Refusal) else None
+        return Verdict(
+            target.name,
+            revision or "",
+            source.label,
+            Outcome.REFUSED,
+            message=error.message,
+            remedy=error.remedy,
+            exit_code=error.exit_code,
+            refusal=refusal,
+        )
+    outcome = Outcome.PATCHED if ready.plan is None else Outcome.APPLIES
+    name = revision or ready.match.revision
+    return Verdict(target.name, name, source.label, outcome, _places(ready))
+
+
+def _places(ready: Ready) -> tuple[PatchPlace, ...]:
+    steps = ready.plan.steps if ready.plan else ()
+    return tuple(
+        PatchPlace(step.patch, step.path, tuple(p.offset for p in step.placements))
+        for step in steps
+    )
+
+
+def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
+    """Return what `source` is, if it is exactly what its target makes.
+
+    Every touched file has the locked content, every touched Python file
+    compiles, and in an installed package RECORD agrees.
+
+    Raises:
+        CheckFailedError: it is not patched, or a check failed.
+        PartialError: some of the series is in it.
+        ForeignError: it is no known revision, or was edited.
+
+    """
+    match = identify(catalog.targets if target is None else [target], source).best
+    name = match.target
+    if match.state is State.PARTIAL:
+        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
+        raise PartialError(
+            f"{source.label} holds some of {name}: {held}",
+            remedy="reinstall the package, or check its files out again, and apply to that",
+            details=match,
+        )
+    if match.state is State.PRISTINE:
+        raise CheckFailedError(
+            f"{source.label} is {match.revision}, not patched",
+            remedy=f"apply the series with `pkgtools apply --target {name}`",
+            details=match,
+        )
+    if match.state is not State.PATCHED:
+        differing = ", ".join(f.path for f in match.differing)
+        raise ForeignError(
+            f"{source.label} is not what {name} makes; these files differ: {differing}",
+            remedy="see `pkgtools identify`; reinstall, or check the files out again",
+            details=match,
+        )
+    _compile_all(match, source)
+    if isinstance(source, Tree):
+        _check_record(match, source)
+    return match
+
+
+def _compile_all(match: Match, source: Source) -> None:
+    for file in match.files:
+        blob = source.read(file.path)
+        if blob is None or not file.path.endswith(".py"):
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # upstream's own, not this check's matter
+                compile(blob.data, file.path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise CheckFailedError(
+                f"{source.label}: {file.path} does not compile: {error}"
+            ) from None
+
+
+def _check_record(match: Match, tree: Tree) -> None:
+    """Raise unless RECORD has the right row for each touched file."""
+    if tree.dist_info is None or not (tree.dist_info / "RECORD").is_file():
+        return
+    raw = (tree.dist_info / "RECORD").read_bytes()
+    rows = {row_path(row): row.strip() for row in raw.splitlines()}
+    for file in match.files:
+        name, blob = tree.name(file.path), tree.read(file.path)
+        expected = make_row(name, blob.data).strip() if blob else None
+        if rows.get(name) != expected:
+            raise CheckFailedError(
+                f"{tree.dist_info / 'RECORD'} has another row for {name} than the file: an "
+                "upgrade or uninstall would leave it behind",
+                remedy="reinstall the package and apply with `pkgtools apply`",
+            )
