@@ -12,21 +12,19 @@ import argparse
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
-import time
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Catalog, Target, find_catalog, load_catalog
 from pkgtools.report import Silent
 from pkgtools.source.release import release_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-PKGTOOLS = [sys.executable, "-m", "pkgtools"]
+    from collections.abc import Sequence
 
 
 def main() -> None:
@@ -37,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     catalog = load_catalog(find_catalog(Path.cwd()))
     wheels = {t.name: _wheel(t) for t in catalog.targets if t.revision.version}
-    print(f"{'work':42} {'pkgtools':>9} {'instead':>9} {'ratio':>7} {'budget':>7}")
+    print_header()
     with tempfile.TemporaryDirectory() as scratch:
         _one_wheel(catalog, wheels, Path(scratch), options.runs)
         if options.git:
@@ -55,17 +53,17 @@ def _one_wheel(catalog: Catalog, wheels: dict[str, Path], scratch: Path, runs: i
     wheel = wheels[target.name]
 
     def ours() -> None:
-        _run([*PKGTOOLS, "verify", "--dry-run", "--target", target.name, "--wheel", str(wheel)])
+        run([*PKGTOOLS, "verify", "--dry-run", "--target", target.name, "--wheel", str(wheel)])
 
     def instead() -> None:
         tree = scratch / "wheel" / "python"
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(tree)
         # Outside any repository, where git apply checks instead of passing over.
-        _run(_git_apply(target), cwd=tree.parent)
+        run(_git_apply(target), cwd=tree.parent)
         shutil.rmtree(tree)
 
-    _row(f"{target.name}, a wheel", ours, instead, runs, 1 / 10)
+    print_row(f"{target.name}, a wheel", ours, instead, runs, 1 / 10)
 
 
 def _one_commit(catalog: Catalog, repositories: Sequence[Path], scratch: Path, runs: int) -> None:
@@ -76,39 +74,23 @@ def _one_commit(catalog: Catalog, repositories: Sequence[Path], scratch: Path, r
 
     def ours() -> None:
         command = ["verify", "--dry-run", "--target", target.name, "--rev", commit]
-        _run([*PKGTOOLS, *command, "--git", str(repository)])
+        run([*PKGTOOLS, *command, "--git", str(repository)])
 
     def instead() -> None:
         tree = scratch / "worktree"
-        _run([*git, "worktree", "add", "--detach", "--quiet", str(tree), commit])
-        _run(_git_apply(target), cwd=tree)
-        _run([*git, "worktree", "remove", "--force", str(tree)])
+        run([*git, "worktree", "add", "--detach", "--quiet", str(tree), commit])
+        run(_git_apply(target), cwd=tree)
+        run([*git, "worktree", "remove", "--force", str(tree)])
 
-    _row(f"{target.name}, a commit", ours, instead, runs, 1 / 5)
+    print_row(f"{target.name}, a commit", ours, instead, runs, 1 / 5)
 
 
 def _everything(wheels: dict[str, Path], repositories: Sequence[Path], runs: int) -> None:
     command = [*PKGTOOLS, "verify", "--dry-run", *([] if repositories else ["--allow-missing"])]
     command += [x for wheel in wheels.values() for x in ("--wheel", str(wheel))]
     command += [x for repository in repositories for x in ("--git", str(repository))]
-    seconds = statistics.median(_time(lambda: _run(command)) for _ in range(runs))
-    print(f"{'every target, every source':42} {seconds:8.2f}s {'':9} {'':7} {'1.50s':>7}")
-
-
-def _row(
-    work: str, ours: Callable[[], None], instead: Callable[[], None], runs: int, budget: float
-) -> None:
-    """Run both sides in turn, after one run of each that is not counted."""
-    pairs = [(_time(ours), _time(instead)) for _ in range(runs + 1)][1:]
-    mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
-    ratio = statistics.median(a / b for a, b in pairs)
-    print(f"{work:42} {mine:8.2f}s {theirs:8.2f}s {ratio:7.3f} {budget:7.3f}")
-
-
-def _time(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    median = statistics.median(seconds(lambda: run(command)) for _ in range(runs))
+    print(f"{'every target, every source':42} {median:8.2f}s {'':9} {'':7} {'1.50s':>7}")
 
 
 def _git_apply(target: Target) -> list[str]:
@@ -124,10 +106,6 @@ def _has(repository: Path, commit: str) -> bool:
 
 def _git_dir(repository: Path) -> Path:
     return repository / ".git" if (repository / ".git").exists() else repository
-
-
-def _run(command: Sequence[str], cwd: Path | None = None) -> None:
-    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,10 @@ def _stranger(
     return ForeignError(
         f"{source.label} is no revision that the catalog knows; nearest is {nearest.target} "
         f"({nearest.revision}), from which these files differ: {differing}",
-        remedy="install or check out a revision that `pkgtools targets` lists",
+        remedy="every hunk would apply: to accept this revision, add it to targets.toml and "
+        "prove it with `pkgtools lock`"
+        if plan.ok
+        else "install or check out a revision that `pkgtools targets` lists",
         details=refusal,
     )
 

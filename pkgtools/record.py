@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class RecordEdit(msgspec.Struct, forbid_unknown_fields=True):
@@ -72,12 +72,22 @@ def row_path(row: bytes) -> str:
     return fields[0] if fields else ""
 
 
+def rename_row(row: bytes, path: str) -> bytes:
+    """Return a row with another path, ending in LF."""
+    fields = next(csv.reader([row.decode("utf-8", "surrogateescape")]))
+    return _write_row([path, *fields[1:]])
+
+
 def make_row(path: str, data: bytes | None) -> bytes:
     """Return the row of a file, ending in LF."""
     fields: list[object] = [path, "", ""]
     if data is not None:
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         fields = [path, f"sha256={digest}", len(data)]
+    return _write_row(fields)
+
+
+def _write_row(fields: Sequence[object]) -> bytes:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow(fields)
     return out.getvalue().encode("utf-8", "surrogateescape")

@@ -21,9 +21,9 @@ from pkgtools.source import Tree
 from pkgtools.state import Match, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from pkgtools.catalog import Catalog, Target
+    from pkgtools.catalog import Catalog, Revision, Target
     from pkgtools.check import Ready
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
@@ -63,23 +63,24 @@ class Verdict:
     refusal: Refusal | None = None
 
 
-def dry_run(catalog: Catalog, targets: Sequence[Target], at_hand: AtHand) -> Iterator[Verdict]:
-    """Yield a verdict for every revision of `targets`, each on its own source."""
-    for target in targets:
-        for revision in target.revisions:
-            try:
-                for source in at_hand.find(target, revision):
-                    yield verdict(catalog, target, source, revision.name)
-            except SourceUnavailableError as error:
-                yield Verdict(
-                    target.name,
-                    revision.name,
-                    None,
-                    Outcome.UNVERIFIED,
-                    message=error.message,
-                    remedy=error.remedy,
-                    exit_code=error.exit_code,
-                )
+def dry_run(
+    catalog: Catalog, revisions: Iterable[tuple[Target, Revision]], at_hand: AtHand
+) -> Iterator[Verdict]:
+    """Yield a verdict for each revision of a target, on its own source."""
+    for target, revision in revisions:
+        try:
+            for source in at_hand.find(target, revision):
+                yield verdict(catalog, target, source, revision.name)
+        except SourceUnavailableError as error:
+            yield Verdict(
+                target.name,
+                revision.name,
+                None,
+                Outcome.UNVERIFIED,
+                message=error.message,
+                remedy=error.remedy,
+                exit_code=error.exit_code,
+            )
 
 
 def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> Verdict:

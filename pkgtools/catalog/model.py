@@ -32,6 +32,10 @@ class Upstream:
         inside = self.prefix + self.package + "/"
         return path.removeprefix(self.prefix) if path.startswith(inside) else None
 
+    def is_above_package(self, path: str) -> bool:
+        """Whether `path` of the source tree is the package's folder, or one around it."""
+        return f"{self.prefix}{self.package}/".startswith(f"{path}/")
+
 
 @dataclass(frozen=True)
 class Revision:
@@ -73,6 +77,13 @@ class Target:
     def revisions(self) -> tuple[Revision, ...]:
         """Every revision that a lock must cover: its own, then the aliases'."""
         return (self.revision, *(a.revision for a in self.aliases if a.revision))
+
+    def revision_of(self, name: str) -> Revision:
+        """Return the revision that a name stands for: an alias's, if it has one, else its own."""
+        for alias in self.aliases:
+            if alias.name == name and alias.revision is not None:
+                return alias.revision
+        return self.revision
 
     @cached_property
     def series(self) -> Series:

@@ -12,6 +12,7 @@ from pkgtools import __version__
 # Each verb's module is imported when it runs: --version and --help stay quick.
 _COMMANDS: Final = {
     "apply": "Apply a target's series to a tree, exactly or not at all.",
+    "build": "Build a patched wheel.",
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "lock": "Prove series on real sources and write their locks.",
     "recover": "Finish or undo what a killed run left half done.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ class _Request:
 
     catalog: Catalog
     target: Target | None
+    name: str | None
+    """What the user typed for it: an alias stands for its own revision."""
     tree: Path | None
     python: str | None
     wheels: tuple[Path, ...]
@@ -84,7 +87,7 @@ def verify(
     """
     table = load_catalog(catalog)
     chosen = table.target(target) if target else None
-    request = _Request(table, chosen, tree, python, wheels, repositories, rev)
+    request = _Request(table, chosen, target, tree, python, wheels, repositories, rev)
     _refuse_contradictions(request)
     if not dry_run:
         return _verify(request, as_json=as_json)
@@ -95,6 +98,9 @@ def verify(
             _show(verdict)
     if as_json:
         common.print_json(verdicts)
+    elif len(verdicts) > 1:
+        counts = Counter(verdict.outcome for verdict in verdicts)
+        click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     return _exit_code(verdicts, allow_missing=allow_missing)
 
 
@@ -150,7 +156,11 @@ def _verdicts(request: _Request) -> Iterator[Verdict]:
         common.open_repositories(request.repositories),
         download=not given,
     )
-    yield from dry_run(catalog, [target] if target else catalog.targets, at_hand)
+    if target is not None and request.name is not None:
+        revisions = [(target, target.revision_of(request.name))]
+    else:
+        revisions = [(t, revision) for t in catalog.targets for revision in t.revisions]
+    yield from dry_run(catalog, revisions, at_hand)
 
 
 def _exit_code(verdicts: Iterable[Verdict], *, allow_missing: bool) -> int:

@@ -140,6 +140,8 @@ def _extended_header(lines: Lines, section: _Section) -> bool:
     if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
         _read_names(lines, section)
         return False
+    if line.startswith((b"--- ", b"+++ ")):
+        lines.fail("of the --- and +++ lines, one is missing")
     if line == b"GIT binary patch\n":
         lines.take()
         section.binary = read_binary(lines)

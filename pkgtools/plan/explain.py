@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
+from typing import Final
 
 from pkgtools.patch.lines import text
 from pkgtools.plan.match import find_block, line_of
 from pkgtools.plan.model import Nearest
 
-_CANDIDATES = 5
-_COMMON = 50
+_CANDIDATES: Final = 5
+_COMMON: Final = 50
 """A line that stands in more places than this says nothing about where a hunk belongs."""
+_LONGEST: Final = 400
+"""Only so many lines of a pre-image are compared: the comparison is quadratic."""
+_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
+
+
+def shown_lines(block: bytes) -> tuple[str, ...]:
+    """Return the lines of `block` as a person can read them, odd line ends spelled out."""
+    return tuple(_shown(line) for line in _LINE.findall(block))
+
+
+def _shown(line: bytes) -> str:
+    body = line.removesuffix(b"\n")
+    carriage = "\\r" if body.endswith(b"\r") else ""
+    missing = "" if line.endswith(b"\n") else " (no newline at end of file)"
+    return text(body.removesuffix(b"\r")) + carriage + missing
 
 
 def nearest_place(data: bytes, block: bytes) -> Nearest | None:
     """Return the place in `data` whose lines resemble those of `block` most."""
-    wanted, lines = block.splitlines(), data.splitlines()
+    wanted, lines = _LINE.findall(block)[:_LONGEST], _LINE.findall(data)
     where: dict[bytes, list[int]] = {}
     for number, line in enumerate(lines):
         where.setdefault(line.strip(), []).append(number)
@@ -29,36 +46,90 @@ def nearest_place(data: bytes, block: bytes) -> Nearest | None:
     best: Nearest | None = None
     for start, _ in votes.most_common(_CANDIDATES):
         window = lines[start : start + len(wanted)]
-        ratio = difflib.SequenceMatcher(None, wanted, window, autojunk=False).ratio()
+        matcher = difflib.SequenceMatcher(None, wanted, window, autojunk=False)
+        ratio = matcher.ratio()
         if best is None or ratio > best.similarity:
-            shown = difflib.ndiff([text(x) for x in wanted], [text(x) for x in window])
-            diff = tuple(line for line in shown if not line.startswith("?"))
-            best = Nearest(start + 1, round(ratio, 3), diff)
-    return best
+            best = Nearest(start + 1, ratio, _diff(matcher, wanted, window))
+    return best and Nearest(best.line, round(best.similarity, 3), best.diff)
+
+
+def _diff(
+    matcher: difflib.SequenceMatcher[bytes], wanted: list[bytes], window: list[bytes]
+) -> tuple[str, ...]:
+    """Return both blocks as one; `difflib.ndiff` takes minutes where few lines are alike."""
+    diff: list[str] = []
+    for tag, old, old_end, new, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            diff += (f"  {_shown(line)}" for line in wanted[old:old_end])
+        else:
+            diff += (f"- {_shown(line)}" for line in wanted[old:old_end])
+            diff += (f"+ {_shown(line)}" for line in window[new:new_end])
+    return tuple(diff)
 
 
 def absorbed_at(path: str, data: bytes, before: bytes, after: bytes) -> int | None:
     """Return the 1-based line where `data` already holds `after`, if it does.
 
     Python is compared without comments, so that an upstream which took the same
-    change over with a remark of its own is recognised. A post-image without a
-    single added line proves nothing in an ordinary place, so only one that
-    stands exactly once counts.
+    change over with a remark of its own is recognised. What a hunk makes must
+    stand exactly once. Where a hunk only removes lines that is mere context,
+    which proves less: see `_removed_at`.
     """
     if not after.strip():
         return None
+    old, new = _LINE.findall(before), _LINE.findall(after)
+    remaining = iter(old)
+    if all(line in remaining for line in new):  # a subsequence: nothing is added
+        return _removed_at(data, old, new)
     found = list(find_block(data, after))
-    if not found and path.endswith(".py"):
-        plain = _without_comments(data)
-        bare = _without_comments(after)
-        if bare != _without_comments(before):
-            found, data = list(find_block(plain, bare)), plain
+    if len(found) == 1:
+        return line_of(data, found[0])
+    return None if found or not path.endswith(".py") else _absorbed_python(data, before, after)
+
+
+def _removed_at(data: bytes, old: list[bytes], new: list[bytes]) -> int | None:
+    """Return where the lines around removed ones have closed up, if they are gone.
+
+    The context at one side alone stands in the unchanged file as well: without
+    lines before it the place must start the file, without lines behind it end it.
+    """
+    if next(find_block(data, b"".join(old)), None) is not None:
+        return None
+    block = b"".join(new)
+    found = [
+        at
+        for at in find_block(data, block)
+        if (at == 0 or old[0] == new[0]) and (at + len(block) == len(data) or old[-1] == new[-1])
+    ]
     return line_of(data, found[0]) if len(found) == 1 else None
 
 
-def _without_comments(source: bytes) -> bytes:
-    """Return `source` with each line cut at its comment; the number of lines stays."""
-    return b"\n".join(_cut_comment(line) for line in source.split(b"\n"))
+def _absorbed_python(data: bytes, before: bytes, after: bytes) -> int | None:
+    """Compare line by line without comments; lines that hold nothing else do not count."""
+    numbers, code = _code(data)
+    _, old = _code(before)
+    _, new = _code(after)
+    remaining = iter(old)
+    if all(line in remaining for line in new):  # what is left without comments adds nothing
+        return None
+    found = [
+        at
+        for at in range(len(code) - len(new) + 1)
+        if code[at] == new[0] and code[at : at + len(new)] == new
+    ]
+    return numbers[found[0]] if len(found) == 1 else None
+
+
+def _code(source: bytes) -> tuple[list[int], list[bytes]]:
+    """Return the lines of `source` cut at their comments, with their numbers."""
+    numbers: list[int] = []
+    code: list[bytes] = []
+    for number, line in enumerate(_LINE.findall(source), 1):
+        bare = _cut_comment(line)
+        if bare or not line.strip():
+            numbers.append(number)
+            code.append(bare)
+    return numbers, code
 
 
 def _cut_comment(line: bytes) -> bytes:

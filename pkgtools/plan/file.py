@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.patch import Kind
-from pkgtools.plan.explain import absorbed_at, nearest_place
-from pkgtools.plan.match import Misfit, Placement, apply_hunks
+from pkgtools.plan.explain import absorbed_at, nearest_place, shown_lines
+from pkgtools.plan.match import Misfit, Placement, apply_hunks, find_block, line_of
 from pkgtools.plan.model import Reason, Rejection
 
 if TYPE_CHECKING:
@@ -213,6 +213,12 @@ def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejecti
     if misfit.overlaps is not None:
         reason = Reason.OVERLAP
         message = f"hunk {misfit.hunk} would change lines that hunk {misfit.overlaps} changes too"
+    elif misfit.present is not None:
+        reason = Reason.AMBIGUOUS
+        message = (
+            f"hunk {misfit.hunk} matches at line {misfit.places[0]} only, but what it makes stands "
+            f"at line {misfit.present}, nearer to line {hunk.first_old_line} of its header"
+        )
     elif misfit.places:
         reason = Reason.AMBIGUOUS
         places = " and ".join(str(line) for line in misfit.places)
@@ -220,6 +226,13 @@ def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejecti
     else:
         reason = Reason.NO_MATCH
         message = f"hunk {misfit.hunk} matches nowhere; its header says line {hunk.first_old_line}"
+        away = [str(line_of(old, at)) for at in find_block(old, hunk.old)]
+        if away:
+            end = "start" if hunk.old_start == 1 else "end"
+            message = (
+                f"hunk {misfit.hunk} says that it is at the {end} of the file; "
+                f"its lines stand at line {' and '.join(away)}"
+            )
     unmatched = reason is Reason.NO_MATCH
     return Rejection(
         patch,
@@ -230,7 +243,9 @@ def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejecti
         hunk=misfit.hunk,
         stated=hunk.first_old_line,
         places=misfit.places,
-        expected=tuple(hunk.old.decode("utf-8", "backslashreplace").splitlines()),
+        expected=shown_lines(hunk.old),
         nearest=nearest_place(old, hunk.old) if unmatched else None,
-        absorbed=absorbed_at(file.new_path, old, hunk.old, hunk.new) if unmatched else None,
+        absorbed=absorbed_at(file.new_path, old, hunk.old, hunk.new)
+        if unmatched
+        else misfit.present,
     )

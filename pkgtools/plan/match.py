@@ -41,6 +41,8 @@ class Misfit:
     """Every 1-based line where its pre-image stands."""
     overlaps: int | None = None
     """The number of the hunk with which it overlaps."""
+    present: int | None = None
+    """The line where its post-image stands, when that is nearer than its only place."""
 
 
 def find_block(data: bytes, block: bytes) -> Iterator[int]:
@@ -76,10 +78,12 @@ def apply_hunks(
     if chosen is None:
         chosen = []
         for number, places in enumerate(candidates, 1):
-            if len(places) == 1:
+            lines = tuple(line_of(data, at) for at in places)
+            present = _made_nearer(data, hunks[number - 1], lines[0]) if len(places) == 1 else None
+            if len(places) == 1 and present is None:
                 chosen.append((places[0], number))
             else:
-                misfits.append(Misfit(number, tuple(line_of(data, at) for at in places)))
+                misfits.append(Misfit(number, lines, present=present))
     chosen.sort()
     misfits += _overlaps(data, hunks, chosen)
     if misfits:
@@ -105,6 +109,22 @@ def _candidates(data: bytes, hunk: Hunk) -> Iterator[int]:
         if hunk.trailing_context == 0 and at + len(hunk.old) != len(data):
             continue
         yield at
+
+
+def _made_nearer(data: bytes, hunk: Hunk, line: int) -> int | None:
+    """Return where the hunk's result stands, if that is nearer to the stated place than `line`.
+
+    A patch that is applied twice finds its first place taken by its own result and
+    the only pre-image in a twin: in the same lines of another function.
+    """
+    if not any(tag == b"+" for tag, _ in hunk.lines):
+        return None
+    made = [line_of(data, at) for at in find_block(data, hunk.new)]
+    nearest = min(made, key=lambda found: abs(found - hunk.first_new_line), default=None)
+    if nearest is None:
+        return None
+    away = min(abs(nearest - hunk.first_new_line), abs(nearest - hunk.first_old_line))
+    return nearest if away < abs(line - hunk.first_old_line) else None
 
 
 def _as_stated(

@@ -44,10 +44,10 @@ class AtHand:
 
         """
         if revision.version is not None:
-            return list(self._wheels_of(target, revision.version))
+            return list(self.wheels(target, revision.version))
         return [self._commit(revision.name)]
 
-    def _wheels_of(self, target: Target, version: str) -> list[WheelSource]:
+    def wheels(self, target: Target, version: str) -> list[WheelSource]:
         """Return the wheels of a release: those that were given, else pip's."""
         upstream = target.upstream
         given = [

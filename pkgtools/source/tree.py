@@ -72,6 +72,8 @@ class Tree:
             TreeError: it cannot be read, or is neither file, link nor folder.
 
         """
+        if not self.is_checkout and self.upstream.is_above_package(path):
+            return Blob(b"", DIRECTORY)
         return read_file(self.file(path))
 
 

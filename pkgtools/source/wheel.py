@@ -11,6 +11,7 @@ from pkgtools.blob import DIRECTORY, REGULAR, Blob, canonical_mode
 from pkgtools.errors import DoesNotApplyError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
 
@@ -67,18 +68,48 @@ class WheelSource:
             UsageError: the member is corrupt.
 
         """
-        name = inside_package(self.upstream, path)
+        if self.upstream.is_above_package(path):
+            return Blob(b"", DIRECTORY)
+        name = self.member(path)
         info = self._members.get(name)
         if info is None:
             return Blob(b"", DIRECTORY) if self._has_directory(name) else None
-        if info.file_size > _LIMIT:
-            raise UsageError(f"{self.path}: {name} claims {info.file_size} bytes")
-        try:
-            data = self._zip.read(info)
-        except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{self.path}: {name} cannot be read: {error}") from None
         mode = info.external_attr >> 16
-        return Blob(data, canonical_mode(mode) if mode else REGULAR)
+        return Blob(self.read_member(name), canonical_mode(mode) if mode else REGULAR)
+
+    def members(self) -> Iterable[zipfile.ZipInfo]:
+        """Return what the archive says of each member, in its order."""
+        return self._members.values()
+
+    def read_member(self, name: str) -> bytes:
+        """Return a member's content.
+
+        Raises:
+            UsageError: there is none of that name, or it is corrupt.
+
+        """
+        try:
+            info = self._members[name]
+            if info.file_size > _LIMIT:
+                raise UsageError(f"{self.path}: {name} claims {info.file_size} bytes")
+            return self._zip.read(info)
+        except (KeyError, OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+            raise UsageError(f"{self.path}: {name} cannot be read: {error}") from None
+
+    def member(self, path: str) -> str:
+        """Return the member that `path` of the source tree is.
+
+        Raises:
+            DoesNotApplyError: a wheel has no such part of the source tree.
+
+        """
+        return inside_package(self.upstream, path)
+
+    def compiled_beside(self, member: str) -> str | None:
+        """Return the extension module that was built from a member, if there is one."""
+        stem = member.rpartition(".")[0] + "."
+        built = (n for n in self._members if n.startswith(stem) and n.endswith((".so", ".pyd")))
+        return next(built, None)
 
     def _has_directory(self, name: str) -> bool:
         if not self._directories:

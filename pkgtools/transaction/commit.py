@@ -4,11 +4,12 @@
 2. Beside every file its new content is written and its old one linked. From
    here on no more space is needed.
 3. The journal says *commit*. Renames put every new content in place.
-4. The old links go, then the journal.
+4. The journal says *done*. The old links go, then the journal.
 
 Killed before 3, the next run removes what lies beside; killed after it, the next
-run does the renames that are left. A file is replaced, never written in place:
-package managers link one cached file into many environments.
+run does the renames that are left. Where that is not possible any more the journal
+says *undo*, and the old links are put back. A file is replaced, never written in
+place: package managers link one cached file into many environments.
 """
 
 from __future__ import annotations
@@ -117,23 +118,21 @@ def commit(tree: Tree, writes: Sequence[Write]) -> None:
 
     """
     with _as_tree_error(tree):
-        tree.home.mkdir(parents=True, exist_ok=True)
         folders = _missing_folders(tree, writes)
         journal = Journal(1, "prepare", [write.operation() for write in writes], folders)
         places = [Place(tree, operation) for operation in journal.operations]
         _refuse_leftovers(places)
-        journal.write(tree.home)
         try:
+            _make_home(tree.home)
+            journal.enter("prepare", tree.home)
             for folder in folders:
-                (tree.root / folder).mkdir()
+                _make_folder(tree.root / folder)
             for write, place in zip(writes, places, strict=True):
                 _stage(write, place)
             _sync_folders(places)
             _refuse_edited(places)
-            journal.phase = "commit"
-            journal.write(tree.home)
-            for place in places:
-                place.commit()
+            journal.enter("commit", tree.home)
+            _put_in_place(tree, journal, places)
         except BaseException:
             _roll_back(tree, journal, places)
             raise
@@ -157,25 +156,49 @@ def recover(tree: Tree) -> str | None:
             scratch = journals.scratch_of(tree.home / journals.NAME)
             if os.path.lexists(scratch):  # killed before the journal was whole
                 _close(tree)
+            _remove_home(tree)
             return None
         places = [Place(tree, operation) for operation in journal.operations]
-        if journal.phase == "commit":
-            if not any(place.is_pending and place.is_edited for place in places):
-                for place in places:
-                    place.commit()
-                _finish(tree, places)
-                return "finished"
-            done_and_edited = [p for p in places if not p.is_pending and p.is_edited]
-            if done_and_edited:
-                edited = [str(p.target) for p in places if p.is_edited]
-                raise TreeError(
-                    f"these files were edited while the tree was half patched: {', '.join(edited)}",
-                    remedy="their old content lies beside them (.NAME.pkgtools-old) and the new "
-                    "one too (.NAME.pkgtools-new): put one of the two in place and run "
-                    "`pkgtools recover` again",
-                )
+        if journal.phase == "commit" and _can_finish(places):
+            _put_in_place(tree, journal, places)
+        if journal.phase == "done":
+            _finish(tree, places)
+            return "finished"
         _roll_back(tree, journal, places)
         return "undone"
+
+
+def _can_finish(places: Sequence[Place]) -> bool:
+    """Whether the renames that are left can be done; if not, those that were can be undone.
+
+    Raises:
+        TreeError: neither is possible, because a new content was edited.
+
+    """
+    edited = [place for place in places if place.is_edited]
+    if not edited or not any(place.is_pending for place in places):
+        return True
+    lost = [
+        str(place.target)
+        for place in edited
+        if not place.is_pending and place.found() != place.operation.before
+    ]
+    if lost:
+        raise TreeError(
+            f"these files were edited while the tree was half patched: {', '.join(lost)}",
+            remedy="keep the edits elsewhere, put back what was there before (.NAME.pkgtools-old "
+            "beside each file) and run `pkgtools recover` again",
+        )
+    return False
+
+
+def _put_in_place(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
+    for place in places:
+        if place.is_edited and place.is_pending:  # once more: the last moment to see it
+            raise _changed(place)
+        place.commit()
+    _sync_folders(places)
+    journal.enter("done", tree.home)
 
 
 def _stage(write: Write, place: Place) -> None:
@@ -231,25 +254,33 @@ def _permissions(write: Write, status: os.stat_result | None) -> int:
 
 def _refuse_leftovers(places: Sequence[Place]) -> None:
     """Refuse to write over what lies beside a file without a journal that says what it is."""
-    for path in (path for place in places for path in (place.new, place.old)):
-        if os.path.lexists(path):
-            raise TreeError(
-                f"{path} lies in the way: a run was killed, and its journal is gone",
-                remedy="compare it with the file beside it, delete it, and run this again",
-            )
+    beside = [path for place in places for path in (place.new, place.old)]
+    found = [str(path) for path in beside if os.path.lexists(path)]
+    if found:
+        raise TreeError(
+            f"in the way, of a run that was killed and whose journal is gone: {', '.join(found)}",
+            remedy="compare each with the file beside it, delete it, and run this again",
+        )
 
 
 def _refuse_edited(places: Sequence[Place]) -> None:
     edited = [p for p in places if not p.operation.is_cache and p.found() != p.operation.before]
     if edited:
-        raise TreeError(
-            f"{edited[0].target} was changed while it was being patched; the tree is as it was",
-            remedy="run the command again when nothing else writes to the tree",
-        )
+        raise _changed(edited[0])
+
+
+def _changed(place: Place) -> TreeError:
+    return TreeError(
+        f"{place.target} was changed while it was being patched; all else is as it was",
+        remedy="run the command again when nothing else writes to the tree",
+    )
 
 
 def _roll_back(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
-    if journal.phase == "commit":
+    """Make the tree what it was; safe to repeat."""
+    if journal.phase != "prepare":
+        with contextlib.suppress(OSError):  # a full disk: it goes without, unless killed now
+            journal.enter("undo", tree.home)
         for place in reversed(places):
             place.undo()
     for place in places:
@@ -261,7 +292,6 @@ def _roll_back(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
 
 
 def _finish(tree: Tree, places: Sequence[Place]) -> None:
-    _sync_folders(places)
     for place in places:
         place.clear()
     for place in places:
@@ -275,11 +305,33 @@ def _close(tree: Tree) -> None:
     path = tree.home / journals.NAME
     journals.scratch_of(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
-    if tree.dist_info is None:
-        for folder in (tree.home, tree.home.parent):
-            if folder.name in (".pkgtools", "pkgtools"):
-                with contextlib.suppress(OSError):  # holds a receipt
-                    folder.rmdir()
+    _remove_home(tree)
+
+
+def _make_home(home: Path) -> None:
+    missing = [folder for folder in (home, *home.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        _make_folder(folder)
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir()
+    _give_owner(path, path.parent.stat())
+
+
+def _remove_home(tree: Tree) -> None:
+    """Remove the receipt's folder where it is our own, once nothing lies in it."""
+    if tree.dist_info is not None:
+        return
+    for folder in (tree.home, *tree.home.parents):
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:  # it holds a receipt, or another tree's
+            return
+        if folder.name in (".pkgtools", "pkgtools"):
+            return
 
 
 def _prune(root: Path, folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 It is written before anything else and removed after everything else. While it
 says *prepare*, no file of the tree was touched; once it says *commit*, every new
-content lies beside its file, and only renames are left to do.
+content lies beside its file, and only renames are left to do. With *done* or *undo*
+it is settled what the tree will be, and only what lies beside is left to remove.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pkgtools.source import Tree
 
 NAME: Final = "pkgtools-journal.json"
+
+Phase = Literal["prepare", "commit", "done", "undo"]
 
 
 class Base(StrEnum):
@@ -51,13 +54,14 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
     format: Literal[1]
-    phase: Literal["prepare", "commit"]
+    phase: Phase
     operations: list[Operation]
     folders: list[str]
     """Folders made for new files, relative to the tree's root, outermost first."""
 
-    def write(self, home: Path) -> None:
-        """Put it on disk, whole or not at all."""
+    def enter(self, phase: Phase, home: Path) -> None:
+        """Put it on disk with a new phase, whole or not at all."""
+        self.phase = phase
         replace_file(home / NAME, msgspec.json.encode(self))
 
 

@@ -1,0 +1,42 @@
+"""Timing two ways to do one thing, in turn, so that the machine's moods cancel out."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+PKGTOOLS: Final = [sys.executable, "-m", "pkgtools"]
+
+
+def print_header() -> None:
+    """Print the columns of `print_row`."""
+    print(f"{'work':42} {'pkgtools':>9} {'instead':>9} {'ratio':>7} {'budget':>7}")
+
+
+def print_row(
+    work: str, ours: Callable[[], None], instead: Callable[[], None], runs: int, budget: float
+) -> None:
+    """Run both sides in turn, after one run of each that is not counted, and print medians."""
+    pairs = [(seconds(ours), seconds(instead)) for _ in range(runs + 1)][1:]
+    mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
+    ratio = statistics.median(a / b for a, b in pairs)
+    print(f"{work:42} {mine:8.2f}s {theirs:8.2f}s {ratio:7.3f} {budget:7.3f}")
+
+
+def seconds(work: Callable[[], None]) -> float:
+    """Return how long `work` takes, in seconds of wall time."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def run(command: Sequence[str], cwd: Path | None = None) -> None:
+    """Run a command whose output does not matter."""
+    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)

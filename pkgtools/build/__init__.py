@@ -1,0 +1,1 @@
+"""Building: a plan with another writer than a user's tree at its end."""

@@ -1,0 +1,240 @@
+"""A patched wheel: the upstream's, with the series in it.
+
+Members that the series does not touch are copied as compressed bytes. The
+version gets a local part (PEP 440) that names the target and the series, so that
+no installer takes one for the other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from packaging.version import Version
+
+from pkgtools import __version__
+from pkgtools.blob import REGULAR, SYMLINK, Blob
+from pkgtools.build.zipcopy import ZipCopy, dos_time
+from pkgtools.check import check
+from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
+from pkgtools.record import make_row, rename_row, row_path
+from pkgtools.source.release import sha256
+from pkgtools.transaction.journal import scratch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.check import Ready
+    from pkgtools.source import WheelSource
+
+PROVENANCE: Final = "pkgtools-provenance.json"
+_COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
+
+
+@dataclass(frozen=True)
+class BuiltWheel:
+    """A wheel that was built."""
+
+    path: str
+    version: str
+    sha256: str
+    target: str
+    revisions: tuple[str, ...]
+    base: str
+    """The upstream wheel's file name."""
+    patched: tuple[str, ...]
+    """The members that the series made, changed or removed."""
+
+
+def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: Path) -> BuiltWheel:
+    """Write the patched wheel of `target` into `folder`.
+
+    The same target and wheel give the same bytes, whenever and wherever.
+
+    Args:
+        catalog: in which a refused wheel's nearest revision is looked for.
+        target: whose series.
+        source: an upstream wheel of the target's revision.
+        folder: made where it does not exist.
+
+    Raises:
+        DoesNotApplyError: the series does not apply, or needs a build from source.
+        UsageError: the wheel is patched already, signed, or damaged.
+        TreeError: the folder cannot be written.
+
+    """
+    ready = check(catalog, target, source)
+    if ready.plan is None:
+        raise UsageError(
+            f"{source.label} is patched with {target.name} already",
+            remedy="give the upstream's own wheel with --wheel",
+        )
+    names = _Names(source, local_version(source.version, target))
+    files = _patched_files(target, source, ready)
+    papers = {
+        names.info + "METADATA": _metadata(source, names),
+        names.info + PROVENANCE: Blob(_provenance(target, source, ready)),
+    }
+    path = folder / names.wheel
+    scratch = scratch_of(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with source.path.open("rb") as raw, scratch.open("wb") as out:
+            _write(source, raw, out, names, files | papers)
+        scratch.replace(path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise TreeError(f"{path} cannot be written: {error.strerror}") from None
+    return BuiltWheel(
+        str(path),
+        names.version,
+        sha256(path),
+        target.name,
+        ready.revisions,
+        source.label,
+        tuple(sorted(files)),
+    )
+
+
+def local_version(version: str, target: Target) -> str:
+    """Return `version` with a local part that names the target and its series.
+
+    PEP 440 allows letters, digits and dots there, and reads a part of digits
+    alone as a number, so the digest has a letter before it.
+    """
+    name = re.sub(r"[^a-z0-9]+", ".", target.name.lower()).strip(".")
+    digest = target.series.digest.removeprefix("sha256:")[:12]
+    local = f"{name}.s{digest}"
+    joint = "." if Version(version).local else "+"
+    return str(Version(f"{version}{joint}{local}"))
+
+
+class _Names:
+    """What is called what: the new version stands in the file's and two folders' names."""
+
+    def __init__(self, source: WheelSource, version: str) -> None:
+        self.version = version
+        name, old, *tags = source.path.name.split("-")
+        self.wheel = "-".join([name, version, *tags])
+        self.old_info = f"{name}-{old}.dist-info/"
+        self.info = f"{name}-{version}.dist-info/"
+        self._folders = {self.old_info: self.info}
+        self._folders[f"{name}-{old}.data/"] = f"{name}-{version}.data/"
+
+    def renamed(self, member: str) -> str:
+        """Return what a member is called in the new wheel."""
+        for old, new in self._folders.items():
+            if member.startswith(old):
+                return new + member.removeprefix(old)
+        return member
+
+
+def _patched_files(target: Target, source: WheelSource, ready: Ready) -> dict[str, Blob | None]:
+    """Return what the series leaves of each member it changes."""
+    files: dict[str, Blob | None] = {}
+    for change in ready.plan.changes if ready.plan else ():
+        name = source.member(change.path)
+        reason = _needs_a_build(source, name, change.before)
+        if change.after is not None and change.after.mode == SYMLINK:
+            reason = "is a symbolic link, which a wheel cannot hold"
+        if reason:
+            raise DoesNotApplyError(
+                f"{target.name} cannot be built into a wheel: {change.path} {reason}",
+                remedy="build from a patched source checkout instead",
+            )
+        files[name] = change.after
+    return files
+
+
+def _needs_a_build(source: WheelSource, name: str, before: Blob | None) -> str | None:
+    """Return why changing a member would not change what runs."""
+    path = PurePosixPath(name)
+    if path.suffix not in _COMPILED:
+        return None
+    if before is None:
+        return "is compiled when the package is built"
+    built = source.compiled_beside(name)
+    return f"is compiled into {built}, which the wheel has built already" if built else None
+
+
+def _write(
+    source: WheelSource,
+    raw: BinaryIO,
+    out: BinaryIO,
+    names: _Names,
+    changed: Mapping[str, Blob | None],
+) -> None:
+    """Copy the archive with the `changed` members, by their new names; RECORD comes last."""
+    record = names.old_info + "RECORD"
+    left = dict(changed)
+    with ZipCopy(out) as new:
+        for info in source.members():
+            name = names.renamed(info.filename)
+            if name in changed:
+                blob = left.pop(name)
+                if blob is not None:
+                    new.write(name, blob.data, dos_time(info), blob.mode)
+            elif info.filename == record:
+                when = dos_time(info)
+            else:
+                new.copy(raw, info, name)
+        for name, blob in sorted(left.items()):
+            if blob is not None:
+                new.write(name, blob.data, when, blob.mode)
+        rows = _record(source.read_member(record), names, changed)
+        new.write(names.info + "RECORD", rows, when, REGULAR)
+
+
+def _metadata(source: WheelSource, names: _Names) -> Blob:
+    """Return METADATA with the new version, after a look at what the .dist-info holds."""
+    present = {info.filename for info in source.members()}
+    for name in ("METADATA", "WHEEL", "RECORD"):
+        if names.old_info + name not in present:
+            raise UsageError(f"{source.label} has no {names.old_info}{name}")
+    for name in ("RECORD.jws", "RECORD.p7s"):
+        if names.old_info + name in present:
+            raise UsageError(
+                f"{source.label} is signed ({name}): patched, its signature would be false"
+            )
+    old = source.read_member(names.old_info + "METADATA")
+    version = f"Version: {names.version}".encode()
+    new, count = re.subn(rb"^Version:[^\r\n]*", version, old, count=1, flags=re.MULTILINE)
+    if count != 1:
+        raise UsageError(f"the METADATA of {source.label} has no version")
+    return Blob(new)
+
+
+def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> bytes:
+    """Return RECORD with the new names, and a true row for each changed member."""
+    rows = []
+    for row in raw.splitlines():
+        old = row_path(row)
+        name = names.renamed(old)
+        if name not in changed and name != names.info + "RECORD":
+            rows.append(row + b"\n" if name == old else rename_row(row, name))
+    rows += [make_row(name, blob.data) for name, blob in sorted(changed.items()) if blob]
+    return b"".join([*rows, make_row(names.info + "RECORD", None)])
+
+
+def _provenance(target: Target, source: WheelSource, ready: Ready) -> bytes:
+    """Say what the wheel was made of, in the words of PEP 610's direct_url.json."""
+    facts = {
+        "format": 1,
+        "pkgtools": __version__,
+        "upstream": target.upstream.name,
+        "target": target.name,
+        "revisions": ready.revisions,
+        "series": target.series.digest,
+        "patches": [{"name": p.name, "sha256": p.digest} for p in target.series.patches],
+        "base": {
+            "name": source.path.name,
+            "archive_info": {"hashes": {"sha256": sha256(source.path)}},
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"

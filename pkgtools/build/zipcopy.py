@@ -1,0 +1,120 @@
+"""Writing a zip file whose members are mostly another one's, copied as compressed bytes.
+
+`zipfile` can only copy a member by inflating and deflating it, which is most of
+the time that repacking a wheel takes. The format is PKWARE's APPNOTE, without
+zip64: a wheel that needed it would be over 4 GiB.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+from pkgtools.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_LOCAL: Final = struct.Struct("<4s5H3L2H")
+_CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
+_END: Final = struct.Struct("<4s4H2LH")
+_UTF8: Final = 0x0800
+_UNIX: Final = 3 << 8
+_VERSION: Final = 20
+_MAX_32: Final = 0xFFFFFFFF
+_MAX_16: Final = 0xFFFF
+
+DosTime = tuple[int, int]
+"""A member's time and date, as a zip file packs them."""
+
+
+class _Member(NamedTuple):
+    """What both headers of a member say of it."""
+
+    method: int
+    crc: int
+    size: int
+    """Of the content, in bytes."""
+    when: DosTime
+    attributes: int
+
+
+class ZipCopy:
+    """A new zip file. Members are written in the order of the calls."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._entries: list[bytes] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._finish()
+
+    def copy(self, source: BinaryIO, info: zipfile.ZipInfo, name: str) -> None:
+        """Copy a member of another zip file under a name, without inflating it.
+
+        Raises:
+            UsageError: the other file is damaged, or the member is encrypted.
+
+        """
+        if info.flag_bits & 0x1:
+            raise UsageError(f"the member {info.filename} is encrypted")
+        source.seek(info.header_offset)
+        header = source.read(_LOCAL.size)
+        if len(header) != _LOCAL.size or not header.startswith(b"PK\x03\x04"):
+            raise UsageError(f"the member {info.filename} is not where the archive says it is")
+        *_, name_length, extra_length = _LOCAL.unpack(header)
+        source.seek(name_length + extra_length, 1)
+        data = source.read(info.compress_size)
+        if len(data) != info.compress_size:
+            raise UsageError(f"the member {info.filename} is cut short")
+        member = _Member(
+            info.compress_type, info.CRC, info.file_size, dos_time(info), info.external_attr
+        )
+        self._write(name, data, member)
+
+    def write(self, name: str, content: bytes, when: DosTime, mode: int) -> None:
+        """Write a new member: its content, time, and git mode."""
+        deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+        data = deflate.compress(content) + deflate.flush()
+        crc = zlib.crc32(content)
+        self._write(name, data, _Member(zipfile.ZIP_DEFLATED, crc, len(content), when, mode << 16))
+
+    def _write(self, name: str, data: bytes, member: _Member) -> None:
+        offset = self._file.tell()
+        raw = name.encode()
+        if max(offset, member.size, len(data)) > _MAX_32 or len(self._entries) >= _MAX_16:
+            raise UsageError("the wheel is over 4 GiB or 65,535 members: zip64 is not supported")
+        flags = 0 if raw.isascii() else _UTF8
+        sizes = (member.crc, len(data), member.size, len(raw), 0)
+        common = (_VERSION, flags, member.method, *member.when, *sizes)
+        self._file.write(_LOCAL.pack(b"PK\x03\x04", *common) + raw)
+        self._file.write(data)
+        central = _CENTRAL.pack(
+            b"PK\x01\x02", _UNIX | _VERSION, *common, 0, 0, 0, member.attributes, offset
+        )
+        self._entries.append(central + raw)
+
+    def _finish(self) -> None:
+        offset = self._file.tell()
+        directory = b"".join(self._entries)
+        count = len(self._entries)
+        self._file.write(directory)
+        self._file.write(_END.pack(b"PK\x05\x06", 0, 0, count, count, len(directory), offset, 0))
+
+
+def dos_time(info: zipfile.ZipInfo) -> DosTime:
+    """Return a member's own time: the wheel's, not the clock's."""
+    year, month, day, hour, minute, second = info.date_time
+    return hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day
