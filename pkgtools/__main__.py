@@ -1,6 +1,6 @@
 """``python -m pkgtools``."""
 
-from pkgtools.cli import main
+from pkgtools.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkgtools.check import check
-from pkgtools.errors import ForeignError
-from pkgtools.receipt import Receipt, load_receipt
+from pkgtools.errors import ForeignError, PartialError
+from pkgtools.identify import identify
+from pkgtools.receipt import PROVENANCE, Before, Receipt, load_receipt
 from pkgtools.state import State, match_all
 from pkgtools.transaction import commit, locked, recover, writes_to_apply, writes_to_reverse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pkgtools.blob import Blob
     from pkgtools.catalog import Catalog, Target
     from pkgtools.report import Reporter
     from pkgtools.source import Tree
@@ -32,24 +32,10 @@ class Outcome:
     """The paths that were written or removed; empty when there was nothing to do."""
     replaced: str | None = None
     """The digest of an older series that was undone in the same transaction."""
+    has_receipt: bool = True
+    """False for a tree that is patched, but by other means, so that it cannot be reversed."""
     recovered: str | None = None
     """What became of an earlier run that was killed: finished or undone."""
-
-
-class _Before:
-    """A patched tree as it was before: its receipt's originals over its files."""
-
-    def __init__(self, tree: Tree, receipt: Receipt) -> None:
-        self._tree = tree
-        self.upstream = tree.upstream
-        self._originals = {file.path: receipt.original(file.path) for file in receipt.files}
-
-    @property
-    def label(self) -> str:
-        return self._tree.label
-
-    def read(self, path: str) -> Blob | None:
-        return self._originals[path] if path in self._originals else self._tree.read(path)
 
 
 def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> Outcome:
@@ -68,15 +54,20 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
         receipt = _standing_receipt(target, tree)
         if receipt is not None and receipt.series == target.series.digest:
             return _nothing_done(tree, target.name, receipt.revisions, recovered)
-        ready = check(catalog, target, _Before(tree, receipt) if receipt else tree)
+        ready = check(catalog, target, Before(tree, receipt) if receipt else tree)
         if ready.plan is None:
-            return _nothing_done(tree, target.name, ready.revisions, recovered)
+            return _nothing_done(tree, target.name, ready.revisions, recovered, has_receipt=False)
         commit(tree, writes_to_apply(target, ready.revisions, tree, ready.plan, receipt))
         changed = {change.path for change in ready.plan.changes}
         changed |= {file.path for file in receipt.files} if receipt else set()
         replaced = receipt.series if receipt else None
     return Outcome(
-        tree.label, target.name, ready.revisions, tuple(sorted(changed)), replaced, recovered
+        tree.label,
+        target.name,
+        ready.revisions,
+        tuple(sorted(changed)),
+        replaced,
+        recovered=recovered,
     )
 
 
@@ -116,9 +107,21 @@ def recover_tree(tree: Tree, reporter: Reporter) -> Outcome:
 
 
 def _nothing_done(
-    tree: Tree, target: str | None, revisions: Sequence[str], recovered: str | None
+    tree: Tree,
+    target: str | None,
+    revisions: Sequence[str],
+    recovered: str | None,
+    *,
+    has_receipt: bool = True,
 ) -> Outcome:
-    return Outcome(tree.label, target, tuple(revisions), (), recovered=recovered)
+    return Outcome(
+        tree.label,
+        target,
+        tuple(revisions),
+        (),
+        has_receipt=has_receipt,
+        recovered=recovered,
+    )
 
 
 def _standing_receipt(target: Target, tree: Tree) -> Receipt | None:
@@ -152,10 +155,25 @@ def _edited(receipt: Receipt, paths: list[str]) -> ForeignError:
 
 
 def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
-    for match in match_all(catalog.targets, tree)[:1]:
-        if match.state in (State.PATCHED, State.PARTIAL):
-            raise ForeignError(
-                f"{tree.label} is {match.state} by {match.target}, but there is no receipt: "
-                "it was patched by other means",
-                remedy="reinstall the package, or check its files out again",
-            )
+    """Raise where there is something to reverse and no receipt to do it with."""
+    identity = identify(catalog, tree)
+    state, best = identity.state, identity.best
+    if state is State.PARTIAL:
+        raise PartialError(
+            f"some of {best.target} is in {tree.label}, but there is no receipt: it was patched "
+            "by other means",
+            remedy="reinstall the package, or check its files out again",
+        )
+    if state is not State.PATCHED:
+        return
+    if tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file():
+        raise ForeignError(
+            f"{tree.label} was installed from a wheel that has {best.target} in it",
+            remedy=f"install the upstream's own: pip install "
+            f"{tree.upstream.distribution}=={best.revision}",
+        )
+    raise ForeignError(
+        f"{tree.label} is patched with {best.target}, but there is no receipt: it was patched "
+        "by other means",
+        remedy="reinstall the package, or check its files out again",
+    )

@@ -70,29 +70,34 @@ def _stranger(
     catalog: Catalog, target: Target, source: Source, match: Match, plan: Plan
 ) -> DoesNotApplyError | ForeignError:
     """Return the refusal of a source that is none of the target's revisions."""
-    others = [t for t in catalog.targets if t.upstream == target.upstream and t != target]
+    others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
     nearest = min(
         [match, *match_all(others, source)[:1]],
-        key=lambda m: (m.state in (State.FOREIGN, State.MISSING), len(m.differing)),
+        key=lambda m: (not m.is_known, m.distance),
     )
     refusal = Refusal(target.name, source.label, nearest, plan.rejections)
-    if nearest.state not in (State.FOREIGN, State.MISSING):
+    if nearest.is_known:
         return DoesNotApplyError(
             f"{target.name} does not apply: {source.label} is {nearest.target} "
             f"({nearest.revision}), {nearest.state}",
             remedy=f"use --target {nearest.target}",
             details=refusal,
         )
-    differing = ", ".join(
-        f.path + (" (only its line ends differ)" if f.crlf else "") for f in nearest.differing
-    )
+    differing = ", ".join(f.path for f in nearest.differing)
+    if all(f.crlf for f in nearest.differing):
+        return ForeignError(
+            f"{source.label} would be {nearest.target} ({nearest.revision}), but these files have "
+            f"CRLF line ends: {differing}",
+            remedy="convert them to LF (in a git checkout: git config core.autocrlf false, and "
+            "check them out again)",
+            details=Refusal(target.name, source.label, nearest, ()),
+        )
+    fits = " (every hunk would apply to it)" if plan.ok else ""
     return ForeignError(
-        f"{source.label} is no revision that the catalog knows; nearest is {nearest.target} "
-        f"({nearest.revision}), from which these files differ: {differing}",
-        remedy="every hunk would apply: to accept this revision, add it to targets.toml and "
-        "prove it with `pkgtools lock`"
-        if plan.ok
-        else "install or check out a revision that `pkgtools targets` lists",
+        f"{source.label} is not a revision that the catalog knows{fits}; nearest is "
+        f"{nearest.target} ({nearest.revision}), from which these files differ: {differing}",
+        remedy="undo the edits if these are yours; if it is a new upstream revision, add it to "
+        f"{catalog.path} and prove the series on it with `pkgtools lock`",
         details=refusal,
     )
 

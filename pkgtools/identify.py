@@ -9,9 +9,7 @@ from pkgtools.errors import ForeignError
 from pkgtools.state import Match, State, match_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Target
+    from pkgtools.catalog import Catalog
     from pkgtools.source import Source
 
 
@@ -33,18 +31,21 @@ class Identity:
         return self.matches[0]
 
 
-def identify(targets: Sequence[Target], source: Source) -> Identity:
+def identify(catalog: Catalog, source: Source) -> Identity:
     """Return which revision of which target `source` is, from blob ids alone.
 
     Raises:
-        ForeignError: the catalog has no target to hold it against.
+        ForeignError: the catalog has no sound target to hold it against.
 
     """
-    matches = match_all(targets, source)
+    matches = match_all(catalog.sound_targets, source)
     if not matches:
-        raise ForeignError(f"no target of the catalog can be held against {source.label}")
+        raise ForeignError(
+            f"no target of {catalog.path} can be held against {source.label}",
+            remedy="see `pkgtools targets`",
+        )
     best = matches[0]
-    if best.state in (State.FOREIGN, State.MISSING):
+    if not best.is_known:
         return Identity(source.label, best.state, (best,))
     same = tuple(m for m in matches if m.state is best.state)
     return Identity(source.label, best.state, same)

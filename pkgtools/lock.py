@@ -204,8 +204,14 @@ def _absorbed(path: Path, source: Source) -> AbsorbedPatch:
 
 def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision) -> None:
     known = {wheel.name: wheel.sha256 for wheel in locked.wheel}
-    wheels_hold = all(known.get(w.name, w.sha256) == w.sha256 for w in proven.wheel)
-    if (locked.file, locked.absorbed) == (proven.file, proven.absorbed) and wheels_hold:
+    for wheel in proven.wheel:
+        if known.get(wheel.name, wheel.sha256) != wheel.sha256:
+            raise CheckFailedError(
+                f"{wheel.name} is not the wheel that the lock was computed from: its sha256 is "
+                f"{wheel.sha256}, not {known[wheel.name]}",
+                remedy="find out where this one comes from",
+            )
+    if (locked.file, locked.absorbed) == (proven.file, proven.absorbed):
         return
     raise CheckFailedError(
         f"{target.directory / 'lock.toml'}: {locked.name} is not what its sources say",

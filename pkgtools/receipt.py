@@ -19,9 +19,11 @@ from pkgtools.record import RecordEdit  # noqa: TC001 - msgspec reads the annota
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pkgtools.source import Source
+    from pkgtools.source import Source, Tree
 
 NAME: Final = "pkgtools.json"
+PROVENANCE: Final = "pkgtools-provenance.json"
+"""Lies in the .dist-info instead, where a patched wheel was installed."""
 _LIMIT: Final = 256 * 1024 * 1024
 
 
@@ -98,6 +100,31 @@ class Receipt(msgspec.Struct, forbid_unknown_fields=True):
     def encode(self) -> bytes:
         """Return the file's bytes, the same for the same receipt."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+
+class Before:
+    """A patched tree as it was before: its receipt's originals over its files."""
+
+    def __init__(self, tree: Tree, receipt: Receipt) -> None:
+        self._tree = tree
+        self.upstream = tree.upstream
+        self.label = f"{tree.label}, as it was before {receipt.target}"
+        self._originals = {file.path: receipt.original(file.path) for file in receipt.files}
+
+    def read(self, path: str) -> Blob | None:
+        """Return the content that was at `path`."""
+        return self._originals[path] if path in self._originals else self._tree.read(path)
+
+
+def standing_receipt(tree: Tree) -> Receipt | None:
+    """Return the tree's receipt, if the tree still is what it says.
+
+    Raises:
+        TreeError: the receipt is damaged.
+
+    """
+    receipt = load_receipt(tree.home)
+    return None if receipt is None or receipt.drifted(tree) else receipt
 
 
 def _is_as_written(file: PatchedFile, blob: Blob | None) -> bool:

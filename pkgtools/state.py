@@ -60,6 +60,19 @@ class Match:
         """The files that are in no state which the lock knows."""
         return tuple(f for f in self.files if f.state in (State.FOREIGN, State.MISSING))
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the tree is this revision, in one way or another."""
+        return self.state not in (State.FOREIGN, State.MISSING)
+
+    @property
+    def distance(self) -> tuple[int, int]:
+        """How far the tree is from the revision, to find the nearest.
+
+        The number of files that differ, those that differ by line ends only last.
+        """
+        return sum(not file.crlf for file in self.differing), len(self.differing)
+
 
 def entry_id(blob: Blob | None, *, with_mode: bool) -> str:
     """Return what a lock writes for a path's content."""
@@ -72,8 +85,7 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
     """Hold a source against every locked revision of `targets`, the best match first.
 
     Targets of another upstream than the source's are passed over. Reads each
-    touched path once. The order: patched, pristine, partial, then by the number
-    of files that differ.
+    touched path once. The order: patched, pristine, partial, then by distance.
     """
     cache: dict[str, Blob | None] = {}
     matches = []
@@ -86,8 +98,8 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
             for revision in target.lock.revision
             if revision.name in names  # two targets may share one series and its lock
         ]
-    rank = [State.PATCHED, State.PRISTINE, State.PARTIAL, State.FOREIGN, State.MISSING]
-    return sorted(matches, key=lambda m: (rank.index(m.state), len(m.differing)))
+    rank = {State.PATCHED: 0, State.PRISTINE: 1, State.PARTIAL: 2}
+    return sorted(matches, key=lambda m: (rank.get(m.state, len(rank)), m.distance))
 
 
 def match_revision(

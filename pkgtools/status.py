@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pkgtools.identify import identify
-from pkgtools.receipt import load_receipt
+from pkgtools.receipt import PROVENANCE, Receipt, load_receipt
 from pkgtools.state import FileState, State
 from pkgtools.transaction.journal import load_journal
 
@@ -24,51 +24,78 @@ class Status:
     target: str | None
     revisions: tuple[str, ...]
     """More than one where their touched files are the same."""
-    series: str | None
-    """The digest of the series in the tree, as the receipt has it."""
-    pkgtools: str | None
-    """The version of the tool that applied it; None without a receipt."""
-    is_current: bool
-    """Whether the catalog's series of that target is the one in the tree."""
-    edited: tuple[str, ...]
-    """Patched files that were edited since."""
+    files: tuple[FileState, ...]
     interrupted: bool
     """Whether an earlier run was killed, so that `recover` has something to do."""
-    files: tuple[FileState, ...]
+    series: str | None = None
+    """The digest of the series in the tree, as the receipt has it."""
+    pkgtools: str | None = None
+    """The version of the tool that applied it; None without a receipt."""
+    is_current: bool = False
+    """Whether the catalog's series of that target is the one in the tree."""
+    edited: tuple[str, ...] = ()
+    """Patched files that were edited since."""
+    receipt_is_void: bool = False
+    """Whether the files were replaced by a known revision's since they were patched."""
+    from_wheel: bool = False
+    """Whether the package was installed from a wheel that `build wheel` made."""
 
 
 def status_of(catalog: Catalog, tree: Tree) -> Status:
     """Say what a tree is, touching nothing."""
     receipt = load_receipt(tree.home)
     interrupted = load_journal(tree.home) is not None
-    identity = identify(catalog.targets, tree)
-    known = identity.state not in (State.FOREIGN, State.MISSING)
-    if receipt is None:
-        return Status(
-            tree.label,
-            identity.state,
-            identity.best.target if known else None,
-            tuple(match.revision for match in identity.matches) if known else (),
-            None,
-            None,
-            is_current=False,
-            edited=(),
-            interrupted=interrupted,
-            files=identity.best.files,
-        )
-    edited = tuple(receipt.drifted(tree))
-    current = any(
-        t.name == receipt.target and t.series.digest == receipt.series for t in catalog.targets
+    edited = tuple(receipt.drifted(tree)) if receipt else ()
+    if receipt is not None and not edited:
+        return _as_received(catalog, tree, receipt, interrupted=interrupted)
+    identity = identify(catalog, tree)
+    best = identity.best
+    known = best.is_known
+    void = bool(edited) and identity.state in (State.PRISTINE, State.PATCHED)
+    found = Status(
+        tree.label,
+        identity.state,
+        best.target if known else None,
+        tuple(match.revision for match in identity.matches) if known else (),
+        best.files,
+        interrupted,
+        receipt_is_void=void,
+        from_wheel=tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file(),
     )
+    if receipt is None or void:
+        return found
+    return replace(
+        found,
+        target=receipt.target,
+        series=receipt.series,
+        pkgtools=receipt.pkgtools,
+        is_current=_is_current(catalog, receipt),
+        edited=edited,
+    )
+
+
+def _as_received(catalog: Catalog, tree: Tree, receipt: Receipt, *, interrupted: bool) -> Status:
+    """Return the status of a tree that is what its receipt says."""
+    files = []
+    for file in receipt.files:
+        before = receipt.original(file.path)
+        before_id = before.id if before else ""
+        files.append(FileState(file.path, State.PATCHED, file.after, before_id, file.after, ()))
     return Status(
         tree.label,
-        identity.state if edited else State.PATCHED,
+        State.PATCHED,
         receipt.target,
         tuple(receipt.revisions),
+        tuple(files),
+        interrupted,
         receipt.series,
         receipt.pkgtools,
-        current,
-        edited,
-        interrupted,
-        identity.best.files if edited or current else (),
+        _is_current(catalog, receipt),
+    )
+
+
+def _is_current(catalog: Catalog, receipt: Receipt) -> bool:
+    return any(
+        target.name == receipt.target and target.series.digest == receipt.series
+        for target in catalog.sound_targets
     )

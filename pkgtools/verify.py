@@ -16,9 +16,10 @@ from pkgtools.errors import (
     SourceUnavailableError,
 )
 from pkgtools.identify import identify
+from pkgtools.receipt import Before, standing_receipt
 from pkgtools.record import make_row, row_path
 from pkgtools.source import Tree
-from pkgtools.state import Match, State
+from pkgtools.state import Match, State, match_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,10 +85,19 @@ def dry_run(
 
 
 def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> Verdict:
-    """Return the verdict on one source, for `target` or for the one that it belongs to."""
+    """Return the verdict on one source, for `target` or for the one that it belongs to.
+
+    A tree that a receipt of ours stands for is judged as `apply` would: by what it
+    was before.
+    """
+    receipt = standing_receipt(source) if isinstance(source, Tree) else None
     if target is None:
-        name = identify(catalog.targets, source).best.target
+        names = [t.name for t in catalog.targets]
+        known = receipt is not None and receipt.target in names
+        name = receipt.target if receipt and known else identify(catalog, source).best.target
         target = catalog.target(name)
+    if isinstance(source, Tree) and receipt and receipt.series != target.series.digest:
+        return verdict(catalog, target, Before(source, receipt))
     return verdict(catalog, target, source)
 
 
@@ -149,32 +159,63 @@ def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
         ForeignError: it is no known revision, or was edited.
 
     """
-    match = identify(catalog.targets if target is None else [target], source).best
+    if isinstance(source, Tree):
+        _refuse_older_series(catalog, source)
+    match = match_all([target], source)[0] if target else identify(catalog, source).best
+    if match.state is not State.PATCHED:
+        raise _not_patched(catalog, match, source)
+    _compile_all(match, source)
+    if isinstance(source, Tree):
+        _check_record(match, source)
+    return match
+
+
+def _refuse_older_series(catalog: Catalog, tree: Tree) -> None:
+    """Raise where the tree is what its receipt says, and the catalog's series is another now."""
+    receipt = standing_receipt(tree)
+    for target in catalog.sound_targets:
+        if receipt and receipt.target == target.name and receipt.series != target.series.digest:
+            raise CheckFailedError(
+                f"{tree.label} is patched with an older series of {target.name}",
+                remedy=f"replace it with `pkgtools apply --target {target.name} --tree "
+                f"{tree.root}`",
+            )
+
+
+def _not_patched(catalog: Catalog, match: Match, source: Source) -> PkgtoolsError:
     name = match.target
     if match.state is State.PARTIAL:
         held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
-        raise PartialError(
+        return PartialError(
             f"{source.label} holds some of {name}: {held}",
             remedy="reinstall the package, or check its files out again, and apply to that",
             details=match,
         )
     if match.state is State.PRISTINE:
-        raise CheckFailedError(
-            f"{source.label} is {match.revision}, not patched",
-            remedy=f"apply the series with `pkgtools apply --target {name}`",
+        apply = f"`pkgtools apply --target {name}"
+        return CheckFailedError(
+            f"{source.label} is {name} ({match.revision}), pristine: the series is not in it",
+            remedy=f"apply it with {apply} --tree {source.root}`"
+            if isinstance(source, Tree)
+            else "verify a patched tree, or use --dry-run",
             details=match,
         )
-    if match.state is not State.PATCHED:
-        differing = ", ".join(f.path for f in match.differing)
-        raise ForeignError(
-            f"{source.label} is not what {name} makes; these files differ: {differing}",
-            remedy="see `pkgtools identify`; reinstall, or check the files out again",
+    identity = identify(catalog, source)
+    if identity.best.is_known:
+        return ForeignError(
+            f"{source.label} is not {name}: it is {identity.best.target} "
+            f"({identity.best.revision}), {identity.state}",
+            remedy=f"verify it with --target {identity.best.target}",
             details=match,
         )
-    _compile_all(match, source)
-    if isinstance(source, Tree):
-        _check_record(match, source)
-    return match
+    differing = ", ".join(
+        f.path + (" (only its line ends differ)" if f.crlf else "") for f in match.differing
+    )
+    return ForeignError(
+        f"{source.label} is not what {name} makes; these files differ: {differing}",
+        remedy="undo the edits if these are yours, or reinstall, or check the files out again",
+        details=match,
+    )
 
 
 def _compile_all(match: Match, source: Source) -> None:

@@ -7,6 +7,7 @@ no installer takes one for the other.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,6 +21,7 @@ from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.build.zipcopy import ZipCopy, dos_time
 from pkgtools.check import check
 from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
+from pkgtools.receipt import PROVENANCE
 from pkgtools.record import make_row, rename_row, row_path
 from pkgtools.source.release import sha256
 from pkgtools.transaction.journal import scratch_of
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from pkgtools.check import Ready
     from pkgtools.source import WheelSource
 
-PROVENANCE: Final = "pkgtools-provenance.json"
 _COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
 
 
@@ -89,8 +90,12 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
             _write(source, raw, out, names, files | papers)
         scratch.replace(path)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise TreeError(f"{path} cannot be written: {error.strerror}") from None
+        raise TreeError(
+            f"{path} cannot be written: {error.strerror}", remedy="name another folder with -o"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):  # it is in place, or was never made
+            scratch.unlink()
     return BuiltWheel(
         str(path),
         names.version,

@@ -78,10 +78,10 @@ class Target:
         """Every revision that a lock must cover: its own, then the aliases'."""
         return (self.revision, *(a.revision for a in self.aliases if a.revision))
 
-    def revision_of(self, name: str) -> Revision:
-        """Return the revision that a name stands for: an alias's, if it has one, else its own."""
+    def revision_of(self, name: str) -> Revision | None:
+        """Return the revision that a name stands for; None for an alias that was not validated."""
         for alias in self.aliases:
-            if alias.name == name and alias.revision is not None:
+            if alias.name == name:
                 return alias.revision
         return self.revision
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog.model import Alias, Revision, Target, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
-from pkgtools.errors import UsageError
+from pkgtools.errors import MalformedError, UsageError
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -67,6 +68,25 @@ class Catalog:
     targets: tuple[Target, ...]
     default: Target | None
 
+    @cached_property
+    def sound_targets(self) -> tuple[Target, ...]:
+        """The targets whose series and lock can be read; the others are in `problems`."""
+        return tuple(target for target in self.targets if target.name not in self.problems)
+
+    @cached_property
+    def problems(self) -> dict[str, MalformedError]:
+        """What is wrong with a target's series or lock, by target.
+
+        One that is being worked on must not keep the others from being used.
+        """
+        problems = {}
+        for target in self.targets:
+            try:
+                _ = target.lock
+            except MalformedError as error:
+                problems[target.name] = error
+        return problems
+
     def target(self, name: str | None) -> Target:
         """Return the target of that name or alias; without a name, the default.
 
@@ -112,7 +132,9 @@ def load_catalog(path: Path) -> Catalog:
 
     """
     if not path.is_file():
-        raise UsageError(f"there is no catalog {path}", remedy="give one with --catalog")
+        raise UsageError(
+            f"{path} is not a catalog file", remedy="give a targets.toml with --catalog"
+        )
     return _Reader(path).read()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Final
 
 import click
@@ -70,3 +71,19 @@ def main() -> None:
       pkgtools status
       pkgtools reverse
     """
+
+
+def run() -> None:
+    """Run the command line; with --json, a usage error is JSON too."""
+    if "--json" not in sys.argv[1:]:
+        main(prog_name="pkgtools")
+    try:
+        main(prog_name="pkgtools", standalone_mode=False)
+    except click.UsageError as error:
+        from pkgtools.cli.common import show_error  # noqa: PLC0415 - only then
+        from pkgtools.errors import UsageError  # noqa: PLC0415
+
+        show_error(UsageError(error.format_message()), as_json=True)
+        sys.exit(UsageError.exit_code)
+    except click.Abort:
+        sys.exit(130)  # as a shell reports SIGINT

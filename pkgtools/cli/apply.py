@@ -38,6 +38,11 @@ def apply(
     """
     table = load_catalog(catalog)
     chosen = table.target(target)
+    if target is not None and chosen.revision_of(target) is None:
+        click.echo(
+            f"note: {target} was not validated; its files decide whether {chosen.name} fits",
+            err=True,
+        )
     where = common.open_tree(table, chosen, tree, python)
     outcome = apply_target(table, chosen, where, common.Progress())
     if as_json:
@@ -45,7 +50,8 @@ def apply(
         return 0
     show_recovered(outcome)
     if not outcome.changed:
-        click.echo(f"{outcome.tree} is patched with {outcome.target} already: nothing to do")
+        how = "" if outcome.has_receipt else ", by other means (there is no receipt)"
+        click.echo(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
         return 0
     if outcome.replaced:
         click.echo(f"replaced the older series {outcome.replaced[:19]}")

@@ -9,7 +9,7 @@ import click
 from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
-from pkgtools.errors import DoesNotApplyError
+from pkgtools.errors import SourceUnavailableError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 
@@ -26,7 +26,9 @@ def build() -> None:
 
 @build.command(short_help="Build a patched wheel.")
 @common.target_option
-@click.option("--wheel", "path", type=click.Path(path_type=Path), help="The upstream's wheel.")
+@click.option(
+    "--wheel", "path", type=click.Path(path_type=Path, exists=True), help="The upstream's wheel."
+)
 @click.option(
     "-o",
     "--output",
@@ -70,7 +72,7 @@ def _source(target: Target, path: Path | None) -> WheelSource:
     if path is not None:
         return WheelSource(path, target.upstream)
     if target.revision.version is None:
-        raise DoesNotApplyError(
+        raise SourceUnavailableError(
             f"{target.name} is a commit: there is no release wheel of it",
             remedy="build a wheel of that commit and give it with --wheel",
         )

@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_PATH: Final = click.Path(path_type=Path)
+
+class _FolderPath(click.Path):
+    """A path that is not empty: an unset shell variable must not mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_PATH: Final = _FolderPath(path_type=Path)
 
 
 class TargetName(click.ParamType[str]):
@@ -136,8 +146,9 @@ def open_tree(
     if found is None:
         names = " or ".join(upstream.package for upstream in upstreams)
         raise UsageError(
-            f"{python or sys.executable} has no package {names}",
-            remedy="give its folder with --tree, or its interpreter with --python",
+            f"{python or sys.executable} has no package {names} (of {catalog.path})",
+            remedy="give its folder with --tree, its interpreter with --python, or another "
+            "catalog with --catalog",
         )
     return found
 

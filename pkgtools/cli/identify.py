@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 @click.command(short_help="Say which known revision something is.")
 @common.tree_option
 @common.python_option
-@click.option("--wheel", type=click.Path(path_type=Path), help="A wheel file.")
-@click.option("--git", "repository", type=click.Path(path_type=Path), help="A git repository.")
+@click.option("--wheel", type=click.Path(path_type=Path, exists=True), help="A wheel file.")
+@click.option(
+    "--git", "repository", type=click.Path(path_type=Path, exists=True), help="A git repository."
+)
 @click.option("--rev", help="The revision in --git.  [default: HEAD]")
 @common.catalog_option
 @common.json_option
@@ -60,18 +62,18 @@ def identify(
         source = common.git_source(repository, rev or "HEAD")
     else:
         source = common.open_tree(table, None, tree, python)
-    found = identify_source(table.targets, source)
+    found = identify_source(table, source)
     if as_json:
         common.print_json(found)
     else:
         _show(found)
     if found.state is State.PARTIAL:
         return PartialError.exit_code
-    return ForeignError.exit_code if found.state in (State.FOREIGN, State.MISSING) else 0
+    return 0 if found.best.is_known else ForeignError.exit_code
 
 
 def _show(found: Identity) -> None:
-    if found.state in (State.FOREIGN, State.MISSING):
+    if not found.best.is_known:
         click.echo(f"{found.source}: no known revision")
         click.echo("\n".join(match_lines(found.best)))
         return

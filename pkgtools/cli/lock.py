@@ -12,7 +12,7 @@ from pkgtools.errors import SourceUnavailableError
 from pkgtools.lock import check_locks, write_locks
 from pkgtools.source.at_hand import AtHand
 
-_FILE = click.Path(path_type=Path)
+_FILE = click.Path(path_type=Path, exists=True)
 
 
 @click.command(short_help="Prove series on real sources.")
@@ -22,7 +22,11 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
 )
-@click.option("--allow-missing", is_flag=True, help="With --check, let a missing source pass.")
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="With --check, do not fail for a revision without a source.",
+)
 @common.catalog_option
 @common.json_option
 @common.command
@@ -38,8 +42,9 @@ def lock(
     """Prove series on real sources and write lock.toml beside each.
 
     A commit's source is looked for in the --git repositories, a release's among
-    the --wheel files, else pip downloads it into a cache. A revision without a
-    source keeps its entry while its series is unchanged.
+    the --wheel files and as a tag in the repositories, else pip downloads it into
+    a cache. A revision without a source keeps its entry while its series is
+    unchanged. Targets that share a series share its lock, and are proven together.
 
     \b
     Examples:
@@ -62,5 +67,8 @@ def lock(
             click.echo(f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})")
             if proof.message:
                 click.echo(f"  {proof.message}")
+        if not check:
+            for path in sorted({target.directory / "lock.toml" for target in targets}):
+                click.echo(f"wrote {path}")
     unverified = any(proof.outcome == "unverified" for proof in proofs)
     return SourceUnavailableError.exit_code if unverified and not allow_missing else 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pkgtools.state import State
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,17 +27,20 @@ def refusal_lines(refusal: Refusal) -> Iterator[str]:
 
 def match_lines(match: Match) -> Iterator[str]:
     """Yield each touched file's state."""
-    yield f"  nearest: {match.target} ({match.revision}), {match.state}"
+    what = "it is" if match.is_known else "nearest"
+    yield f"  {what}: {match.target} ({match.revision}), {match.state}"
     for file in match.files:
-        found = file.found[:12] or "no file"
-        yield f"    {file.state:8} {file.path}  {found} (before {file.before[:12] or 'no file'})"
+        known = file.state not in (State.FOREIGN, State.MISSING)
+        ids = f"  {file.found[:12] or 'no file'}, not {file.before[:12] or 'no file'}"
+        note = " (only its line ends differ)" if file.crlf else ""
+        yield f"    {file.state:8} {file.path}{'' if known else ids}{note}"
 
 
 def _rejection_lines(rejection: Rejection) -> Iterator[str]:
     yield f"  {rejection.patch}:{rejection.patch_line}: {rejection.path}"
     yield f"    {rejection.message}"
     if rejection.absorbed is not None:
-        yield f"    already there at line {rejection.absorbed}: upstream absorbed it"
+        yield f"    already there at line {rejection.absorbed} (absorbed)"
         return
     if rejection.nearest is not None:
         near = rejection.nearest

@@ -52,16 +52,22 @@ def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) 
 
 def _show(found: Status) -> None:
     click.echo(found.tree)
-    known = f", {found.target} ({common.short(found.revisions)})" if found.target else ""
-    click.echo(f"  {found.state}{known}")
+    revisions = f" ({common.short(found.revisions)})" if found.revisions else ""
+    click.echo(f"  {found.state}" + (f", {found.target}{revisions}" if found.target else ""))
     if found.series is not None:
-        age = "" if found.is_current else ", which the catalog no longer has"
-        click.echo(f"  series {found.series[:19]}{age}, applied by pkgtools {found.pkgtools}")
+        click.echo(f"  series {found.series[:19]}, applied by pkgtools {found.pkgtools}")
+    elif found.from_wheel:
+        click.echo("  installed from a wheel that pkgtools built")
     elif found.state is State.PATCHED:
         click.echo("  no receipt: it was patched by other means")
-    for path in found.edited:
-        click.echo(f"  edited since: {path}")
     for file in found.files:
-        click.echo(f"  {file.state:8} {file.path}")
+        note = "  (only its line ends differ)" if file.crlf else ""
+        click.echo(f"  {file.state:8} {file.path}{note}")
+    for path in found.edited:
+        click.echo(f"  edited since it was patched: {path}")
+    if found.receipt_is_void:
+        click.echo("  the receipt is void: the files were replaced since they were patched")
     if found.interrupted:
-        click.echo("  a run was killed here; next: pkgtools recover")
+        click.echo("  next: a run was killed here; pkgtools recover")
+    elif found.series is not None and not found.is_current and not found.edited:
+        click.echo(f"  next: the catalog has a newer series; pkgtools apply -t {found.target}")

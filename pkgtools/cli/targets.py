@@ -9,6 +9,7 @@ import click
 
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,13 +52,17 @@ def targets(catalog: Path, as_json: bool) -> int:
       pkgtools targets --catalog ours/targets.toml
     """
     table = load_catalog(catalog)
-    rows = [_row(target, default=target == table.default) for target in table.targets]
+    rows = [_row(target, default=target == table.default) for target in table.sound_targets]
     if as_json:
         common.print_json(rows)
-        return 0
-    for row in rows:
-        _show(row)
-    return 0
+    else:
+        for row in rows:
+            _show(row)
+    for name, error in table.problems.items():
+        click.secho(f"error: {name}: {error.message}", fg="red", err=True)
+        if error.remedy:
+            click.echo(f"  next: {error.remedy}", err=True)
+    return MalformedError.exit_code if table.problems else 0
 
 
 def _row(target: Target, *, default: bool) -> _Row:

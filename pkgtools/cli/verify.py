@@ -12,7 +12,7 @@ import click
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.render import refusal_lines
-from pkgtools.errors import UsageError
+from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
 from pkgtools.verify import Outcome, Verdict, dry_run, dry_run_source
 from pkgtools.verify import verify as verify_source
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pkgtools.source import Source
 
-_FILE = click.Path(path_type=Path)
+_FILE = click.Path(path_type=Path, exists=True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Request:
     "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
 )
 @click.option("--rev", help="A revision in --git.  [default: those that the targets name]")
-@click.option("--allow-missing", is_flag=True, help="Let a target without a source pass.")
+@click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
 @common.catalog_option
 @common.json_option
 @common.command
@@ -66,16 +66,19 @@ def verify(
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Check that a tree is exactly what its target makes, or with --dry-run would be.
+    """Check that a tree is patched, or with --dry-run that it could be.
 
-    Without --dry-run: every touched file has the locked content, every touched
-    Python file compiles, and RECORD agrees.
+    Without --dry-run: the tree is exactly what its target makes. Every touched
+    file has the locked content, every touched Python file compiles, and RECORD
+    agrees.
 
-    With --dry-run: would the series apply? Of the source that is given, or of
-    the installed package, or, where nothing is installed, of every release,
-    which pip downloads into a cache. With a source and no --target, the source
-    is held against the target that it belongs to. Nothing is written outside
-    the cache. A target without a source is unverified, and fails the run.
+    With --dry-run: would the series apply? One --tree, --wheel or --rev is held
+    against --target, or against the target that it belongs to; without any of
+    them, the installed package is. Where nothing is installed, or several wheels
+    or repositories are given, every target is verified (or the one that
+    --target names), each on its own source; without a source given, pip
+    downloads releases into a cache, and nothing is written outside it. A target
+    without a source is unverified, and fails the run.
 
     \b
     Examples:
@@ -156,11 +159,17 @@ def _verdicts(request: _Request) -> Iterator[Verdict]:
         common.open_repositories(request.repositories),
         download=not given,
     )
-    if target is not None and request.name is not None:
-        revisions = [(target, target.revision_of(request.name))]
-    else:
+    if target is None or request.name is None:
         revisions = [(t, revision) for t in catalog.targets for revision in t.revisions]
-    yield from dry_run(catalog, revisions, at_hand)
+        yield from dry_run(catalog, revisions, at_hand)
+        return
+    revision = target.revision_of(request.name)
+    if revision is None:
+        raise SourceUnavailableError(
+            f"{request.name} was not validated: its revision is not known in full",
+            remedy="give the revision that you mean with --git and --rev, or a tree with --tree",
+        )
+    yield from dry_run(catalog, [(target, revision)], at_hand)
 
 
 def _exit_code(verdicts: Iterable[Verdict], *, allow_missing: bool) -> int:

@@ -308,7 +308,7 @@ def _kind(lines: Lines, section: _Section, *, same: bool) -> Kind:
     }
     kinds = [kind for kind, flag in flags.items() if flag]
     if len(kinds) > 1:
-        lines.fail(f"a file cannot be both {kinds[0]}d and {kinds[1]}d", line=section.line)
+        lines.fail(f"this section says both {kinds[0]} and {kinds[1]}", line=section.line)
     if not kinds and not same:
         lines.fail(
             "the old and the new name differ and the patch says neither rename nor copy",

@@ -228,9 +228,10 @@ def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejecti
         message = f"hunk {misfit.hunk} matches nowhere; its header says line {hunk.first_old_line}"
         away = [str(line_of(old, at)) for at in find_block(old, hunk.old)]
         if away:
-            end = "start" if hunk.old_start == 1 else "end"
+            anchors = {"start": hunk.old_start == 1, "end": hunk.trailing_context == 0}
+            ends = " and ".join(end for end, anchored in anchors.items() if anchored)
             message = (
-                f"hunk {misfit.hunk} says that it is at the {end} of the file; "
+                f"hunk {misfit.hunk} belongs at the {ends} of the file; "
                 f"its lines stand at line {' and '.join(away)}"
             )
     unmatched = reason is Reason.NO_MATCH

@@ -115,16 +115,19 @@ def _made_nearer(data: bytes, hunk: Hunk, line: int) -> int | None:
     """Return where the hunk's result stands, if that is nearer to the stated place than `line`.
 
     A patch that is applied twice finds its first place taken by its own result and
-    the only pre-image in a twin: in the same lines of another function.
+    the only pre-image in a twin: in the same lines of another function. What is
+    left where lines were only removed is mere context: it counts at that very place.
     """
-    if not any(tag == b"+" for tag, _ in hunk.lines):
+    adds = any(tag == b"+" for tag, _ in hunk.lines)
+    if not adds and not (hunk.lines[0][0] == b" " and hunk.trailing_context):
         return None
     made = [line_of(data, at) for at in find_block(data, hunk.new)]
     nearest = min(made, key=lambda found: abs(found - hunk.first_new_line), default=None)
     if nearest is None:
         return None
     away = min(abs(nearest - hunk.first_new_line), abs(nearest - hunk.first_old_line))
-    return nearest if away < abs(line - hunk.first_old_line) else None
+    other = abs(line - hunk.first_old_line)
+    return nearest if away < other and (adds or not away) else None
 
 
 def _as_stated(

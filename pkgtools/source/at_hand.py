@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -43,35 +44,42 @@ class AtHand:
             SourceUnavailableError: there is none; the message says what to give.
 
         """
-        if revision.version is not None:
-            return list(self.wheels(target, revision.version))
-        return [self._commit(revision.name)]
+        if revision.version is None:
+            return [self._in_repositories(revision.name)]
+        wheels = self._given_wheels(target, revision.version)
+        if not wheels and self._repositories:
+            with contextlib.suppress(SourceUnavailableError):
+                return [self._in_repositories(f"refs/tags/{revision.tag}")]
+        return list(self.wheels(target, revision.version))
 
     def wheels(self, target: Target, version: str) -> list[WheelSource]:
         """Return the wheels of a release: those that were given, else pip's."""
         upstream = target.upstream
-        given = [
-            path
-            for path in self._wheels
-            if Version(wheel_version(path, upstream)) == Version(version)
-        ]
+        given = self._given_wheels(target, version)
         if not given and self._download:
             given = [release_wheel(upstream, version, _known(target, version), self._reporter)]
         if not given:
             raise SourceUnavailableError(
-                f"no wheel of {upstream.distribution} {version} is at hand",
-                remedy="give one with --wheel",
+                f"there is no wheel of {upstream.distribution} {version}",
+                remedy="give one with --wheel, or a repository that has its tag with --git",
             )
         return [WheelSource(path, upstream) for path in given]
 
-    def _commit(self, commit: str) -> Source:
+    def _given_wheels(self, target: Target, version: str) -> list[Path]:
+        return [
+            path
+            for path in self._wheels
+            if Version(wheel_version(path, target.upstream)) == Version(version)
+        ]
+
+    def _in_repositories(self, revision: str) -> Source:
         for repository in self._repositories:
-            source = repository.find(commit)
+            source = repository.find(revision)
             if source is not None:
                 return source
         raise SourceUnavailableError(
-            f"no repository at hand holds commit {commit}",
-            remedy="give a clone or a git directory that holds it with --git",
+            f"no repository was given that has {revision}",
+            remedy="give a clone or a git directory that has it with --git",
         )
 
 

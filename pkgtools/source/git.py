@@ -41,7 +41,10 @@ class Repository:
             try:
                 self._repo = git.Repo(path)
             except (InvalidGitRepositoryError, NoSuchPathError):
-                raise UsageError(f"{path} is no git repository") from None
+                raise UsageError(
+                    f"{path} is not a git repository",
+                    remedy="give a clone or a git directory with --git",
+                ) from None
         # GitPython takes a bare directory without a config file for a work tree's; a
         # partial clone must not fetch; and a replaced object is not the revision.
         self._repo.git.update_environment(

@@ -33,13 +33,18 @@ def find_package(python: str | None, package: str) -> Path | None:
 
     """
     command = [python or sys.executable, "-c", _SCRIPT, package]
+    if Path(command[0]).is_dir():
+        raise UsageError(
+            f"{command[0]} is a folder, not an interpreter",
+            remedy=f"give its interpreter: --python {Path(command[0]) / 'bin' / 'python'}",
+        )
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
         folders = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        output = getattr(error, "stderr", None) or str(error)
+        output = getattr(error, "stderr", None) or type(error).__name__
         raise UsageError(
-            f"{command[0]} cannot be asked where {package!r} is: {output.strip()}",
+            f"{command[0]} cannot be asked where {package!r} is: {output.strip().splitlines()[-1]}",
             remedy="give an interpreter with --python, or the folder with --tree",
         ) from None
     if len(folders) > 1:

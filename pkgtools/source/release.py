@@ -89,8 +89,8 @@ def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str
         except subprocess.SubprocessError as error:
             output = str(getattr(error, "stderr", None) or error).strip()
             raise SourceUnavailableError(
-                f"pip has no wheel of {requirement} for this Python: {output.splitlines()[-1]}",
-                remedy="give the wheel with --wheel, or a checkout with --tree",
+                f"pip did not bring a wheel of {requirement}: {output.splitlines()[-1]}",
+                remedy="see `pip config list`, or give the wheel with --wheel",
             ) from None
         wheel = next(Path(scratch).glob("*.whl"))
         digest = sha256(wheel)

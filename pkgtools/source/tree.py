@@ -107,7 +107,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
 
     """
     if not path.is_dir():
-        raise UsageError(f"{path} is no folder", remedy="give a folder with --tree")
+        raise UsageError(f"{path} is not a folder", remedy=_hint(path))
     if upstream.prefix and (path / upstream.prefix / upstream.package).is_dir():
         return _checkout(path.resolve(), upstream)
     if (path / upstream.package).is_dir():
@@ -115,11 +115,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
     elif upstream.package in (path.absolute().name, path.resolve().name):
         folder = path
     else:
-        raise UsageError(
-            f"{path} holds no package {upstream.package!r}",
-            remedy="--tree takes a source checkout, a site-packages folder or the package's "
-            "own folder",
-        )
+        raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=_hint(path))
     container, real = folder.absolute().parent, folder.resolve().parent
     dist_info = _dist_info(container, upstream) or _dist_info(real, upstream)
     if dist_info is None:
@@ -127,6 +123,14 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         if root is not None:
             return _checkout(root, upstream)
     return Tree(upstream, real, False, dist_info, dist_info or _home(real))
+
+
+def _hint(path: Path) -> str:
+    if path.suffix == ".whl":
+        return "a wheel is given with --wheel (identify, verify, build wheel)"
+    if (path / "pyvenv.cfg").is_file():
+        return f"of a virtual environment give the interpreter: --python {path / 'bin' / 'python'}"
+    return "--tree takes a source checkout, a site-packages folder or the package's own folder"
 
 
 def _checkout(root: Path, upstream: Upstream) -> Tree:

@@ -36,7 +36,10 @@ class WheelSource:
         try:
             self._zip = zipfile.ZipFile(path)
         except (OSError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{path} cannot be read as a wheel: {error}") from None
+            raise UsageError(
+                f"{path} cannot be read as a wheel: {error}",
+                remedy="delete it and fetch it again",
+            ) from None
         self._members: dict[str, zipfile.ZipInfo] = {}
         self._directories: set[str] = set()
         for info in self._zip.infolist():
@@ -129,9 +132,12 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
     try:
         name, version, _, _ = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error), remedy="a wheel keeps the name it was built with") from None
     if name != canonicalize_name(upstream.distribution):
-        raise UsageError(f"{path} is a wheel of {name}, not of {upstream.distribution}")
+        raise UsageError(
+            f"{path} is a wheel of {name}, not of {upstream.distribution}",
+            remedy="give a wheel of it, or another catalog with --catalog",
+        )
     return str(version)
 
 
@@ -146,6 +152,7 @@ def inside_package(upstream: Upstream, path: str) -> str:
     if name is None:
         raise DoesNotApplyError(
             f"the series touches {path}, which only a source checkout of {upstream.name} has",
-            remedy="give a checkout with --tree, or a git revision with --git and --rev",
+            remedy="take that part out of the patch, or correct the upstream's prefix in "
+            "targets.toml; as it is, the series fits a source checkout only",
         )
     return name

@@ -82,9 +82,10 @@ def locked(tree: Tree, reporter: Reporter) -> Iterator[None]:
     with _as_tree_error(tree):
         descriptor = os.open(tree.root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        if not _try_lock(descriptor):
-            with reporter.task(f"waiting for another pkgtools run on {tree.root}"):
-                _wait_for_lock(descriptor, tree)
+        with _as_tree_error(tree):
+            if not _try_lock(descriptor):
+                with reporter.task(f"waiting for another pkgtools run on {tree.root}"):
+                    _wait_for_lock(descriptor, tree)
         yield
     finally:
         os.close(descriptor)
@@ -159,13 +160,26 @@ def recover(tree: Tree) -> str | None:
             _remove_home(tree)
             return None
         places = [Place(tree, operation) for operation in journal.operations]
-        if journal.phase == "commit" and _can_finish(places):
-            _put_in_place(tree, journal, places)
+        if journal.phase == "commit" and _is_reinstalled(places):
+            journal.enter("done", tree.home)
+        elif journal.phase == "commit" and _can_finish(places):
+            with contextlib.suppress(TreeError):  # changed this very moment: undone below
+                _put_in_place(tree, journal, places)
         if journal.phase == "done":
             _finish(tree, places)
             return "finished"
         _roll_back(tree, journal, places)
         return "undone"
+
+
+def _is_reinstalled(places: Sequence[Place]) -> bool:
+    """Whether the package manager wrote a RECORD of its own: the files it lists are there."""
+    return any(
+        place.operation.name == "RECORD"
+        and place.operation.base is Base.HOME
+        and place.found() not in ("", place.operation.before, place.operation.after)
+        for place in places
+    )
 
 
 def _can_finish(places: Sequence[Place]) -> bool:
@@ -187,7 +201,7 @@ def _can_finish(places: Sequence[Place]) -> bool:
         raise TreeError(
             f"these files were edited while the tree was half patched: {', '.join(lost)}",
             remedy="keep the edits elsewhere, put back what was there before (.NAME.pkgtools-old "
-            "beside each file) and run `pkgtools recover` again",
+            "beside each file; delete one that has none) and run `pkgtools recover` again",
         )
     return False
 
@@ -198,6 +212,9 @@ def _put_in_place(tree: Tree, journal: Journal, places: Sequence[Place]) -> None
             raise _changed(place)
         place.commit()
     _sync_folders(places)
+    for place in places:
+        if place.is_edited_late:
+            raise _changed(place)
     journal.enter("done", tree.home)
 
 

@@ -118,8 +118,18 @@ class Place:
         """Whether someone else changed the file since the journal was written."""
         if self.operation.is_cache:
             return False
-        expected = self.operation.before if self.is_pending else self.operation.after
-        return self.found() != expected
+        found = self.found()
+        if self.is_pending and found == self.operation.before:
+            return False
+        return found != self.operation.after
+
+    @property
+    def is_edited_late(self) -> bool:
+        """Whether someone who had the old file open wrote to it after it was replaced."""
+        if self.operation.is_cache or not self.operation.before:
+            return False
+        blob = read_file(self.old)
+        return blob is not None and blob.id != self.operation.before
 
     def commit(self) -> None:
         """Put the new content in place; safe to repeat."""

@@ -1,0 +1,78 @@
+"""What the tests share: a synthetic upstream, the real releases, and quick folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from project import build_project
+
+from pkgtools.catalog import load_catalog
+from pkgtools.report import Silent
+from pkgtools.source.release import release_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from project import Project
+
+    from pkgtools.catalog import Catalog
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _no_git_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run as if from a shell: a hook that runs the tests sets GIT_DIR and the like."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Build the synthetic upstream; no test writes to it."""
+    return build_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """Make a folder, in memory where it can be: some tests make a thousand transactions."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="pkgtools-test-", dir=memory))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def sglang() -> Catalog:
+    """Read the catalog of this repository."""
+    return load_catalog(REPOSITORY / "targets.toml")
+
+
+@pytest.fixture(scope="session")
+def release(sglang: Catalog) -> Callable[[str], Path]:
+    """Return the wheel of a real release, by version; downloaded once into the user's cache."""
+
+    def wheel(version: str) -> Path:
+        target = next(t for t in sglang.targets if t.revision.version == version)
+        locked = target.lock.find(version)
+        known = {w.name: w.sha256 for w in locked.wheel} if locked else {}
+        return release_wheel(target.upstream, version, known, Silent())
+
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def sglang_git() -> list[Path]:
+    """Return the git directories with the K3 commits that PKGTOOLS_SGLANG_GIT names."""
+    value = os.environ.get("PKGTOOLS_SGLANG_GIT", "")
+    if not value:
+        pytest.skip("PKGTOOLS_SGLANG_GIT names no git directory with the K3 commits")
+    return [Path(path) for path in value.split(os.pathsep)]

@@ -1,0 +1,93 @@
+"""What is done to a tree, in each of the places where one can lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from project import age
+
+from pkgtools.apply import Outcome, apply_target, recover_tree, reverse_tree
+from pkgtools.report import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from project import Project
+
+    from pkgtools.source import Tree
+
+    Act = Callable[[Project, Tree], object]
+
+
+def apply(project: Project, tree: Tree) -> Outcome:
+    """Apply w-1.0."""
+    catalog = project.catalog()
+    return apply_target(catalog, catalog.target("w-1.0"), tree, Silent())
+
+
+def apply_changed(project: Project, tree: Tree) -> Outcome:
+    """Apply w-1.0 as the later catalog has it."""
+    catalog = project.changed_catalog()
+    return apply_target(catalog, catalog.target("w-1.0"), tree, Silent())
+
+
+def reverse(project: Project, tree: Tree) -> Outcome:
+    """Reverse whatever is applied."""
+    return reverse_tree(project.catalog(), tree, Silent())
+
+
+def recover(tree: Tree) -> str | None:
+    """Finish or undo what was killed."""
+    return recover_tree(tree, Silent()).recovered
+
+
+def _nothing(project: Project, tree: Tree) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A tree of release 1.0 in a first state, and what is then done to it."""
+
+    name: str
+    layout: str
+    prepare: Act
+    act: Act
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.layout}"
+
+    def tree(self, project: Project, where: Path) -> Tree:
+        """Make the tree below `where`, in its first state."""
+        tree = make_tree(project, self.layout, where)
+        self.prepare(project, tree)
+        age(tree.root)
+        return tree
+
+
+def make_tree(project: Project, layout: str, where: Path) -> Tree:
+    """Make a pristine tree of release 1.0."""
+    root = where / "tree"
+    if layout == "site":
+        project.install(root, compiled=True)
+    elif layout == "checkout":
+        project.write_checkout(root)
+    else:
+        project.write_archive(root)
+    return project.tree(root)
+
+
+def _scenarios(layout: str) -> list[Scenario]:
+    return [
+        Scenario("apply", layout, _nothing, apply),
+        Scenario("reverse", layout, apply, reverse),
+        Scenario("replace", layout, apply, apply_changed),
+    ]
+
+
+IN_SITE = _scenarios("site")
+IN_CHECKOUT = _scenarios("checkout")
+IN_ARCHIVE = _scenarios("archive")
+EVERY = [*IN_SITE, *IN_CHECKOUT, *IN_ARCHIVE]
