@@ -132,7 +132,7 @@ def test_an_unlocked_target_is_refused_and_others_work(project: Project, tmp_pat
     (targets.parent / "patches" / "widget" / "v1.1" / "lock.toml").unlink()
     project.install(tmp_path / "old", "1.0")
     project.install(tmp_path / "new", "1.1")
-    options = ["--catalog", targets, "--tree"]
+    options: list[str | Path] = ["--catalog", targets, "--tree"]
     assert call("apply", "--target", "w-1.0", *options, tmp_path / "old").code == 0
     assert call("status", *options, tmp_path / "old").code == 0
     done = call("apply", "--target", "w-1.1", *options, tmp_path / "new")

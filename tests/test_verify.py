@@ -86,7 +86,13 @@ def test_every_target_with_every_source_at_hand(project: Project) -> None:
 
 
 def test_a_target_without_a_source_is_unverified_and_fails(project: Project) -> None:
-    arguments = ["--dry-run", "--wheel", project.wheel("1.0"), "--wheel", project.wheel("1.1")]
+    arguments: list[str | Path] = [
+        "--dry-run",
+        "--wheel",
+        project.wheel("1.0"),
+        "--wheel",
+        project.wheel("1.1"),
+    ]
     code, verdicts = _verify(project, *arguments)
     assert code == 8
     assert ("w-dev", "unverified") in _outcomes(verdicts)
@@ -163,7 +169,7 @@ def test_a_tree_with_an_older_series_is_told_apart_from_an_edited_one(
 ) -> None:
     project.install(tmp_path)
     apply(project, project.tree(tmp_path))
-    newer = ["--catalog", project.changed_targets, "--tree", tmp_path]
+    newer: list[str | Path] = ["--catalog", project.changed_targets, "--tree", tmp_path]
     done = call("verify", *newer)
     assert done.code == 8
     assert "older series of w-1.0" in done.err

@@ -91,6 +91,16 @@ class Lock(_Table):
         return next((r for r in self.revision if r.name == name), None)
 
 
+def read_lock(path: Path) -> Lock:
+    """Read a lock, whatever its series is now.
+
+    Raises:
+        MalformedError: it is not well-formed.
+
+    """
+    return TomlFile(path).decode(Lock)
+
+
 def load_lock(path: Path, digest: str, target: str) -> Lock:
     """Read a lock and hold it against its series.
 
@@ -102,10 +112,9 @@ def load_lock(path: Path, digest: str, target: str) -> Lock:
     remedy = f"prove the series and write its lock with `pkgtools lock --target {target}`"
     if not path.exists():
         raise MalformedError(f"{path} is missing: the series was never proven", remedy=remedy)
-    file = TomlFile(path)
-    lock = file.decode(Lock)
+    lock = read_lock(path)
     if lock.series != digest:
-        file.fail(
+        TomlFile(path).fail(
             f"the series is {digest} now: it changed since it was locked", ".series", remedy=remedy
         )
     return lock

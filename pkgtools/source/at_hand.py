@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from pkgtools.catalog.lock import read_lock
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource, wheel_version
@@ -84,8 +85,7 @@ class AtHand:
 
 
 def _known(target: Target, version: str) -> dict[str, str]:
-    """Return the wheel digests that the lock has, if there is one yet."""
-    if not (target.directory / "lock.toml").exists():
-        return {}
-    locked = target.lock.find(version)
+    """Return the wheel digests that the lock has, of whichever series: wheels do not change."""
+    path = target.directory / "lock.toml"
+    locked = read_lock(path).find(version) if path.exists() else None
     return {wheel.name: wheel.sha256 for wheel in locked.wheel} if locked else {}

@@ -154,6 +154,7 @@ def _dist_info(container: Path, upstream: Upstream) -> Path | None:
         folder.resolve()
         for folder in sorted(container.glob("*.dist-info"))
         if canonicalize_name(folder.stem.rpartition("-")[0]) == wanted
+        and (folder / "METADATA").is_file()  # else it is what an uninstall could not remove
     ]
     if len(found) > 1:
         names = " and ".join(folder.name for folder in found)
