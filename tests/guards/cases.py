@@ -1,0 +1,175 @@
+"""What the guards' tests measure, by name: each case loads one source and returns plain numbers.
+
+Runs in the interpreter's processes. A case says nothing about right or wrong:
+`checks` does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import TYPE_CHECKING, Any, Final
+
+import kernels
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FAR: Final = 1_100_000_000
+"""A token stride in elements, of which twice is beyond 2**31."""
+
+_NORESERVE: Final = 0x4000
+"""Linux's MAP_NORESERVE, which `mmap` does not name: address space without memory behind it."""
+
+
+def errors_by_scale(
+    source: bytes, *, scales: list[float], dtype: str, eps: float, hidden: int, rows: int
+) -> list[float]:
+    """Return the mixture's error at each scale of the rows, against float64."""
+    return [_error(source, _rows(hidden, rows, dtype, scale=scale), rows, eps) for scale in scales]
+
+
+def error_of_mixed_scales(source: bytes) -> float:
+    """Return the error where every row holds values from 1e-38 to 1e38."""
+    values = _rows(2048, 3, "float32")
+    exponents = torch.rand(values.shape) * 76 - 38
+    return _error(source, (values * 10.0**exponents).bfloat16(), 3, 1e-5)
+
+
+def error_of_mixed_rows(source: bytes) -> float:
+    """Return the error where the rows of a token have scales from 1e-30 to 3e38."""
+    values = _rows(1024, 4, "float32", tokens=2)
+    scales = torch.tensor([1e-30, 1.0, 3e38, 1e19, 1e30])[None, :, None]
+    return _error(source, (values * scales).bfloat16(), 4, 1e-5)
+
+
+def error_of_zero_rows(source: bytes) -> list[float]:
+    """Return the error with a zero snapshot, with a zero prefix, and where all is zero."""
+    values = _rows(1024, 3, "bfloat16", scale=1e20)
+    no_snapshot, no_prefix = values.clone(), values.clone()
+    no_snapshot[:, 1] = 0
+    no_prefix[:, -1] = 0
+    cases = (no_snapshot, no_prefix, torch.zeros_like(values))
+    return [_error(source, case, 3, 1e-5) for case in cases]
+
+
+def far_tokens(source: bytes, kernel: str) -> float:
+    """Return the error of tokens whose offset in the bank or the prefix is beyond 2**31.
+
+    The memory in front of each tensor is closed: an offset that wrapped around
+    ends the process, it reads nothing by chance.
+
+    Args:
+        source: of `attn_residual.py`.
+        kernel: "bank" or "prefix", the tensor that is stretched.
+
+    """
+    values = _rows(1024, 2, "bfloat16", tokens=3)
+    bank, prefix = values[:, :2], values[:, 2]
+    if kernel == "bank":
+        bank = _stretched(bank)
+    else:
+        prefix = _stretched(prefix)
+    weight = _weight(1024)
+    module = kernels.load_attn_residual(source)
+    actual = module.aggregate_stream(prefix, bank, 2, *kernels.score_weights(weight, 1e-5))
+    return kernels.relative_error(actual, kernels.mixture(prefix, bank, 2, weight, 1e-5))
+
+
+def mixtures(source: bytes, scales: list[float], eps: float) -> list[list[float]]:
+    """Return the float32 mixture itself at each scale, to hold two sources against each other."""
+    every = (_rows(2048, 5, "float32", scale=scale) for scale in scales)
+    return [_mix(source, rows, 5, eps, _weight(2048)).flatten().tolist() for rows in every]
+
+
+def reductions(source: bytes, tokens: int) -> list[dict[str, Any]]:
+    """Return the reductions that `fused_marlin_moe` calls for `tokens` tokens, with arguments."""
+    torch.cuda.get_device_capability = lambda *_: (9, 0)
+    marlin = kernels.load_marlin(source)
+    result = marlin.run(tokens)
+    return [
+        {
+            "name": call.name,
+            "source": [*call.source.shape],
+            "dtype": str(call.source.dtype),
+            "out": [*call.out.shape],
+            "factor": call.factor,
+            "is_result": call.out is result,
+        }
+        for call in marlin.calls
+    ]
+
+
+CASES: Final[dict[str, Callable[..., Any]]] = {
+    case.__name__: case
+    for case in (
+        errors_by_scale,
+        error_of_mixed_scales,
+        error_of_mixed_rows,
+        error_of_zero_rows,
+        far_tokens,
+        mixtures,
+        reductions,
+    )
+}
+
+
+def _rows(
+    hidden: int, rows: int, dtype: str, *, scale: float = 1.0, tokens: int = 1
+) -> torch.Tensor:
+    """Return [tokens, `rows` snapshots and the prefix, hidden]: random signs, near `scale`.
+
+    Sizes from a fifth of `scale` up to it, so that 3.3e38 fits bfloat16 and a
+    clamp at any scale below changes what the scores say.
+    """
+    torch.manual_seed(20)
+    size = 0.2 + 0.8 * torch.rand(tokens, rows + 1, hidden)
+    sign = torch.randint(0, 2, size.shape) * 2 - 1
+    values: torch.Tensor = (size * sign * scale).to(getattr(torch, dtype))
+    return values
+
+
+def _weight(hidden: int) -> torch.Tensor:
+    """Return norm times projection, [hidden] float32: scores of a few units, as trained ones."""
+    weight: torch.Tensor = torch.randn(hidden) * (3.0 / hidden**0.5)
+    return weight
+
+
+def _mix(
+    source: bytes, values: torch.Tensor, rows: int, eps: float, weight: torch.Tensor
+) -> torch.Tensor:
+    module = kernels.load_attn_residual(source)
+    bank, prefix = values[:, :rows].contiguous(), values[:, rows].contiguous()
+    mixed: torch.Tensor = module.aggregate_stream(
+        prefix, bank, rows, *kernels.score_weights(weight, eps)
+    )
+    return mixed
+
+
+def _error(source: bytes, values: torch.Tensor, rows: int, eps: float) -> float:
+    weight = _weight(values.shape[-1])
+    actual = _mix(source, values, rows, eps, weight)
+    expected = kernels.mixture(values[:, rows], values[:, :rows], rows, weight, eps)
+    return kernels.relative_error(actual, expected)
+
+
+def _stretched(values: torch.Tensor) -> torch.Tensor:
+    """Return `values` with `_FAR` elements from token to token, in memory taken but not filled.
+
+    Everything that a wrapped 32-bit offset could reach in front of it is closed.
+    """
+    item = values.element_size()
+    guard = 2**32 * item
+    size = guard + (_FAR * (len(values) - 1) + values[0].numel()) * item
+    size += -size % mmap.PAGESIZE
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    closed = ctypes.CDLL(None, use_errno=True).mprotect(
+        ctypes.c_void_p(address), ctypes.c_size_t(guard), 0
+    )
+    assert closed == 0, ctypes.get_errno()
+    flat = torch.frombuffer(memory, dtype=values.dtype, offset=guard)
+    far = flat.as_strided(values.shape, (_FAR, *values.stride()[1:]))
+    far.copy_(values)
+    return far
