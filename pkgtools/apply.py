@@ -9,7 +9,7 @@ from pkgtools.check import check
 from pkgtools.errors import ForeignError, PartialError
 from pkgtools.identify import identify
 from pkgtools.receipt import PROVENANCE, Before, Receipt, load_receipt
-from pkgtools.state import State, match_all
+from pkgtools.state import State, match_target
 from pkgtools.transaction import commit, locked, recover, writes_to_apply, writes_to_reverse
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
     with locked(tree, reporter):
         recovered = recover(tree)
         receipt = _standing_receipt(target, tree)
-        if receipt is not None and receipt.series == target.series.digest:
+        if receipt is not None and _is_done(target, tree, receipt):
             return _nothing_done(tree, target.name, receipt.revisions, recovered)
         ready = check(catalog, target, Before(tree, receipt) if receipt else tree)
         if ready.plan is None:
@@ -86,9 +86,11 @@ def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> Outcome:
             _refuse_patched_otherwise(catalog, tree)
             return _nothing_done(tree, None, (), recovered)
         edited = receipt.drifted(tree)
-        if edited:
+        if edited and not receipt.is_undone(tree):
             raise _edited(receipt, edited)
         commit(tree, writes_to_reverse(tree, receipt))
+        if edited:  # the files were checked out again: only the receipt was left
+            return _nothing_done(tree, None, (), recovered)
     changed = tuple(file.path for file in receipt.files)
     return Outcome(
         tree.label, receipt.target, tuple(receipt.revisions), changed, recovered=recovered
@@ -124,6 +126,13 @@ def _nothing_done(
     )
 
 
+def _is_done(target: Target, tree: Tree, receipt: Receipt) -> bool:
+    """Whether the tree is what `target` makes; targets of several revisions can share a series."""
+    if receipt.series != target.series.digest:
+        return False
+    return match_target(target, tree)[0].state is State.PATCHED
+
+
 def _standing_receipt(target: Target, tree: Tree) -> Receipt | None:
     """Return the tree's receipt if the tree still is what it says.
 
@@ -141,7 +150,7 @@ def _standing_receipt(target: Target, tree: Tree) -> Receipt | None:
     if not edited:
         return receipt
     known = (State.PRISTINE, State.PATCHED)
-    if any(match.state in known for match in match_all([target], tree)):
+    if any(match.state in known for match in match_target(target, tree)):
         return None
     raise _edited(receipt, edited)
 

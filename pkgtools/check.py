@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
 from pkgtools.plan import Plan, Rejection, plan_series
-from pkgtools.state import Match, State, entry_id, match_all
+from pkgtools.state import Match, State, entry_id, match_all, match_target
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
@@ -47,7 +47,7 @@ def check(catalog: Catalog, target: Target, source: Source) -> Ready:
         MalformedError: the plan does not make what the lock says.
 
     """
-    matches = match_all([target], source)
+    matches = match_target(target, source)
     match = matches[0]
     revisions = tuple(m.revision for m in matches if m.state is match.state)
     if match.state is State.PATCHED:

@@ -7,13 +7,13 @@ too, or under the git directory, so that a checkout stays clean.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from pkgtools.blob import SYMLINK, Blob
+from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
-from pkgtools.patch.paths import PathError, safe_path
+from pkgtools.patch.paths import safe_path
 from pkgtools.record import RecordEdit  # noqa: TC001 - msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
     data: bytes
     mode: int
     """A git mode."""
-    permissions: int
-    mtime_ns: int
+    permissions: Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
+    mtime_ns: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
     @classmethod
     def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Original:
@@ -42,12 +42,27 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
         return cls(zlib.compress(blob.data, 9), blob.mode, permissions, mtime_ns)
 
     def blob(self) -> Blob:
-        """Return the file's content."""
+        """Return the file's content.
+
+        Raises:
+            ValueError: it is damaged.
+
+        """
         inflate = zlib.decompressobj()
-        data = inflate.decompress(self.data, _LIMIT)
+        try:
+            data = inflate.decompress(self.data, _LIMIT)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
         if not inflate.eof:
-            raise zlib.error("an original is cut short or too large")
+            raise ValueError("an original is cut short or too large")
+        if self.mode not in (REGULAR, EXECUTABLE, SYMLINK) or (self.is_link and b"\0" in data):
+            raise ValueError("an original is neither a file nor a symbolic link")
         return Blob(data, self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.mode == SYMLINK
 
 
 class PatchedFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,6 +112,10 @@ class Receipt(msgspec.Struct, forbid_unknown_fields=True):
         """Return the changed paths that are no longer as they were written."""
         return [f.path for f in self.files if not _is_as_written(f, tree.read(f.path))]
 
+    def is_undone(self, tree: Source) -> bool:
+        """Whether every changed path is what it was before."""
+        return all(tree.read(file.path) == self.original(file.path) for file in self.files)
+
     def encode(self) -> bytes:
         """Return the file's bytes, the same for the same receipt."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
@@ -130,7 +149,8 @@ def standing_receipt(tree: Tree) -> Receipt | None:
 def _is_as_written(file: PatchedFile, blob: Blob | None) -> bool:
     if blob is None:
         return file.after == ""
-    return blob.id == file.after and (blob.mode == SYMLINK) == file.is_link
+    same_kind = not blob.is_directory and (blob.mode == SYMLINK) == file.is_link
+    return blob.id == file.after and same_kind
 
 
 def load_receipt(home: Path) -> Receipt | None:
@@ -152,7 +172,7 @@ def load_receipt(home: Path) -> Receipt | None:
                 original.blob()
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError, PathError, zlib.error) as error:
+    except (OSError, msgspec.DecodeError, ValueError) as error:
         raise TreeError(
             f"the receipt {path} cannot be read: {error}",
             remedy="reinstall the package, or check its files out again, and delete the receipt",

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from pkgtools.blob import EXECUTABLE, REGULAR
+from pkgtools.errors import MalformedError, UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -75,10 +78,14 @@ class Match:
 
 
 def entry_id(blob: Blob | None, *, with_mode: bool) -> str:
-    """Return what a lock writes for a path's content."""
+    """Return what a lock writes for a path's content.
+
+    A symbolic link or a folder always has its mode: its id alone is that of a file too.
+    """
     if blob is None:
         return ""
-    return f"{blob.mode:o}:{blob.id}" if with_mode else blob.id
+    is_file = blob.mode in (REGULAR, EXECUTABLE)
+    return f"{blob.mode:o}:{blob.id}" if with_mode or not is_file else blob.id
 
 
 def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
@@ -100,6 +107,27 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
         ]
     rank = {State.PATCHED: 0, State.PRISTINE: 1, State.PARTIAL: 2}
     return sorted(matches, key=lambda m: (rank.get(m.state, len(rank)), m.distance))
+
+
+def match_target(target: Target, source: Source) -> list[Match]:
+    """Hold a source against every locked revision of one target, the best match first.
+
+    Raises:
+        MalformedError: the target was never proven.
+        UsageError: the source is another upstream's.
+
+    """
+    matches = match_all([target], source)
+    if matches:
+        return matches
+    if source.upstream not in (None, target.upstream):
+        raise UsageError(
+            f"{source.label} is not {target.upstream.name}, whose target {target.name} is"
+        )
+    raise MalformedError(
+        f"{target.directory / 'lock.toml'} has no revision of {target.name}: it was never proven",
+        remedy=f"prove it with `pkgtools lock --target {target.name}`",
+    )
 
 
 def match_revision(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from pkgtools.blob import SYMLINK
 from pkgtools.check import Refusal, check
 from pkgtools.errors import (
     CheckFailedError,
@@ -19,7 +20,7 @@ from pkgtools.identify import identify
 from pkgtools.receipt import Before, standing_receipt
 from pkgtools.record import make_row, row_path
 from pkgtools.source import Tree
-from pkgtools.state import Match, State, match_all
+from pkgtools.state import Match, State, match_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -161,7 +162,7 @@ def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
     """
     if isinstance(source, Tree):
         _refuse_older_series(catalog, source)
-    match = match_all([target], source)[0] if target else identify(catalog, source).best
+    match = match_target(target, source)[0] if target else identify(catalog, source).best
     if match.state is not State.PATCHED:
         raise _not_patched(catalog, match, source)
     _compile_all(match, source)
@@ -221,7 +222,7 @@ def _not_patched(catalog: Catalog, match: Match, source: Source) -> PkgtoolsErro
 def _compile_all(match: Match, source: Source) -> None:
     for file in match.files:
         blob = source.read(file.path)
-        if blob is None or not file.path.endswith(".py"):
+        if blob is None or blob.mode == SYMLINK or not file.path.endswith(".py"):
             continue
         try:
             with warnings.catch_warnings():
@@ -241,7 +242,9 @@ def _check_record(match: Match, tree: Tree) -> None:
     rows = {row_path(row): row.strip() for row in raw.splitlines()}
     for file in match.files:
         name, blob = tree.name(file.path), tree.read(file.path)
-        expected = make_row(name, blob.data).strip() if blob else None
+        expected = None
+        if blob is not None:  # a symbolic link's row has no hash
+            expected = make_row(name, None if blob.mode == SYMLINK else blob.data).strip()
         if rows.get(name) != expected:
             raise CheckFailedError(
                 f"{tree.dist_info / 'RECORD'} has another row for {name} than the file: an "

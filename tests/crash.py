@@ -141,8 +141,25 @@ class Child:
     failed: bool
 
 
-def in_child(work: Callable[[], object], *, kill_after: float | None = None) -> Child:
-    """Run `work` in a forked child, and kill it after some seconds if it still runs.
+class Running:
+    """A forked child at work."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def kill(self) -> None:
+        """End it, now."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> Child:
+        """Return how it ended, when it has."""
+        _, status = os.waitpid(self._pid, 0)
+        return Child(os.WIFSIGNALED(status), os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0)
+
+
+def fork(work: Callable[[], object]) -> Running:
+    """Run `work` in a forked child.
 
     A fork costs a hundredth of a new interpreter, so that hundreds of kills are cheap.
     """
@@ -159,9 +176,13 @@ def in_child(work: Callable[[], object], *, kill_after: float | None = None) -> 
             traceback.print_exc()
         finally:
             os._exit(code)
+    return Running(child)
+
+
+def in_child(work: Callable[[], object], *, kill_after: float | None = None) -> Child:
+    """Run `work` in a forked child to its end, or kill it after some seconds."""
+    child = fork(work)
     if kill_after is not None:
         time.sleep(kill_after)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return Child(os.WIFSIGNALED(status), os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0)
+        child.kill()
+    return child.wait()

@@ -348,8 +348,9 @@ def make_series(
 
 
 def _commit(repository: Path, files: Files, message: str) -> str:
-    for path in git(repository, "ls-files").splitlines():
-        (repository / path).unlink()
+    for path in git(repository, "ls-files", "-z").split("\0"):
+        if path:
+            (repository / path).unlink()
     write_files(repository, files)
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--allow-empty", "--message", message)
@@ -414,6 +415,8 @@ def build_wheel(folder: Path, files: Files, version: str) -> Path:
 def record_row(path: str, data: bytes) -> bytes:
     """Return a row of RECORD as the packaging specification says, by other means than pkgtools'."""
     digest = base64.b64encode(hashlib.new("sha256", data).digest(), b"-_").decode().strip("=")
+    if set(path) & set('," '):
+        path = '"' + path.replace('"', '""') + '"'
     return f"{path},sha256={digest},{len(data)}\n".encode()
 
 

@@ -18,12 +18,13 @@ import pytest
 from packaging.utils import parse_wheel_filename
 from project import PREFIX, Project, git, make_series, put
 
-from pkgtools.build.wheel import PROVENANCE, BuiltWheel, build_wheel
+from pkgtools.build.wheel import BuiltWheel, build_wheel
 from pkgtools.build.zipcopy import ZipCopy
 from pkgtools.catalog import Catalog, find_catalog, load_catalog
 from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
 from pkgtools.identify import identify
 from pkgtools.lock import write_locks
+from pkgtools.receipt import PROVENANCE
 from pkgtools.report import Silent
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand

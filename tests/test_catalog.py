@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,8 @@ from pkgtools.catalog import find_catalog, load_catalog, load_series
 from pkgtools.errors import MalformedError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from project import Project
 
 

@@ -1,186 +1,309 @@
-"""The command line itself: help, errors, JSON, completion, and what it imports."""
+"""The command line itself: help, completion, exit codes, JSON, and what is imported when."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from commands import call, python, run
+from commands import Result, call, python, run
+from project import write_files
+from scenarios import apply, make_tree
 
 from pkgtools import __version__
-from pkgtools.cli import main
+from pkgtools.blob import Blob
 
 if TYPE_CHECKING:
     from project import Project
 
-COMMANDS = sorted(main.list_commands(None))  # type: ignore[arg-type]
-GROUPS = {"build": ["wheel"]}
-EVERY = [(name,) for name in COMMANDS] + [(g, c) for g, names in GROUPS.items() for c in names]
-LEAVES = [words for words in EVERY if words[0] not in GROUPS or len(words) == 2]
+VERBS = ["apply", "build", "identify", "lock", "recover", "reverse", "status", "targets", "verify"]
 
 
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_every_command_has_help_with_examples(words: tuple[str, ...]) -> None:
-    text = call(*words, "--help").out
-    assert "Examples:" in text
-    assert f"  pkgtools {words[0]}" in text.partition("Examples:")[2]
+def test_the_verbs() -> None:
+    out = call("--help").out
+    for verb in VERBS:
+        assert re.search(rf"^  {verb} +\S", out, re.MULTILINE), verb
+    assert "Exit codes: 0 done" in out
+    assert call("-h").out == out
 
 
-@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
-def test_every_command_has_json(words: tuple[str, ...]) -> None:
-    assert "--json" in call(*words, "--help").out
+@pytest.mark.parametrize("verb", [[verb] for verb in VERBS] + [["build", "wheel"]], ids=" ".join)
+def test_every_help_has_examples(verb: list[str]) -> None:
+    done = call(*verb, "--help")
+    assert done.code == 0
+    examples = re.findall(rf"^ +pkgtools {verb[0]}\b.*$", done.out, re.MULTILINE)
+    assert examples, done.out
+    for example in examples:
+        options = re.findall(r" (--[a-z-]+)", example)
+        shown = done.out if verb != ["build"] else call("build", "wheel", "--help").out
+        assert all(option in shown for option in options), example
+    if verb != ["build"]:
+        assert "--json" in done.out
 
 
-@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
-def test_every_example_has_options_that_exist(words: tuple[str, ...]) -> None:
-    text = call(*words, "--help").out
-    options = text.partition("Options:")[2]
-    for line in text.partition("Examples:")[2].partition("Options:")[0].splitlines():
-        for word in line.split():
-            if word.startswith("--"):
-                assert word in options, line
-
-
-def test_help_lists_every_command_with_a_line() -> None:
-    text = call("--help").out
-    for name in COMMANDS:
-        assert f"\n  {name} " in text
-    assert "Exit codes:" in text
-
-
-def test_version_is_the_packages() -> None:
+def test_the_version() -> None:
     assert run("--version").out == f"pkgtools, version {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "allowed"),
-    [
-        (["--version"], set()),
-        (["--help"], set()),
-        (["targets", "--help"], {"msgspec"}),
-        (["verify", "--dry-run", "--wheel", "@wheel"], {"msgspec"}),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_command_imports_only_what_it_needs(
-    project: Project, words: list[str], allowed: set[str]
-) -> None:
-    code = (
-        "import sys\n"
-        "from pkgtools.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print()\n"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+_IMPORTED = """
+import json, sys
+from pkgtools.cli import run
+sys.argv = ["pkgtools", *sys.argv[1:]]
+try:
+    run()
+except SystemExit:
+    pass
+print("@" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+_SLOW = {"git", "docker", "rich", "tomlkit", "unidiff", "pytest"}
+_DOWNLOAD = {"filelock", "platformdirs", "ssl", "http"}
+
+
+def _imported(*arguments: str | Path) -> set[str]:
+    out = python(_IMPORTED, *arguments)
+    names = json.loads(out.rpartition("@")[2])
+    assert "click" in names
+    return set(names)
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_starting_imports_click_and_little_else(option: str) -> None:
+    names = _imported(option)
+    assert not names & (_SLOW | _DOWNLOAD | {"msgspec", "packaging", "subprocess", "zipfile"})
+
+
+def test_no_command_imports_what_it_does_not_need(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    where = ("--tree", tree.root, "--catalog", project.targets)
+    verbs: list[list[str | Path]] = [
+        ["apply", "--target", "w-1.0", *where],
+        ["status", *where],
+        ["identify", *where],
+        ["reverse", *where],
+        ["recover", *where],
+        ["targets", "--catalog", project.targets],
+    ]
+    for verb in verbs:
+        assert not _imported(*verb) & (_SLOW | _DOWNLOAD), verb
+    dry_run = ("verify", "--dry-run", "--catalog", project.targets)
+    assert not _imported(*dry_run, "--wheel", project.wheel("1.0")) & _SLOW
+    needed = _imported(*dry_run, "--git", project.repository, "--rev", "v1.0")
+    assert needed & _SLOW == {"git"}
+
+
+def _complete(words: str, cwd: Path) -> list[str]:
+    """Ask for completions as bash does; the last word is the one being typed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pkgtools"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            **os.environ,
+            "_PKGTOOLS_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        },
     )
-    arguments = [str(project.wheel("1.0")) if word == "@wheel" else word for word in words]
-    catalog = ["--catalog", str(project.targets)] if "--wheel" in words else []
-    loaded = set(python(code, *arguments, *catalog).splitlines()[-1].split())
-    heavy = {"docker", "git", "rich", "msgspec", "tomlkit", "unidiff", "filelock", "requests"}
-    seen = loaded & heavy
-    assert "docker" not in seen
-    assert seen - {"filelock", "tomlkit"} <= allowed
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
-def test_a_typing_error_in_a_command_offers_the_nearest() -> None:
+def test_completion(project: Project, tmp_path: Path) -> None:
+    folder = project.targets.parent
+    assert _complete("pkgtools re", folder) == ["recover", "reverse"]
+    assert _complete("pkgtools apply --ta", folder) == ["--target"]
+    assert _complete("pkgtools apply --target w-d", folder) == [
+        "w-dev",
+        "w-dev-base",
+        "w-dev-short",
+    ]
+    assert _complete(f"pkgtools apply --catalog {project.targets} -t w-1.", tmp_path) == [
+        "w-1.0",
+        "w-1.1",
+    ]
+    (tmp_path / "targets.toml").write_text("broken")
+    assert _complete("pkgtools apply --target w", tmp_path) == []
+    source = subprocess.run(
+        [sys.executable, "-m", "pkgtools"],
+        env={**os.environ, "_PKGTOOLS_COMPLETE": "bash_source"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_PKGTOOLS_COMPLETE=bash_complete" in source.stdout
+
+
+def test_the_console_script() -> None:
+    """The one that pip installs, beside the interpreter."""
+    script = Path(sys.executable).with_name("pkgtools")
+    if not script.exists():
+        pytest.skip("pkgtools is not installed, only on the path")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"pkgtools, version {__version__}\n"
+
+
+def _exits(project: Project, where: Path) -> dict[int, Result]:
+    """Return one command for each exit code."""
+    catalog = ("--catalog", project.targets)
+    site = make_tree(project, "site", where)
+    newer = project.install(where / "newer", "1.1").parent
+    partial = project.write_archive(where / "partial")
+    write_files(partial, {"src/widget/answer.py": project.patched["v1.0"]["src/widget/answer.py"]})
+    foreign = project.write_archive(where / "foreign")
+    write_files(foreign, {"src/widget/answer.py": Blob(b"mine\n")})
+    broken = project.copy_catalog(where / "catalog")
+    broken.write_text("[[target]\n")
+    locked = project.write_archive(where / "locked")
+    (locked / ".pkgtools").mkdir()
+    (locked / ".pkgtools/pkgtools-journal.json").write_text("{")
+
+    def apply_to(root: Path) -> Result:
+        return call("apply", "--target", "w-1.0", "--tree", root, *catalog, "--json")
+
+    return {
+        0: apply_to(site.root),
+        2: call("apply", "--target", "w-2.0", "--tree", site.root, *catalog, "--json"),
+        3: apply_to(newer),
+        4: apply_to(partial),
+        5: apply_to(foreign),
+        6: call("apply", "--tree", site.root, "--catalog", broken, "--json"),
+        7: apply_to(locked),
+        8: call("verify", "--tree", newer, *catalog, "--json"),
+    }
+
+
+def test_each_kind_of_refusal_has_its_exit_code(project: Project, tmp_path: Path) -> None:
+    codes = {
+        2: "usage",
+        3: "does-not-apply",
+        4: "partial",
+        5: "foreign",
+        6: "malformed",
+        7: "tree",
+        8: "check-failed",
+    }
+    for number, done in _exits(project, tmp_path).items():
+        assert done.code == number, done
+        assert done.err == ""
+        facts = done.facts
+        if number:
+            error = facts["error"]
+            assert error.keys() == {"code", "exit_code", "message", "remedy", "details"}
+            assert (error["code"], error["exit_code"]) == (codes[number], number)
+            assert error["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("w-1.O", "w-1.0"), ("w-dev-bas", "w-dev-base"), ("wdev", "w-dev")]
+)
+def test_a_name_that_is_nearly_one(name: str, near: str, project: Project) -> None:
+    done = call("apply", "--target", name, "--catalog", project.targets)
+    assert done.code == 2
+    assert f"there is no target {name!r}" in done.err
+    assert near in done.err
+
+
+def test_a_verb_that_is_nearly_one() -> None:
     done = call("aply")
     assert done.code == 2
     assert "Did you mean 'apply'?" in done.err
 
 
-def test_an_empty_tree_is_not_the_current_folder(project: Project) -> None:
-    done = call("status", "--catalog", project.targets, "--tree", "")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["apply", "--no-such-option", "--json"],
+        ["no-such-verb", "--json"],
+        ["identify", "--wheel", "/none.whl", "--json"],
+        ["apply", "--tree", "", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_a_usage_error_is_json_too(arguments: list[str]) -> None:
+    done = run(*arguments)
     assert done.code == 2
-    assert "it is empty" in done.err
+    assert done.facts["error"]["code"] == "usage"
+    assert done.err == ""
 
 
-@pytest.mark.parametrize("words", [["apply", "--nope"], ["aply"], ["apply", "extra"]], ids=" ".join)
-def test_with_json_a_usage_error_is_json(words: list[str]) -> None:
-    done = run(*words, "--json")
-    assert (done.code, done.err) == (2, "")
-    assert json.loads(done.out)["error"]["code"] == "usage"
+def test_errors_go_to_stderr_and_answers_to_stdout(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    where = ("--tree", tree.root, "--catalog", project.targets)
+    done = run("apply", "--target", "w-1.1", *where)
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert "\x1b[" not in done.err  # no colours where no one sees them
+    done = run("apply", "--target", "w-1.0", *where)
+    assert done.err == ""
+    assert done.out.startswith("applied w-1.0 (1.0)")
 
 
-def test_with_json_a_refusal_is_json(project: Project, tmp_path: Path) -> None:
-    project.install(tmp_path, "1.1")
-    done = run(
-        "apply", "--catalog", project.targets, "--target", "w-1.0", "--tree", tmp_path, "--json"
-    )
-    assert (done.code, done.err) == (3, "")
-    error = json.loads(done.out)["error"]
-    assert (error["code"], error["remedy"]) == ("does-not-apply", "use --target w-1.1")
-    assert error["details"]["nearest"]["target"] == "w-1.1"
-    rejection = error["details"]["rejections"][0]
-    assert {"patch", "path", "hunk", "stated", "expected", "nearest", "absorbed"} <= set(rejection)
+def test_targets(project: Project) -> None:
+    rows = call("targets", "--catalog", project.targets, "--json").facts
+    assert [(row["name"], row["default"], row["validated"]) for row in rows] == [
+        ("w-1.0", False, True),
+        ("w-1.1", True, True),
+        ("w-dev", False, True),
+    ]
+    assert rows[0]["patches"] == [
+        patch.name for patch in project.catalog().target("w-1.0").series.patches
+    ]
+    assert rows[2]["aliases"] == [
+        {"name": "w-dev-base", "revision": project.commits["dev-base"], "validated": True},
+        {"name": "w-dev-short", "revision": None, "validated": False},
+    ]
+    shown = call("targets", "--catalog", project.targets).out
+    assert "w-1.1  default" in shown
+    assert "w-dev-short  revision not known in full  not validated" in shown
 
 
-def test_targets_go_on_when_one_is_broken(project: Project, tmp_path: Path) -> None:
-    targets = project.copy_catalog(tmp_path / "catalog")
-    (targets.parent / "patches" / "widget" / "v1.1" / "lock.toml").unlink()
-    done = call("targets", "--catalog", targets)
-    assert done.code == 6
-    assert "w-1.0" in done.out
-    assert "error: w-1.1: " in done.err
-    assert "pkgtools lock --target w-1.1" in done.err
-
-
-def test_an_unlocked_target_is_refused_and_others_work(project: Project, tmp_path: Path) -> None:
-    targets = project.copy_catalog(tmp_path / "catalog")
-    (targets.parent / "patches" / "widget" / "v1.1" / "lock.toml").unlink()
-    project.install(tmp_path / "old", "1.0")
-    project.install(tmp_path / "new", "1.1")
-    options: list[str | Path] = ["--catalog", targets, "--tree"]
-    assert call("apply", "--target", "w-1.0", *options, tmp_path / "old").code == 0
-    assert call("status", *options, tmp_path / "old").code == 0
-    done = call("apply", "--target", "w-1.1", *options, tmp_path / "new")
-    assert done.code == 6
-    assert "was never proven" in done.err
-
-
-def test_completion_knows_commands_and_targets(project: Project) -> None:
-    assert "apply" in _complete("pkgtools ap", 1)
-    words = f"pkgtools apply --catalog {project.targets} --target w-d"
-    assert _complete(words, 5) == ["w-dev", "w-dev-base", "w-dev-short"]
-
-
-def _complete(words: str, at: int) -> list[str]:
-    done = run(
-        env={"_PKGTOOLS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
-    )
-    return [line.partition(",")[2] for line in done.out.splitlines()]
-
-
-def test_a_venv_or_a_wheel_given_as_a_tree_says_what_to_give(
-    project: Project, tmp_path: Path
+def test_the_installed_package_of_a_python(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "pyvenv.cfg").write_text("")
-    done = call("status", "--catalog", project.targets, "--tree", tmp_path)
-    assert f"--python {tmp_path / 'bin' / 'python'}" in done.err
-    done = call("status", "--catalog", project.targets, "--tree", project.wheel("1.0"))
-    assert "--wheel" in done.err
-    done = call("status", "--catalog", project.targets, "--python", tmp_path)
-    assert f"--python {tmp_path / 'bin' / 'python'}" in done.err
+    """Without --tree it is the package that --python would import."""
+    project.install(tmp_path / "site")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    arguments = ("--python", sys.executable, "--catalog", project.targets)
+    assert call("apply", "--target", "w-1.0", *arguments).code == 0
+    assert "patched, w-1.0" in call("status", *arguments).out
+    assert call("verify", "--dry-run", *arguments).code == 0
+    monkeypatch.delenv("PYTHONPATH")
+    done = call("status", *arguments)
+    assert done.code == 2
+    assert f"{sys.executable} has no package widget" in done.err
+    assert "--tree" in done.err
 
 
-def test_a_note_says_that_an_alias_was_not_validated(project: Project, tmp_path: Path) -> None:
-    project.write_archive(tmp_path / "tree", "dev")
-    done = call(
-        "apply",
-        "--catalog",
-        project.targets,
-        "--target",
-        "w-dev-short",
-        "--tree",
-        tmp_path / "tree",
-    )
-    assert done.code == 0
-    assert "w-dev-short was not validated" in done.err
+def test_two_upstreams_in_one_catalog(project: Project, tmp_path: Path) -> None:
+    """A tree is of whichever upstream fits."""
+    targets = project.copy_catalog(tmp_path / "catalog")
+    text = targets.read_text()
+    gadget = text[text.index("[[upstream]]") : text.index("[[target]]")].replace("widget", "gadget")
+    targets.write_text(text.replace("[[upstream]]", f"{gadget}\n[[upstream]]", 1))
+    tree = make_tree(project, "site", tmp_path)
+    apply(project, tree)
+    assert call("status", "--tree", tree.root, "--catalog", targets).code == 0
+    assert call("identify", "--wheel", project.wheel("1.0"), "--catalog", targets).code == 0
+    assert call("reverse", "--tree", tree.root, "--catalog", targets).code == 0
+    done = call("status", "--tree", tmp_path / "catalog", "--catalog", targets)
+    assert done.code == 2
 
 
-def test_the_command_and_the_module_are_one() -> None:
-    script = Path(sys.executable).with_name("pkgtools")
-    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == run("--version").out
+def test_an_error_of_the_system_is_a_refusal(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never a traceback: what and where, and an exit code."""
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied", "/somewhere")
+
+    monkeypatch.setattr("pkgtools.cli.targets.load_catalog", refuse)
+    done = call("targets", "--catalog", project.targets)
+    assert done.code == 7
+    assert "error: /somewhere: Permission denied" in done.err

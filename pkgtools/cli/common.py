@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
-from pkgtools.errors import PkgtoolsError, UsageError
+from pkgtools.errors import PkgtoolsError, TreeError, UsageError
 from pkgtools.source import Tree, WheelSource, find_tree
 from pkgtools.source.python import find_package
 
@@ -93,9 +93,15 @@ def command(function: F) -> F:
         try:
             code = function(*args, **kwargs)
         except PkgtoolsError as error:
-            show_error(error, as_json=kwargs["as_json"])
-            code = error.exit_code
-        raise SystemExit(code)
+            refusal = error
+        except BrokenPipeError:  # click's affair: whoever read the output is gone
+            raise
+        except OSError as error:
+            refusal = TreeError(f"{error.filename or 'a file'}: {error.strerror or error}")
+        else:
+            raise SystemExit(code)
+        show_error(refusal, as_json=kwargs["as_json"])
+        raise SystemExit(refusal.exit_code)
 
     return run  # type: ignore[return-value]
 
@@ -182,6 +188,19 @@ def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
         with contextlib.suppress(UsageError):
             return WheelSource(path, upstream)
     return WheelSource(path, last)
+
+
+def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
+    """Return the wheels that were given.
+
+    Raises:
+        UsageError: one of them is no upstream's.
+
+    """
+    for path in paths:
+        with open_wheel(catalog, path):
+            pass
+    return paths
 
 
 def open_repositories(paths: Sequence[Path]) -> list[Repository]:

@@ -58,7 +58,7 @@ def lock(
         paths = {t.directory for t in targets}
         targets = [t for t in table.targets if t.directory in paths]  # all that share a lock
     repos = common.open_repositories(repositories)
-    at_hand = AtHand(common.Progress(), wheels, repos, download=True)
+    at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
     proofs = check_locks(targets, at_hand) if check else write_locks(targets, at_hand)
     if as_json:
         common.print_json(proofs)

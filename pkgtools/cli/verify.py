@@ -155,7 +155,7 @@ def _verdicts(request: _Request) -> Iterator[Verdict]:
         return
     at_hand = AtHand(
         common.Progress(),
-        request.wheels,
+        common.check_wheels(catalog, request.wheels),
         common.open_repositories(request.repositories),
         download=not given,
     )

@@ -48,6 +48,11 @@ class Hunk:
         return b"".join(text for tag, text in self.lines if tag != _REMOVED)
 
     @property
+    def has_context(self) -> bool:
+        """Whether any of its lines stays as it is."""
+        return any(tag == _CONTEXT for tag, _ in self.lines)
+
+    @property
     def trailing_context(self) -> int:
         """The number of context lines behind the last change."""
         count = 0

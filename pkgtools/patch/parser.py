@@ -57,8 +57,7 @@ def parse_patch(name: str, data: bytes) -> Patch:
             section = _Section(lines.number)
             _read_names(lines, section)
         else:
-            if is_hunk_header(lines.peek()):
-                lines.fail("a hunk stands behind no file header")
+            _check_text(lines)
             lines.take()
             continue
         while lines.peek().startswith(b"@@ "):
@@ -99,6 +98,23 @@ class _Section:
     new_id: str | None = None
     binary: BinaryChange | None = None
     hunks: list[Hunk] = field(default_factory=list)
+
+
+def _check_text(lines: Lines) -> None:
+    """Refuse what is a change, but not one that can be made; text would be passed over."""
+    line = lines.peek()
+    if is_hunk_header(line):
+        lines.fail("a hunk stands behind no file header")
+    if line.startswith(b"Binary files ") and line.rstrip().endswith(b" differ"):
+        lines.fail(
+            "a binary file differs, but the patch does not hold its data",
+            remedy="write the patch again with `git diff --binary` or `git format-patch`",
+        )
+    if line.startswith((b"diff --cc ", b"diff --combined ")):
+        lines.fail(
+            "the combined diff of a merge cannot be applied",
+            remedy="write the patch again against one parent (`git diff HEAD^ HEAD`)",
+        )
 
 
 def _starts_plain_section(lines: Lines) -> bool:
@@ -146,11 +162,7 @@ def _extended_header(lines: Lines, section: _Section) -> bool:
         lines.take()
         section.binary = read_binary(lines)
         return False
-    if line.startswith(b"Binary files ") and line.rstrip().endswith(b"differ"):
-        lines.fail(
-            "a binary file differs, but the patch does not hold its data",
-            remedy="write the patch again with `git diff --binary` or `git format-patch`",
-        )
+    _check_text(lines)
     for prefix, take in _HEADERS.items():
         if line.startswith(prefix):
             _check_line_end(lines)

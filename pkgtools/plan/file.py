@@ -230,8 +230,11 @@ def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejecti
         if away:
             anchors = {"start": hunk.old_start == 1, "end": hunk.trailing_context == 0}
             ends = " and ".join(end for end, anchored in anchors.items() if anchored)
+            line = (
+                "" if hunk.has_context else f", at line {hunk.first_old_line} without any context"
+            )
             message = (
-                f"hunk {misfit.hunk} belongs at the {ends} of the file; "
+                f"hunk {misfit.hunk} belongs at the {ends} of the file{line}; "
                 f"its lines stand at line {' and '.join(away)}"
             )
     unmatched = reason is Reason.NO_MATCH

@@ -3,7 +3,8 @@
 No fuzz. A file either lies exactly as its patch's headers say, or every hunk
 of it must match in exactly one place. The anchors are git's: a hunk that starts
 at line 1 matches at the start of a file only, and one without trailing context
-at its end only (``apply.c``, ``match_beginning`` and ``match_end``).
+at its end only (``apply.c``, ``match_beginning`` and ``match_end``). Stricter
+than git: a hunk without any context (``-U0``) is never moved to that end.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def _candidates(data: bytes, hunk: Hunk) -> Iterator[int]:
         if hunk.old_start == 1 and at != 0:
             continue
         if hunk.trailing_context == 0 and at + len(hunk.old) != len(data):
+            continue
+        if not hunk.has_context and line_of(data, at) != hunk.first_old_line:
             continue
         yield at
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from pkgtools.catalog.lock import read_lock
-from pkgtools.errors import SourceUnavailableError
+from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource, wheel_version
 
@@ -67,11 +67,12 @@ class AtHand:
         return [WheelSource(path, upstream) for path in given]
 
     def _given_wheels(self, target: Target, version: str) -> list[Path]:
-        return [
-            path
-            for path in self._wheels
-            if Version(wheel_version(path, target.upstream)) == Version(version)
-        ]
+        found = []
+        for path in self._wheels:
+            with contextlib.suppress(UsageError):  # another upstream's
+                if Version(wheel_version(path, target.upstream)) == Version(version):
+                    found.append(path)
+        return found
 
     def _in_repositories(self, revision: str) -> Source:
         for repository in self._repositories:

@@ -103,7 +103,7 @@ class GitSource:
                 return Blob(item.data_stream.read(), item.mode)
             except KeyError:
                 return None
-            except (GitError, ValueError) as error:
+            except (GitError, ValueError, OSError) as error:
                 raise SourceUnavailableError(
                     f"{self.label}: {path} cannot be read: {_reason(error)}"
                 ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Final, Self
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 _LIMIT: Final = 256 * 1024 * 1024
 """The largest member that is read, in bytes: a source file is far smaller, a bomb larger."""
+_DAMAGED: Final = (
+    KeyError,  # there is no such member
+    EOFError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,  # it is encrypted
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class WheelSource:
@@ -96,7 +106,7 @@ class WheelSource:
             if info.file_size > _LIMIT:
                 raise UsageError(f"{self.path}: {name} claims {info.file_size} bytes")
             return self._zip.read(info)
-        except (KeyError, OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             raise UsageError(f"{self.path}: {name} cannot be read: {error}") from None
 
     def member(self, path: str) -> str:

@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
+from pkgtools.source.tree import read_file
+from pkgtools.transaction import folders
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.journal import Base, Journal, Operation, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from pkgtools.report import Reporter
     from pkgtools.source import Tree
@@ -119,18 +120,19 @@ def commit(tree: Tree, writes: Sequence[Write]) -> None:
 
     """
     with _as_tree_error(tree):
-        folders = _missing_folders(tree, writes)
-        journal = Journal(1, "prepare", [write.operation() for write in writes], folders)
-        places = [Place(tree, operation) for operation in journal.operations]
+        operations = [write.operation() for write in writes]
+        journal = Journal(1, "prepare", operations, folders.missing(tree.root, operations))
+        places = [Place(tree, operation) for operation in operations]
         _refuse_leftovers(places)
         try:
-            _make_home(tree.home)
+            folders.make_home(tree.home)
             journal.enter("prepare", tree.home)
-            for folder in folders:
-                _make_folder(tree.root / folder)
+            for folder in journal.folders:
+                folders.make(tree.root / folder)
             for write, place in zip(writes, places, strict=True):
                 _stage(write, place)
-            _sync_folders(places)
+            folders.sync(place.target.parent for place in places)
+            _refuse_miswritten(places)
             _refuse_edited(places)
             journal.enter("commit", tree.home)
             _put_in_place(tree, journal, places)
@@ -160,6 +162,8 @@ def recover(tree: Tree) -> str | None:
             _remove_home(tree)
             return None
         places = [Place(tree, operation) for operation in journal.operations]
+        for folder in journal.folders:
+            journals.inside(tree.root, folder)
         if journal.phase == "commit" and _is_reinstalled(places):
             journal.enter("done", tree.home)
         elif journal.phase == "commit" and _can_finish(places):
@@ -211,7 +215,7 @@ def _put_in_place(tree: Tree, journal: Journal, places: Sequence[Place]) -> None
         if place.is_edited and place.is_pending:  # once more: the last moment to see it
             raise _changed(place)
         place.commit()
-    _sync_folders(places)
+    folders.sync(place.target.parent for place in places)
     for place in places:
         if place.is_edited_late:
             raise _changed(place)
@@ -228,22 +232,17 @@ def _stage(write: Write, place: Place) -> None:
         return
     if write.after.mode == SYMLINK:
         place.new.symlink_to(os.fsdecode(write.after.data))
+    else:
+        journals.write_new(place.new, write.after.data, _permissions(write, status))
+    folders.give_owner(place.new, status or place.new.parent.stat())
+    if write.after.mode == SYMLINK:
         return
-    journals.write_new(place.new, write.after.data, _permissions(write, status))
-    _give_owner(place.new, status or place.new.parent.stat())
     if write.mtime_ns is not None:
         os.utime(place.new, ns=(write.mtime_ns, write.mtime_ns))
     elif status is not None and int(place.new.stat().st_mtime) == int(status.st_mtime):
         # Python tells stale bytecode by size and whole seconds of the source's mtime.
         later = (int(status.st_mtime) + 1) * 10**9
         os.utime(place.new, ns=(later, later))
-
-
-def _give_owner(path: Path, like: os.stat_result) -> None:
-    """As root, give a file to whom the old one, or its folder, belongs."""
-    mine = path.stat()
-    if os.geteuid() == 0 and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
-        os.chown(path, like.st_uid, like.st_gid)
 
 
 def _keep_old(place: Place) -> None:
@@ -280,6 +279,18 @@ def _refuse_leftovers(places: Sequence[Place]) -> None:
         )
 
 
+def _refuse_miswritten(places: Sequence[Place]) -> None:
+    """Read back what was written, while the tree still is as it was."""
+    for place in places:
+        if place.operation.after:
+            blob = read_file(place.new)
+            if blob is None or blob.id != place.operation.after:
+                raise TreeError(
+                    f"what was written for {place.target} reads back as something else",
+                    remedy="check the disk and its file system; the tree is as it was",
+                )
+
+
 def _refuse_edited(places: Sequence[Place]) -> None:
     edited = [p for p in places if not p.operation.is_cache and p.found() != p.operation.before]
     if edited:
@@ -313,7 +324,7 @@ def _finish(tree: Tree, places: Sequence[Place]) -> None:
         place.clear()
     for place in places:
         if not place.operation.after and place.operation.base is Base.TREE:
-            _prune(tree.root, place.target.parent)
+            folders.prune(tree.root, place.target.parent)
     _close(tree)
 
 
@@ -325,58 +336,9 @@ def _close(tree: Tree) -> None:
     _remove_home(tree)
 
 
-def _make_home(home: Path) -> None:
-    missing = [folder for folder in (home, *home.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        _make_folder(folder)
-
-
-def _make_folder(path: Path) -> None:
-    path.mkdir()
-    _give_owner(path, path.parent.stat())
-
-
 def _remove_home(tree: Tree) -> None:
-    """Remove the receipt's folder where it is our own, once nothing lies in it."""
-    if tree.dist_info is not None:
-        return
-    for folder in (tree.home, *tree.home.parents):
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
-            pass
-        except OSError:  # it holds a receipt, or another tree's
-            return
-        if folder.name in (".pkgtools", "pkgtools"):
-            return
-
-
-def _prune(root: Path, folder: Path) -> None:
-    """Remove folders that a deletion left empty, as git does."""
-    while folder != root:
-        try:
-            folder.rmdir()
-        except OSError:
-            return
-        folder = folder.parent
-
-
-def _missing_folders(tree: Tree, writes: Sequence[Write]) -> list[str]:
-    missing: set[str] = set()
-    for write in writes:
-        if write.after is None or write.base is not Base.TREE:
-            continue
-        folder = (tree.root / write.name).parent
-        while not os.path.lexists(folder):
-            missing.add(folder.relative_to(tree.root).as_posix())
-            folder = folder.parent
-    return sorted(missing)
-
-
-def _sync_folders(places: Sequence[Place]) -> None:
-    for folder in sorted({place.target.parent for place in places}):
-        if folder.is_dir():
-            journals.sync_folder(folder)
+    if tree.dist_info is None:  # else it is the package manager's
+        folders.remove_home(tree.home)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from pkgtools.errors import TreeError
-from pkgtools.patch.paths import PathError, safe_path
+from pkgtools.patch.paths import safe_path
 from pkgtools.source.tree import read_file
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def load_journal(home: Path) -> Journal | None:
             safe_path(name.encode())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, msgspec.DecodeError, PathError) as error:
+    except (OSError, msgspec.DecodeError, ValueError) as error:
         raise TreeError(
             f"the journal {home / NAME} cannot be read: {error}",
             remedy="reinstall the package, or check its files out again, and delete the journal",
@@ -92,12 +92,7 @@ class Place:
     def __init__(self, tree: Tree, operation: Operation) -> None:
         self.operation = operation
         root = tree.home if operation.base is Base.HOME else tree.root
-        self.target = root / operation.name
-        for parent in self.target.parents:
-            if parent == root:
-                break
-            if parent.is_symlink():
-                raise TreeError(f"{parent} is a symbolic link: nothing is written through it")
+        self.target = inside(root, operation.name)
         self.new = scratch_of(self.target)
         self.old = self.target.with_name(f".{self.target.name}.pkgtools-old")
 
@@ -155,6 +150,22 @@ class Place:
         """Remove what lies beside the file."""
         self.new.unlink(missing_ok=True)
         self.old.unlink(missing_ok=True)
+
+
+def inside(root: Path, name: str) -> Path:
+    """Return a path below `root` that no symbolic link leads away from.
+
+    Raises:
+        TreeError: a folder on the way is one.
+
+    """
+    path = root / name
+    for parent in path.parents:
+        if parent == root:
+            break
+        if parent.is_symlink():
+            raise TreeError(f"{parent} is a symbolic link: nothing is written through it")
+    return path
 
 
 def replace_file(path: Path, data: bytes) -> None:
