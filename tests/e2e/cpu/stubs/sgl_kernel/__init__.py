@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __version__ = "0.4.5"
-__path__ = []  # type: ignore[no-redef]
+__path__ = []
 
 
 class _Missing:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __version__ = "0.0.0"
-__path__ = []  # type: ignore[no-redef]
+__path__ = []
 
 
 class _Mode(enum.Enum):
