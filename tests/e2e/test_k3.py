@@ -35,7 +35,6 @@ _CAPTURE = (
 )
 
 
-@pytest.mark.xdist_group("k3-dense")
 @pytest.mark.parametrize("target", ["v0.5.17", "v0.5.23", "kimi-k3-ee560a2"])
 def test_a_dense_k3(
     target: str, trees: Trees, k3_dense: Path, master: Master, reader: Reader, tmp_path: Path
@@ -43,7 +42,6 @@ def test_a_dense_k3(
     _check(target, trees, k3_dense, master, reader, tmp_path)
 
 
-@pytest.mark.xdist_group("k3-moe")
 @pytest.mark.parametrize("target", ["v0.5.17", "v0.5.23", "kimi-k3-ee560a2"])
 def test_an_moe_k3(
     target: str, trees: Trees, k3_moe: Path, master: Master, reader: Reader, tmp_path: Path
@@ -51,7 +49,6 @@ def test_an_moe_k3(
     _check(target, trees, k3_moe, master, reader, tmp_path)
 
 
-@pytest.mark.xdist_group("k3-dense")
 def test_dflash_is_refused_where_k3_has_no_such_hook(
     trees: Trees, k3_dense: Path, master: Master, tmp_path: Path
 ) -> None:
