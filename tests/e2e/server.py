@@ -78,7 +78,6 @@ class Server:
             folder / "server.log",
             {
                 "PYTHONPATH": os.pathsep.join(path),
-                "PYTHONDONTWRITEBYTECODE": "1",
                 "SGLANG_USE_CPU_ENGINE": "1",
                 "CUDA_VISIBLE_DEVICES": "",
                 "HF_HUB_OFFLINE": "1",
