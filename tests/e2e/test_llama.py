@@ -33,11 +33,7 @@ _BASE: Final = ("--dtype=float32", "--chunked-prefill-size=-1")
 _CAPTURE: Final = (*_BASE, "--enable-spec-capture", "--spec-capture-aux-layer-ids", "0", "2", "4")
 
 
-@pytest.fixture(
-    scope="module",
-    # A target's tests share its server, so one worker has them all.
-    params=[pytest.param(target, marks=pytest.mark.xdist_group(target)) for target in TARGETS],
-)
+@pytest.fixture(scope="module", params=TARGETS)
 def server(
     request: pytest.FixtureRequest,
     trees: Trees,
