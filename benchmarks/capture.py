@@ -23,11 +23,9 @@ from typing import Any, Final
 
 from e2e.models import write_llama
 from e2e.mooncake import Master, Reader
-from e2e.server import Server, greedy
+from e2e.server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy
 from e2e.trees import Trees
 
-_BASE: Final = ("--dtype=float32", "--chunked-prefill-size=-1")
-_ON: Final = (*_BASE, "--enable-spec-capture", "--spec-capture-aux-layer-ids", "0", "2", "4")
 _PROMPT: Final = [3 + i % 250 for i in range(256)]
 _CLIENTS: Final = 8
 
@@ -51,9 +49,11 @@ def _compare(folder: Path, target: str, seconds: float) -> None:
             "SGLANG_SPEC_CAPTURE_LOG": "1",
         }
         servers = {
-            "unpatched": Server(trees.pristine(target), model, folder / "unpatched", _BASE),
-            "off": Server(trees.patched(target), model, folder / "off", _BASE),
-            "on": Server(trees.patched(target), model, folder / "on", _ON, environment),
+            "unpatched": Server(
+                trees.pristine(target), model, folder / "unpatched", LLAMA_ARGUMENTS
+            ),
+            "off": Server(trees.patched(target), model, folder / "off", LLAMA_ARGUMENTS),
+            "on": Server(trees.patched(target), model, folder / "on", LLAMA_CAPTURE, environment),
         }
         try:
             rates: dict[str, list[float]] = {

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give one worker all tests of a target that share its server (`--dist loadgroup`)."""
-    for item in items:
-        parameters = getattr(item, "callspec", None)
-        if parameters is not None and "server" in parameters.params:
-            item.add_marker(pytest.mark.xdist_group(parameters.params["server"]))
-
-
 @pytest.fixture(scope="session")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
     return Trees(tmp_path_factory.mktemp("trees"))

@@ -30,6 +30,18 @@ _ARGUMENTS: Final = (
     "--host=127.0.0.1",
 )
 
+LLAMA_ARGUMENTS: Final = ("--dtype=float32", "--chunked-prefill-size=-1")
+
+LLAMA_CAPTURE: Final = (
+    *LLAMA_ARGUMENTS,
+    "--enable-spec-capture",
+    "--spec-capture-aux-layer-ids",
+    "0",
+    "2",
+    "4",
+)
+"""Capture of three of its layers, by the default method."""
+
 K3_ARGUMENTS: Final = ("--dtype=float32", "--load-format=dummy", "--disable-overlap-schedule")
 """For Kimi K3, whose kernels run under Triton's interpreter: bfloat16 is wrong there, and
 the decode step, which overlap runs ahead of time, needs CPU kernels that are not there."""
