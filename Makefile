@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
 
 test: $(VENV)/tested lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check

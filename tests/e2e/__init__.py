@@ -1,0 +1,1 @@
+"""Tests against real servers and a real store; the helpers are for other tests too."""

@@ -1,0 +1,49 @@
+"""One store for all tests of a worker, and each tree made once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .models import write_k3, write_llama
+from .mooncake import Master, Reader
+from .trees import Trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
+    return Trees(tmp_path_factory.mktemp("trees"))
+
+
+@pytest.fixture(scope="session")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
+    pytest.importorskip("mooncake.store", exc_type=ImportError)
+    with Master(tmp_path_factory.mktemp("mooncake")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def reader(master: Master) -> Iterator[Reader]:
+    client = Reader(master)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_llama(tmp_path_factory.mktemp("models") / "llama")
+
+
+@pytest.fixture(scope="session")
+def k3_dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_k3(tmp_path_factory.mktemp("models") / "k3-dense", moe=False)
+
+
+@pytest.fixture(scope="session")
+def k3_moe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_k3(tmp_path_factory.mktemp("models") / "k3-moe", moe=True)

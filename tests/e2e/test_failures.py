@@ -1,0 +1,174 @@
+"""What fails outside of a request: the store, the start; and capture that is off."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from .entries import ask, captured, is_answered_as_stored
+from .mooncake import Master, Reader
+from .process import NotReadyError
+from .server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests
+
+    from .trees import Trees
+
+_PROMPT: Final = [5, 17, 200, 31, 8, 99, 64, 3, 250]
+
+
+def test_a_dead_store_that_returns(trees: Trees, llama: Path, tmp_path: Path) -> None:
+    """One target is enough: the code is the same in all, and so are its hooks."""
+    pytest.importorskip("mooncake.store", exc_type=ImportError)
+    with Master(tmp_path) as master:
+        server = Server(
+            trees.patched("v0.5.23"),
+            llama,
+            tmp_path,
+            LLAMA_CAPTURE,
+            {**master.environment(16 << 20), "SGLANG_SPEC_CAPTURE_TIMEOUT": "4"},
+        )
+        try:
+            _fails_alone_and_returns(server, master)
+        finally:
+            server.close()
+
+
+def _fails_alone_and_returns(server: Server, master: Master) -> None:
+    def capture(tokens: int = 1, prompt: list[int] = _PROMPT) -> Any:
+        return captured(
+            server.generate(input_ids=prompt, sampling_params=greedy(tokens), spec_capture=ask())
+        )
+
+    def plain() -> float:
+        start = time.monotonic()
+        reply = server.generate(input_ids=_PROMPT, sampling_params=greedy(2))
+        assert len(reply["output_ids"]) == 2
+        return time.monotonic() - start
+
+    assert "error" not in capture()
+
+    # Dead.
+    master.kill()
+    start = time.monotonic()
+    assert "does not answer" in capture()["error"]
+    assert time.monotonic() - start < 20
+    assert plain() < 5
+    assert server.is_healthy()
+
+    # It returns, empty, and the server lends its memory again.
+    master.start()
+    deadline = time.monotonic() + 40
+    while "error" in capture():
+        assert time.monotonic() < deadline, "the store came back and is not written to"
+        time.sleep(0.5)
+
+    # Full: the segment is small.
+    reader = Reader(master)
+    entries = [ask(str(i)) for i in range(30)]
+    results = [
+        captured(
+            server.generate(
+                input_ids=list(range(3, 253)) * 4, sampling_params=greedy(), spec_capture=entry
+            )
+        )
+        for entry in entries
+    ]
+    full = [i for i, result in enumerate(results) if "no room" in result.get("error", "")]
+    assert full
+    for entry, result in zip(entries, results, strict=True):
+        is_answered_as_stored(result, reader, entry)
+    assert plain() < 5
+    reader.store.remove_all(True)
+    assert "error" not in capture()
+
+    # Stopped: nothing answers. Others pass, also more than may be in flight; what waits
+    # is told so in the end, and what came too late is taken out again.
+    master.pause()
+    entries = [ask(str(i)) for i in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        waiting = [
+            pool.submit(
+                server.generate,
+                input_ids=_PROMPT,
+                sampling_params=greedy(2),
+                spec_capture=entry,
+            )
+            for entry in entries
+        ]
+        time.sleep(1)
+        assert plain() < 3
+        assert server.is_healthy()
+        results = [captured(future.result(60)) for future in waiting]
+    assert all("did not answer" in r["error"] or "does not answer" in r["error"] for r in results)
+    master.resume()
+    deadline = time.monotonic() + 40
+    while "error" in capture():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    for entry, result in zip(entries, results, strict=True):
+        is_answered_as_stored(result, reader, entry)
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--chunked-prefill-size=64",), "--chunked-prefill-size -1"),
+        (("--chunked-prefill-size=-1", "--spec-capture-method=dflash"), "dflash needs"),
+        (
+            ("--chunked-prefill-size=-1", "--spec-capture-aux-layer-ids", "2", "9"),
+            "has 6 layers, eagle3 captures 0 to 4, not 9",
+        ),
+    ],
+)
+def test_what_cannot_be_captured_is_refused_at_start(
+    trees: Trees,
+    llama: Path,
+    master: Master,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    reason: str,
+) -> None:
+    with pytest.raises(NotReadyError, match=reason):
+        Server(
+            trees.patched("v0.5.23"),
+            llama,
+            tmp_path,
+            ("--dtype=float32", "--enable-spec-capture", *arguments),
+            master.environment(),
+        )
+
+
+@pytest.mark.parametrize("target", ["v0.5.23", "kimi-k3-ee560a2"])
+def test_off_is_as_unpatched(target: str, trees: Trees, llama: Path, tmp_path: Path) -> None:
+    """Byte for byte, but for what differs between two runs of one server anyway."""
+    bodies: list[dict[str, Any]] = [
+        {"input_ids": _PROMPT, "sampling_params": greedy(5), "rid": "a"},
+        {"input_ids": [_PROMPT, [1, 2]], "sampling_params": greedy(3), "rid": ["b", "c"]},
+        {"input_ids": _PROMPT, "sampling_params": greedy(4), "rid": "d", "stream": True},
+        {"input_ids": _PROMPT, "sampling_params": greedy(2), "rid": "e", "return_logprob": True},
+        {"input_ids": _PROMPT, "sampling_params": greedy(2), "rid": "f", "spec_capture": ask()},
+        {"input_ids": [], "sampling_params": greedy(2)},
+        {"sampling_params": greedy(2)},
+    ]
+    answers = []
+    for name, tree in (("pristine", trees.pristine(target)), ("patched", trees.patched(target))):
+        server = Server(tree, llama, tmp_path / name, LLAMA_ARGUMENTS)
+        try:
+            answers.append([_without_times(server.raw(**body)) for body in bodies])
+        finally:
+            server.close()
+    assert answers[0] == answers[1]
+
+
+def _without_times(response: requests.Response) -> tuple[int, bytes]:
+    body = re.sub(rb'"(e2e_latency|\w+_ts|\w+_time)":[-0-9.e]+', rb'"\1":0', response.content)
+    return response.status_code, body
