@@ -33,7 +33,7 @@ def test_a_dead_store_that_returns(trees: Trees, llama: Path, tmp_path: Path) ->
             llama,
             tmp_path,
             LLAMA_CAPTURE,
-            {**master.environment(16 << 20), "SGLANG_SPEC_CAPTURE_TIMEOUT": "4"},
+            {**master.environment(16 << 20), "SGLANG_SPEC_CAPTURE_TIMEOUT": "6"},
         )
         try:
             _fails_alone_and_returns(server, master)
@@ -58,7 +58,8 @@ def _fails_alone_and_returns(server: Server, master: Master) -> None:
     # Dead.
     master.kill()
     start = time.monotonic()
-    assert "does not answer" in capture()["error"]
+    # Mooncake's client tells at once, or gives up its old connections for a while first.
+    assert re.search("(did|does) not answer", capture()["error"])
     assert time.monotonic() - start < 20
     assert plain() < 5
     assert server.is_healthy()
@@ -100,14 +101,18 @@ def _fails_alone_and_returns(server: Server, master: Master) -> None:
                 input_ids=_PROMPT,
                 sampling_params=greedy(2),
                 spec_capture=entry,
+                rid=entry["store_id"],
             )
             for entry in entries
         ]
         time.sleep(1)
+        # One that holds its response back for the store is answered when it is aborted.
+        server.abort(entries[0]["store_id"])
+        assert "aborted" in captured(waiting[0].result(2))["error"]
         assert plain() < 3
         assert server.is_healthy()
         results = [captured(future.result(60)) for future in waiting]
-    assert all("did not answer" in r["error"] or "does not answer" in r["error"] for r in results)
+    assert all(re.search("(did|does) not answer", r["error"]) for r in results[1:])
     master.resume()
     deadline = time.monotonic() + 40
     while "error" in capture():
