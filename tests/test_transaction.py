@@ -294,6 +294,7 @@ def test_permissions_and_times_come_back(project: Project, quick_path: Path) -> 
     tree = make_tree(project, "site", quick_path)
     (tree.root / _ANSWER).chmod(0o640)
     (tree.root / "widget/tool.sh").chmod(0o600)
+    (tree.root / "widget/legacy/gone.py").chmod(0o600)
     old = snapshot(quick_path)
     apply(project, tree)
     new = {p.name: stat.S_IMODE(p.stat().st_mode) for p in _touched(tree) if p.exists()}
