@@ -17,7 +17,7 @@ say pkgtools verify --dry-run --allow-missing
 say python -m pip install --quiet --no-deps --target "$scratch/site-packages" "sglang==$version"
 cp -a "$scratch/site-packages" "$scratch/before"
 
-say pkgtools apply --tree "$scratch/site-packages"
+say pkgtools apply --target "v$version" --tree "$scratch/site-packages"
 say pkgtools status --tree "$scratch/site-packages"
 say pkgtools verify --tree "$scratch/site-packages"
 say pkgtools reverse --tree "$scratch/site-packages"

@@ -9,7 +9,7 @@ from pkgtools.check import check
 from pkgtools.errors import ForeignError, PartialError
 from pkgtools.identify import identify
 from pkgtools.receipt import PROVENANCE, Before, Receipt, load_receipt
-from pkgtools.state import State, match_target
+from pkgtools.state import Match, State, match_target
 from pkgtools.transaction import commit, locked, recover, writes_to_apply, writes_to_reverse
 
 if TYPE_CHECKING:
@@ -178,11 +178,23 @@ def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
     if tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file():
         raise ForeignError(
             f"{tree.label} was installed from a wheel that has {best.target} in it",
-            remedy=f"install the upstream's own: pip install "
-            f"{tree.upstream.distribution}=={best.revision}",
+            remedy=_reinstall(catalog, tree, best),
         )
     raise ForeignError(
         f"{tree.label} is patched with {best.target}, but there is no receipt: it was patched "
         "by other means",
         remedy="reinstall the package, or check its files out again",
     )
+
+
+def _reinstall(catalog: Catalog, tree: Tree, match: Match) -> str:
+    """Return how to get the upstream's own package back in place of a patched wheel."""
+    version = next(
+        (r.version for r in catalog.target(match.target).revisions if r.name == match.revision),
+        None,
+    )
+    if version is None:
+        return f"install the wheel again that it was built from ({PROVENANCE} names it)"
+    # The installed version has a local part, which pip takes for the same one.
+    requirement = f"{tree.upstream.distribution}=={version}"
+    return f"install the upstream's own: pip install --force-reinstall --no-deps {requirement}"

@@ -6,12 +6,13 @@ counts: not a version string, not a label, not whether a patch happens to apply.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import EXECUTABLE, REGULAR
-from pkgtools.errors import MalformedError, UsageError
+from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -95,18 +96,26 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
     touched path once. The order: patched, pristine, partial, then by distance.
     """
     cache: dict[str, Blob | None] = {}
-    matches = []
+    matches: list[Match] = []
     for target in targets:
-        if source.upstream not in (None, target.upstream):
-            continue
-        names = {revision.name for revision in target.revisions}
-        matches += [
-            match_revision(target.name, revision, source, cache)
-            for revision in target.lock.revision
-            if revision.name in names  # two targets may share one series and its lock
-        ]
-    rank = {State.PATCHED: 0, State.PRISTINE: 1, State.PARTIAL: 2}
-    return sorted(matches, key=lambda m: (rank.get(m.state, len(rank)), m.distance))
+        if source.upstream in (None, target.upstream):
+            with contextlib.suppress(DoesNotApplyError):  # its series fits a checkout only
+                matches += _matches(target, source, cache)
+    return sorted(matches, key=_rank)
+
+
+def _matches(target: Target, source: Source, cache: dict[str, Blob | None]) -> list[Match]:
+    names = {revision.name for revision in target.revisions}
+    return [
+        match_revision(target.name, revision, source, cache)
+        for revision in target.lock.revision
+        if revision.name in names  # two targets may share one series and its lock
+    ]
+
+
+def _rank(match: Match) -> tuple[int, tuple[int, int]]:
+    ranks = {State.PATCHED: 0, State.PRISTINE: 1, State.PARTIAL: 2}
+    return ranks.get(match.state, len(ranks)), match.distance
 
 
 def match_target(target: Target, source: Source) -> list[Match]:
@@ -115,15 +124,16 @@ def match_target(target: Target, source: Source) -> list[Match]:
     Raises:
         MalformedError: the target was never proven.
         UsageError: the source is another upstream's.
+        DoesNotApplyError: the series touches what only a source checkout has.
 
     """
-    matches = match_all([target], source)
-    if matches:
-        return matches
     if source.upstream not in (None, target.upstream):
         raise UsageError(
             f"{source.label} is not {target.upstream.name}, whose target {target.name} is"
         )
+    matches = _matches(target, source, {})
+    if matches:
+        return sorted(matches, key=_rank)
     raise MalformedError(
         f"{target.directory / 'lock.toml'} has no revision of {target.name}: it was never proven",
         remedy=f"prove it with `pkgtools lock --target {target.name}`",
@@ -162,7 +172,9 @@ def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState
 
 
 def _whole(files: tuple[FileState, ...]) -> State:
-    states = {file.state for file in files}
+    # A file that ends as it began says nothing of whether the series is in the tree.
+    telling = [file for file in files if not file.found == file.before == file.after]
+    states = {file.state for file in telling or files}
     if len(states) == 1:
         return states.pop()
     if State.FOREIGN in states or State.MISSING in states:

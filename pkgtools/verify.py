@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -74,15 +74,10 @@ def dry_run(
             for source in at_hand.find(target, revision):
                 yield verdict(catalog, target, source, revision.name)
         except SourceUnavailableError as error:
-            yield Verdict(
-                target.name,
-                revision.name,
-                None,
-                Outcome.UNVERIFIED,
-                message=error.message,
-                remedy=error.remedy,
-                exit_code=error.exit_code,
-            )
+            unverified = _refused(target.name, revision.name, None, error)
+            yield replace(unverified, outcome=Outcome.UNVERIFIED)
+        except PkgtoolsError as error:  # a bad lock or wheel must not hide the other targets
+            yield _refused(target.name, revision.name, None, error)
 
 
 def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> Verdict:
@@ -124,20 +119,23 @@ def verdict(
     except SourceUnavailableError:
         raise
     except PkgtoolsError as error:
-        refusal = error.details if isinstance(error.details, Refusal) else None
-        return Verdict(
-            target.name,
-            revision or "",
-            source.label,
-            Outcome.REFUSED,
-            message=error.message,
-            remedy=error.remedy,
-            exit_code=error.exit_code,
-            refusal=refusal,
-        )
+        return _refused(target.name, revision or "", source.label, error)
     outcome = Outcome.PATCHED if ready.plan is None else Outcome.APPLIES
     name = revision or ready.match.revision
     return Verdict(target.name, name, source.label, outcome, _places(ready))
+
+
+def _refused(target: str, revision: str, source: str | None, error: PkgtoolsError) -> Verdict:
+    return Verdict(
+        target,
+        revision,
+        source,
+        Outcome.REFUSED,
+        message=error.message,
+        remedy=error.remedy,
+        exit_code=error.exit_code,
+        refusal=error.details if isinstance(error.details, Refusal) else None,
+    )
 
 
 def _places(ready: Ready) -> tuple[PatchPlace, ...]:

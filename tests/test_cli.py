@@ -245,7 +245,9 @@ def test_errors_go_to_stderr_and_answers_to_stdout(project: Project, tmp_path: P
 
 
 def test_targets(project: Project) -> None:
-    rows = call("targets", "--catalog", project.targets, "--json").facts
+    facts = call("targets", "--catalog", project.targets, "--json").facts
+    rows = facts["targets"]
+    assert facts["problems"] == []
     assert [(row["name"], row["default"], row["validated"]) for row in rows] == [
         ("w-1.0", False, True),
         ("w-1.1", True, True),

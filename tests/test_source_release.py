@@ -50,7 +50,7 @@ def test_pip_is_asked_once(
     upstream: Upstream, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener = Listener()
-    assert cached_wheel(upstream, "1.0") is None
+    assert cached_wheel(upstream, "1.0", {}) is None
     path = release_wheel(upstream, "1.0", {}, listener)
     assert path.read_bytes() == project.wheel("1.0").read_bytes()
     assert [entry.name for entry in path.parent.glob("tmp*")] == []
@@ -63,14 +63,14 @@ def test_a_release_that_pip_does_not_have(upstream: Upstream) -> None:
     with pytest.raises(SourceUnavailableError, match=r"widget-kit==9\.9: .*No matching") as caught:
         release_wheel(upstream, "9.9", {}, Silent())
     assert "--wheel" in str(caught.value.remedy)
-    assert cached_wheel(upstream, "9.9") is None
+    assert cached_wheel(upstream, "9.9", {}) is None
 
 
 def test_a_wheel_of_another_digest_is_not_kept(upstream: Upstream, project: Project) -> None:
     known = {project.wheel("1.0").name: "0" * 64}
     with pytest.raises(SourceUnavailableError, match="not the locked 0000"):
         release_wheel(upstream, "1.0", known, Silent())
-    assert cached_wheel(upstream, "1.0") is None
+    assert cached_wheel(upstream, "1.0", {}) is None
     assert release_wheel(upstream, "1.0", {"another.whl": "0" * 64}, Silent()).exists()
 
 
@@ -92,7 +92,7 @@ def test_a_cache_that_cannot_be_written(upstream: Upstream, tmp_path: Path) -> N
 def test_a_killed_download_is_not_taken_for_a_wheel(upstream: Upstream, project: Project) -> None:
     for delay in (0.05, 0.3, 0.6):
         in_child(lambda: release_wheel(upstream, "1.0", {}, Silent()), kill_after=delay)
-        found = cached_wheel(upstream, "1.0")
+        found = cached_wheel(upstream, "1.0", {})
         assert found is None or found.read_bytes() == project.wheel("1.0").read_bytes()
     path = release_wheel(upstream, "1.0", {}, Silent())
     assert path.read_bytes() == project.wheel("1.0").read_bytes()

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
-from project import git, git_environment
+from project import PREFIX, git, git_environment, make_series, put, substitute
 
+from pkgtools.apply import apply_target
 from pkgtools.blob import DIRECTORY, EXECUTABLE, REGULAR, SYMLINK, Blob, blob_id, canonical_mode
-from pkgtools.errors import MalformedError, UsageError
+from pkgtools.catalog import load_catalog
+from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.identify import identify
+from pkgtools.lock import write_locks
+from pkgtools.report import Silent
 from pkgtools.source import WheelSource
+from pkgtools.source.at_hand import AtHand
+from pkgtools.source.git import Repository
 from pkgtools.state import Match, State, entry_id, match_all, match_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from project import Project
+    from project import Edit, Project
 
     from pkgtools.catalog import Upstream
+
+    Steps = Sequence[tuple[str, Sequence[Edit]]]
 
 ANSWER, CORE, TOOL = (f"src/widget/{name}" for name in ("answer.py", "core.py", "tool.sh"))
 NEW, GONE = "src/widget/extra/deep/new.py", "src/widget/legacy/gone.py"
@@ -245,3 +255,47 @@ def test_a_source_of_another_upstream(project: Project, tmp_path: Path) -> None:
         assert match_all(catalog.targets, source) == []
         with pytest.raises(UsageError, match="is not widget"):
             match_target(catalog.target("w-1.0"), source)
+
+
+def _relocked(project: Project, where: Path, series: str, steps: Steps) -> Path:
+    """Return a catalog in which a series of release 1.0 is another, locked on its tag."""
+    targets = project.copy_catalog(where / "catalog")
+    folder = targets.parent / "patches" / "widget" / series
+    shutil.rmtree(folder)
+    git(where, "clone", "--quiet", project.repository, where / "clone")
+    release = dict(project.releases["1.0"])
+    make_series(where / "clone", project.commits["1.0"], release, steps, folder)
+    repository = Repository(project.repository)
+    target = next(t for t in load_catalog(targets).targets if t.directory == folder)
+    write_locks([target], AtHand(Silent(), [], [repository]))
+    return targets
+
+
+def test_a_series_for_checkouts_only_does_not_keep_others_from_being_told(
+    project: Project, tmp_path: Path
+) -> None:
+    steps = [("tests: more", (put("tests/test_more.py", b"MORE = 1\n"),))]
+    targets = _relocked(project, tmp_path, "v1.0", steps)
+    project.install(tmp_path / "site", "1.1")
+    catalog = load_catalog(targets)
+    assert identify(catalog, project.tree(tmp_path / "site")).best.target == "w-1.1"
+    with pytest.raises(DoesNotApplyError, match=r"tests/test_more\.py"):
+        match_target(catalog.target("w-1.0"), project.tree(tmp_path / "site"))
+
+
+def test_a_file_that_ends_as_it_began_does_not_make_a_tree_partial(
+    project: Project, tmp_path: Path
+) -> None:
+    core, other = f"{PREFIX}widget/core.py", f"{PREFIX}widget/other.py"
+    steps = [
+        ("core: try", (substitute(core, b"LIMIT = 32", b"LIMIT = 33"),)),
+        ("core: back", (substitute(core, b"LIMIT = 33", b"LIMIT = 32"),)),
+        ("other: two", (substitute(other, b"OTHER = 1", b"OTHER = 2"),)),
+    ]
+    catalog = load_catalog(_relocked(project, tmp_path, "v1.0", steps))
+    project.install(tmp_path / "site")
+    tree = project.tree(tmp_path / "site")
+    target = catalog.target("w-1.0")
+    assert match_target(target, tree)[0].state is State.PRISTINE
+    apply_target(catalog, target, tree, Silent())
+    assert match_target(target, tree)[0].state is State.PATCHED

@@ -209,7 +209,7 @@ def test_releases_come_through_pip_into_a_cache_when_nothing_is_installed(
     assert _outcomes(verdicts)[:2] == [("w-1.0", "applies"), ("w-1.1", "applies")]
     assert {verdict["outcome"] for verdict in verdicts[2:]} == {"unverified"}
     target = project.catalog().target("w-1.0")
-    wheel = cached_wheel(target.upstream, "1.0")
+    wheel = cached_wheel(target.upstream, "1.0", {})
     assert wheel is not None
     assert wheel.read_bytes() == project.wheel("1.0").read_bytes()
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
@@ -229,7 +229,7 @@ def test_a_wheel_of_another_digest_than_the_lock_has_is_not_taken(
     code, (verdict,) = _verify(project, "--dry-run", "--target", "w-1.0")
     assert (code, verdict["outcome"]) == (8, "unverified")
     assert "not the locked" in str(verdict["message"])
-    assert cached_wheel(project.catalog().target("w-1.0").upstream, "1.0") is None
+    assert cached_wheel(project.catalog().target("w-1.0").upstream, "1.0", {}) is None
 
 
 def test_git_in_a_hook_does_not_lead_astray(

@@ -85,11 +85,12 @@ class ZipCopy:
         self._write(name, data, member)
 
     def write(self, name: str, content: bytes, when: DosTime, mode: int) -> None:
-        """Write a new member: its content, time, and git mode."""
-        deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-        data = deflate.compress(content) + deflate.flush()
+        """Write a new member: its content, time, and git mode.
+
+        It is stored as it is: what deflate makes of it depends on the zlib at hand.
+        """
         crc = zlib.crc32(content)
-        self._write(name, data, _Member(zipfile.ZIP_DEFLATED, crc, len(content), when, mode << 16))
+        self._write(name, content, _Member(zipfile.ZIP_STORED, crc, len(content), when, mode << 16))
 
     def _write(self, name: str, data: bytes, member: _Member) -> None:
         offset = self._file.tell()

@@ -33,7 +33,7 @@ def build() -> None:
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path),
+    type=common.PATH,
     default=Path("dist"),
     show_default=True,
     help="The folder to write into.",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class _FolderPath(click.Path):
+class _FullPath(click.Path):
     """A path that is not empty: an unset shell variable must not mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -36,7 +36,7 @@ class _FolderPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-_PATH: Final = _FolderPath(path_type=Path)
+PATH: Final = _FullPath(path_type=Path)
 
 
 class TargetName(click.ParamType[str]):
@@ -65,9 +65,22 @@ def _catalog(ctx: click.Context, param: click.Parameter, value: Path | None) -> 
     return value or find_catalog(Path.cwd())
 
 
+class _FullText(click.ParamType[str]):
+    """A text that is not empty, for the same reason."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty", param, ctx)
+        return value
+
+
+TEXT: Final = _FullText()
+
 catalog_option = click.option(
     "--catalog",
-    type=_PATH,
+    type=PATH,
     callback=_catalog,
     is_eager=True,
     help="The targets.toml to use. [default: the one in this folder or above, else the packaged]",
@@ -75,12 +88,14 @@ catalog_option = click.option(
 target_option = click.option("-t", "--target", type=TargetName(), help="A target or an alias.")
 tree_option = click.option(
     "--tree",
-    type=_PATH,
+    type=PATH,
     help="A source checkout, a site-packages folder or the package's own folder. "
     "[default: the package that --python would import]",
 )
 python_option = click.option(
-    "--python", help="The interpreter whose package is meant. [default: the one running pkgtools]"
+    "--python",
+    type=TEXT,
+    help="The interpreter whose package is meant. [default: the one running pkgtools]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print facts for a program.")
 
@@ -147,6 +162,8 @@ def open_tree(
         UsageError: there is none.
 
     """
+    if tree is not None and python is not None:
+        raise UsageError("--tree and --python name different trees: give one")
     upstreams = [target.upstream] if target else list(catalog.upstreams)
     found = installed_tree(upstreams, python) if tree is None else _first_tree(upstreams, tree)
     if found is None:

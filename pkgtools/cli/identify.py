@@ -50,8 +50,8 @@ def identify(
       pkgtools identify --wheel sglang-0.5.17-cp311-cp311-manylinux_2_34_x86_64.whl
       pkgtools identify --git ~/src/sglang --rev ee560a2
     """
-    if sum(x is not None for x in (tree, wheel, repository)) > 1:
-        raise UsageError("--tree, --wheel and --git name different sources: give one")
+    if sum(x is not None for x in (tree, python, wheel, repository)) > 1:
+        raise UsageError("--tree, --python, --wheel and --git name different sources: give one")
     if rev is not None and repository is None:
         raise UsageError("--rev needs --git")
     table = load_catalog(catalog)
@@ -59,7 +59,7 @@ def identify(
     if wheel is not None:
         source = common.open_wheel(table, wheel)
     elif repository is not None:
-        source = common.git_source(repository, rev or "HEAD")
+        source = common.git_source(repository, "HEAD" if rev is None else rev)
     else:
         source = common.open_tree(table, None, tree, python)
     found = identify_source(table, source)

@@ -53,7 +53,7 @@ def lock(
       pkgtools lock --check --allow-missing
     """
     table = load_catalog(catalog)
-    targets = [table.target(target)] if target else list(table.targets)
+    targets = [table.target(target)] if target is not None else list(table.targets)
     if not check:
         paths = {t.directory for t in targets}
         targets = [t for t in table.targets if t.directory in paths]  # all that share a lock

@@ -23,6 +23,15 @@ class _Alias:
 
 
 @dataclass(frozen=True)
+class _Problem:
+    """A target whose series or lock cannot be read."""
+
+    target: str
+    message: str
+    remedy: str | None
+
+
+@dataclass(frozen=True)
 class _Row:
     """One target, as it is listed."""
 
@@ -53,16 +62,21 @@ def targets(catalog: Path, as_json: bool) -> int:
     """
     table = load_catalog(catalog)
     rows = [_row(target, default=target == table.default) for target in table.sound_targets]
+    problems = [_Problem(n, e.message, e.remedy) for n, e in table.problems.items()]
     if as_json:
-        common.print_json(rows)
+        common.print_json({"targets": rows, "problems": problems})
     else:
-        for row in rows:
-            _show(row)
-    for name, error in table.problems.items():
-        click.secho(f"error: {name}: {error.message}", fg="red", err=True)
-        if error.remedy:
-            click.echo(f"  next: {error.remedy}", err=True)
+        _show_all(rows, problems)
     return MalformedError.exit_code if table.problems else 0
+
+
+def _show_all(rows: list[_Row], problems: list[_Problem]) -> None:
+    for row in rows:
+        _show(row)
+    for problem in problems:
+        click.secho(f"error: {problem.target}: {problem.message}", fg="red", err=True)
+        if problem.remedy:
+            click.echo(f"  next: {problem.remedy}", err=True)
 
 
 def _row(target: Target, *, default: bool) -> _Row:

@@ -89,9 +89,13 @@ def verify(
       pkgtools verify --target v0.5.23 --tree .venv/lib/python3.12/site-packages
     """
     table = load_catalog(catalog)
-    chosen = table.target(target) if target else None
+    chosen = table.target(target) if target is not None else None
     request = _Request(table, chosen, target, tree, python, wheels, repositories, rev)
     _refuse_contradictions(request)
+    if not dry_run and repositories and rev is None:
+        raise UsageError("without --dry-run, --git needs --rev: which revision is meant?")
+    if not dry_run and allow_missing:
+        raise UsageError("--allow-missing needs --dry-run")
     if not dry_run:
         return _verify(request, as_json=as_json)
     verdicts = []
@@ -110,6 +114,8 @@ def verify(
 def _refuse_contradictions(request: _Request) -> None:
     if request.tree is not None and (request.wheels or request.repositories):
         raise UsageError("--tree is one source, --wheel and --git are others: give one kind")
+    if request.python is not None and (request.tree or request.wheels or request.repositories):
+        raise UsageError("--python names an installed package, the others other sources: give one")
     if request.rev is not None and (len(request.repositories) != 1 or request.wheels):
         raise UsageError("--rev needs one --git and no --wheel")
 

@@ -72,11 +72,6 @@ class Hunk:
         """The same for the post-image."""
         return self.new_start if self.new_count else self.new_start + 1
 
-    @property
-    def header(self) -> str:
-        """The header's ranges."""
-        return f"@@ -{self.old_start},{self.old_count} +{self.new_start},{self.new_count} @@"
-
 
 def is_hunk_header(line: bytes) -> bool:
     """Whether `line` starts a hunk."""

@@ -44,10 +44,6 @@ class Lines:
         """Whether every line was taken."""
         return self._at >= len(self._lines)
 
-    def taken_since(self, number: int) -> bytes:
-        """Return the bytes from line `number` up to the next line."""
-        return b"".join(self._lines[number - 1 : self._at])
-
     def fail(self, message: str, *, line: int | None = None, remedy: str | None = None) -> NoReturn:
         """Raise a `MalformedError` that names the file and the line."""
         where = self.number if line is None else line

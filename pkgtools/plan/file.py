@@ -137,11 +137,8 @@ def _way_blocked(draft: Draft, file: FilePatch) -> Rejection | None:
     parent = posixpath.dirname(file.new_path)
     while parent:
         blob = draft.occupant(parent)
-        if blob is not None:
-            if not blob.is_directory:
-                return _reject(draft, file, Reason.UNSAFE, f"{parent} is no directory")
-            # So is all above it; a wheel does not hold what is above its package.
-            return None
+        if blob is not None and not blob.is_directory:
+            return _reject(draft, file, Reason.UNSAFE, f"{parent} is no directory")
         parent = posixpath.dirname(parent)
     return None
 

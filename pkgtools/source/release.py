@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 _SECONDS: Final = 1800
 
 
-def cached_wheel(upstream: Upstream, version: str) -> Path | None:
-    """Return the release's wheel if it is in the cache."""
-    return next(iter(sorted(_folder(upstream, version).glob("*.whl"))), None)
+def cached_wheel(upstream: Upstream, version: str, known: Mapping[str, str]) -> Path | None:
+    """Return the release's wheel if it is in the cache, and is the one that the lock knows."""
+    for path in sorted(_folder(upstream, version).glob("*.whl")):
+        if path.name not in known or sha256(path) == known[path.name]:
+            return path
+    return None
 
 
 def release_wheel(
@@ -51,13 +54,13 @@ def release_wheel(
 
     """
     folder = _folder(upstream, version)
-    found = cached_wheel(upstream, version)
+    found = cached_wheel(upstream, version, known)
     if found is not None:
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "lock"):
-            found = cached_wheel(upstream, version)
+            found = cached_wheel(upstream, version, known)
             if found is not None:
                 return found
             with reporter.task(f"downloading {upstream.distribution} {version}"):
@@ -76,7 +79,9 @@ def sha256(path: Path) -> str:
 
 
 def _folder(upstream: Upstream, version: str) -> Path:
-    return user_cache_path("pkgtools", appauthor=False) / "wheels" / upstream.distribution / version
+    """Return where a release's wheels lie: pip chose them for one kind of interpreter."""
+    cache = user_cache_path("pkgtools", appauthor=False) / "wheels"
+    return cache / upstream.distribution / version / str(sys.implementation.cache_tag)
 
 
 def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str, str]) -> Path:

@@ -40,7 +40,6 @@ def test_hunk_holds_both_images_and_where_it_stands() -> None:
     assert hunk.new == b"one\n2\nthree\n"
     assert hunk.lines == ((b" ", b"one\n"), (b"-", b"two\n"), (b"+", b"2\n"), (b" ", b"three\n"))
     assert (hunk.first_old_line, hunk.first_new_line) == (4, 5)
-    assert hunk.header == "@@ -4,3 +5,3 @@"
     assert hunk.line == 4
     assert hunk.trailing_context == 1
 

@@ -6,8 +6,7 @@ from typing import Final
 
 import pytest
 
-from pkgtools.blob import DIRECTORY, Blob
-from pkgtools.errors import DoesNotApplyError
+from pkgtools.blob import Blob
 from pkgtools.patch import parse_patch
 from pkgtools.plan.series import plan_series
 
@@ -19,18 +18,6 @@ new file mode 100644
 @@ -0,0 +1 @@
 +added
 """
-
-
-def test_what_is_above_the_first_folder_that_exists_is_not_asked_for() -> None:
-    """A wheel has nothing above its package, and refuses the question."""
-
-    def read(path: str) -> Blob | None:
-        if not path.startswith("src/widget"):
-            raise DoesNotApplyError(f"only a checkout has {path}")
-        return Blob(b"", DIRECTORY) if path == "src/widget" else None
-
-    plan = plan_series([parse_patch("0001.patch", _PATCH)], read)
-    assert [change.path for change in plan.changes] == ["src/widget/new/deep/file.py"]
 
 
 @pytest.mark.parametrize("in_the_way", ["src/widget/new/deep", "src/widget/new", "src"])
