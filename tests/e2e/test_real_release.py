@@ -82,7 +82,7 @@ def test_pip_in_a_virtual_environment_inside_a_checkout(
     compiled = {name for name in changed if name.endswith(".pyc")}
     assert changed - compiled == touched | {f"{info.name}/RECORD", f"{info.name}/pkgtools.json"}
     assert not compiled & patched.keys()  # stale, and gone
-    assert len(compiled) == len(touched)
+    assert len(compiled) == len(touched & pristine.keys())
     assert leftovers(site) == []
     assert run("verify", "--python", python, cwd=tmp_path).code == 0
 
@@ -135,7 +135,9 @@ def test_uv_caches_and_other_environments_stay_as_they_are(
         sites.append(site)
     ours, theirs = sites
     touched = _touched(sglang.target("v0.5.17"))
-    for path in touched:
+    linked = [path for path in touched if (ours / path).exists()]  # the others are new
+    assert linked
+    for path in linked:
         assert (ours / path).stat().st_ino == (theirs / path).stat().st_ino
     before = dict(_digests(cache)), dict(_digests(theirs)), dict(_digests(ours))
     assert call("apply", "--target", "v0.5.17", "--tree", ours).code == 0
@@ -146,11 +148,11 @@ def test_uv_caches_and_other_environments_stay_as_they_are(
     assert dict(_digests(ours)) != before[2]
     assert call("reverse", "--tree", ours).code == 0
     assert (dict(_digests(cache)), dict(_digests(theirs)), dict(_digests(ours))) == before
-    for path in touched:
+    for path in linked:
         assert (ours / path).stat().st_ino != (theirs / path).stat().st_ino
 
 
-@pytest.mark.parametrize("version", [f"0.5.{n}" for n in range(17, 24)])
+@pytest.mark.parametrize("version", [f"0.5.{n}" for n in (14, *range(17, 24))])
 def test_every_release_is_patched_as_git_would(
     version: str, release: Wheel, sglang: Catalog, tmp_path: Path
 ) -> None:
@@ -173,7 +175,7 @@ def test_every_release_is_patched_as_git_would(
     for name in names:
         ours, oracle = tmp_path / "site" / name, tmp_path / "oracle/python" / name
         assert ours.read_bytes() == oracle.read_bytes()
-        assert ours.read_bytes() != before[name].data
+        assert name not in before or ours.read_bytes() != before[name].data
     assert call("reverse", *where).code == 0
     assert contents(tmp_path / "site") == before
 
@@ -248,7 +250,7 @@ def test_a_k3_checkout_is_patched_by_each_name(
         _holding(sglang_git, commit),
         root,
     )
-    git(root, "sparse-checkout", "set", "python/sglang/srt/layers")
+    git(root, "sparse-checkout", "set", "python/sglang/srt")
     git(root, "checkout", "--quiet", "--detach", commit)
     pristine = snapshot(root)
     for name in ("kimi-k3-ee560a2", "kimi-k3-f8493a4", "kimi-k3-9acd9cb"):
@@ -256,9 +258,10 @@ def test_a_k3_checkout_is_patched_by_each_name(
         assert done.code == 0
         assert done.facts["target"] == "kimi-k3-ee560a2"
         paths = sglang.target(name).series.paths
-        assert git(root, "status", "--porcelain", "--ignored").splitlines() == [
-            f" M {path}" for path in paths
-        ]
+        seen = git(root, "status", "--porcelain", "--ignored", "--untracked-files=all")
+        assert sorted(seen.splitlines()) == sorted(
+            f" M {path}" if path in pristine else f"?? {path}" for path in paths
+        )
         assert call("verify", "--target", name, "--tree", root).code == 0
         assert call("reverse", "--tree", root).code == 0
         assert git(root, "status", "--porcelain", "--ignored") == ""
