@@ -74,7 +74,7 @@ def _load_patch(path: Path, where: str) -> Patch:
     except OSError as error:
         raise MalformedError(f"{where}: {path} cannot be read: {error.strerror}") from None
     patch = parse_patch(str(path), data)
-    return Patch(path.name, patch.data, patch.subject, patch.files)
+    return Patch(path.name, patch.data, patch.files)
 
 
 def _refuse_unlisted(directory: Path, patches: dict[str, Patch]) -> None:

@@ -44,6 +44,7 @@ class _Row:
     aliases: tuple[_Alias, ...]
     series: str
     patches: tuple[str, ...]
+    subjects: tuple[str, ...]
     absorbed: tuple[str, ...]
 
 
@@ -97,6 +98,7 @@ def _row(target: Target, *, default: bool) -> _Row:
         ),
         target.series.digest,
         tuple(patch.name for patch in target.series.patches),
+        tuple(patch.subject for patch in target.series.patches),
         tuple(path.name for path in target.absorbed),
     )
 
@@ -108,8 +110,8 @@ def _show(row: _Row) -> None:
     for alias in row.aliases:
         revision = alias.revision or "revision not known in full"
         click.echo(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
-    for patch in row.patches:
-        click.echo(f"  patch     {patch}")
+    for name, subject in zip(row.patches, row.subjects, strict=True):
+        click.echo(f"  patch     {name[:4]}  {subject}")
     for patch in row.absorbed:
         click.echo(f"  absorbed  {patch}: upstream carries it")
 

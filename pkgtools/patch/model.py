@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+_TAG: Final = re.compile(r"^\s*(\[[^]]*\]\s*)+")
 
 if TYPE_CHECKING:
     from pkgtools.patch.binary import BinaryChange
@@ -49,9 +52,20 @@ class Patch:
     name: str
     data: bytes
     """The file, byte by byte, mail headers included."""
-    subject: str
-    """The mail's subject without its ``[PATCH]``, or the file name."""
     files: tuple[FilePatch, ...]
+
+    @property
+    def subject(self) -> str:
+        """The mail's subject, unfolded and without its ``[PATCH]``; else the file name."""
+        import email.parser  # noqa: PLC0415 - slow to import, and only people ask
+        import email.policy  # noqa: PLC0415
+
+        headers = self.data
+        if headers.startswith(b"From "):  # an mbox line, not a header
+            _, _, headers = headers.partition(b"\n")
+        message = email.parser.BytesHeaderParser(policy=email.policy.default).parsebytes(headers)
+        subject = " ".join(str(message["Subject"] or self.name).split())
+        return _TAG.sub("", subject)
 
     @property
     def digest(self) -> str:

@@ -7,8 +7,6 @@ lines, a section that changes nothing) is an error here.
 
 from __future__ import annotations
 
-import email.parser
-import email.policy
 import re
 import stat
 from dataclasses import dataclass, field
@@ -34,7 +32,6 @@ _INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6})
 _MODE: Final = re.compile(rb"[0-7]{6}\n?")
 _EMPTY: Final = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """The blob id of an empty file."""
-_TAG: Final = re.compile(r"^\s*(\[[^]]*\]\s*)+")
 
 
 def parse_patch(name: str, data: bytes) -> Patch:
@@ -65,16 +62,7 @@ def parse_patch(name: str, data: bytes) -> Patch:
         files.append(_finish(lines, section))
     if not files:
         lines.fail("there is no diff in this file", line=1)
-    return Patch(name, data, _subject(name, data), tuple(files))
-
-
-def _subject(name: str, data: bytes) -> str:
-    """Return the mail's subject, unfolded and decoded, without its tags."""
-    if data.startswith(b"From "):
-        data = data.partition(b"\n")[2]
-    message = email.parser.BytesHeaderParser(policy=email.policy.default).parsebytes(data)
-    subject = message["Subject"]
-    return _TAG.sub("", " ".join(str(subject).split())) if subject else name
+    return Patch(name, data, tuple(files))
 
 
 @dataclass

@@ -226,7 +226,7 @@ def found(source: list[str], wanted: list[str], *, first: bool, last: bool) -> l
 
 
 def only_places(text: str, patch: bytes) -> list[int] | None:
-    """Find every hunk's place line by line, as DESIGN says; None when there is none, or more."""
+    """Find each hunk's place line by line; None where there is none, or more than one."""
     source = text.splitlines(keepends=True)
     hunks = list(stretches(patch))
     options = [found(source, lines, first=at == 0, last=last) for (at, lines), _, last in hunks]
