@@ -94,6 +94,17 @@ def test_a_commit_has_40_digits(project: Project, tmp_path: Path, digits: int) -
         load_catalog(targets)
 
 
+@pytest.mark.parametrize("digits", [0, 39, 41])
+def test_an_aliass_commit_has_40_digits_too(project: Project, tmp_path: Path, digits: int) -> None:
+    targets = project.copy_catalog(tmp_path / "catalog")
+    commit = project.commits["dev-base"]
+    targets.write_text(targets.read_text().replace(commit, (commit + "0")[:digits]))
+    line = _line(targets, "commit = ", 2)
+    key = r"target\[2\]\.alias\[0\]\.commit"
+    with pytest.raises(MalformedError, match=rf":{line}: {key}: .* here {digits}"):
+        load_catalog(targets)
+
+
 def test_a_syntax_error_names_the_line(project: Project, tmp_path: Path) -> None:
     targets = project.copy_catalog(tmp_path / "catalog")
     targets.write_text(targets.read_text() + "\n[[target]\n")

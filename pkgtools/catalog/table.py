@@ -200,7 +200,7 @@ class _Reader:
             Alias(
                 alias.name,
                 Revision(self._commit(alias.commit, f"{at}.alias[{place}].commit"))
-                if alias.commit
+                if alias.commit is not None
                 else None,
             )
             for place, alias in enumerate(raw.alias)

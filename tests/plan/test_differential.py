@@ -83,7 +83,8 @@ def leaves_tree(path: str, target: bytes) -> bool:
 def why_stricter(old: Tree, new: Tree, patch: bytes) -> str | None:
     """Return why pkgtools must refuse a patch that git makes and takes, if it must."""
     paths = touched(old, new)
-    if paths & set(REFUSED):
+    spellings = [written for name in REFUSED for written in REFUSED[name]]
+    if paths & set(REFUSED) or any(b"\ncopy from %s\n" % name in patch for name in spellings):
         return "a name that no RECORD can list, or that some file system takes for .git"
     if any(
         path in new and new[path].mode == SYMLINK and leaves_tree(path, new[path].data)

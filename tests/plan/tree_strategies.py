@@ -35,8 +35,13 @@ NAMES = (
     "git~2",
     "d/.gitignore",
 )
-REFUSED = ("new\nline", "return\r", b"\xff\xfe".decode("utf-8", "surrogateescape"), "GIT~1/x")
-"""Names that git takes and pkgtools does not."""
+REFUSED = {
+    "new\nline": (b'"new\\nline"',),
+    "return\r": (b'"return\\r"',),
+    b"\xff\xfe".decode("utf-8", "surrogateescape"): (b'"\\377\\376"', b"\xff\xfe"),
+    "GIT~1/x": (b"GIT~1/x",),
+}
+"""Names that git takes and pkgtools does not, and how git writes them."""
 LINES = (
     b"",
     b"",
@@ -61,7 +66,7 @@ LINKS = (b"f", b"d/f", b"../d", b"nowhere", b"/etc/passwd", b"../../out", b"d", 
 
 _some = st.integers(0, 3)
 _name = st.integers(0, 120).map(
-    lambda pick: REFUSED[pick % 4] if pick > 117 else NAMES[pick % len(NAMES)]
+    lambda pick: list(REFUSED)[pick % 4] if pick > 116 else NAMES[pick % len(NAMES)]
 )
 _choice = st.integers(0, 1 << 16)
 
