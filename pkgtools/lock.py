@@ -17,13 +17,12 @@ from pkgtools.errors import (
     MalformedError,
     SourceUnavailableError,
 )
+from pkgtools.files import replace_file, sha256
 from pkgtools.patch import parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.plan.explain import absorbed_at
-from pkgtools.source.release import sha256
 from pkgtools.source.wheel import WheelSource
 from pkgtools.state import entry_id
-from pkgtools.transaction.journal import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

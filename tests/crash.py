@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from pkgtools.transaction import journal as journals
+from pkgtools import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,12 +81,12 @@ def faulty(fault: Fault) -> Iterator[None]:
     try:
         for name, call in kept.items():
             setattr(os, name, wrap(name, call))
-        journals.__dict__["open"] = torn_open
+        files.__dict__["open"] = torn_open
         yield
     finally:
         for name, call in kept.items():
             setattr(os, name, call)
-        del journals.__dict__["open"]
+        del files.__dict__["open"]
 
 
 class _Torn:

@@ -26,11 +26,11 @@ from project import (
 from scenarios import apply, make_tree
 from trees import contents, leftovers, record_problems, snapshot, uninstall
 
+from pkgtools import files
 from pkgtools.blob import Blob
 from pkgtools.errors import MalformedError, TreeError
 from pkgtools.patch import parse_patch
 from pkgtools.plan import Reason, plan_series
-from pkgtools.transaction import journal as journals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -403,14 +403,14 @@ def test_row_13_what_was_written_is_read_back(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NeMo-RL#4155: the anchor was missed, and success was logged."""
-    write = journals.write_new
+    write = files.write_new
 
     def miswrite(path: Path, data: bytes, permissions: int) -> None:
         write(path, data.replace(b"ANSWER = 42", b"ANSWER = 41"), permissions)
 
     tree = _site(project, tmp_path / "site")
     before = snapshot(tree.root)
-    monkeypatch.setattr(journals, "write_new", miswrite)
+    monkeypatch.setattr(files, "write_new", miswrite)
     with pytest.raises(TreeError, match=r"answer\.py"):
         apply(project, tree)
     assert snapshot(tree.root) == before

@@ -29,9 +29,9 @@ from trees import contents, differing, leftovers, record_problems, snapshot, tim
 from pkgtools.apply import apply_target
 from pkgtools.blob import Blob
 from pkgtools.errors import ForeignError, PkgtoolsError, TreeError
+from pkgtools.files import read_file
 from pkgtools.report import Silent
 from pkgtools.source import find_tree
-from pkgtools.source.tree import read_file
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.commit import Write, commit, locked
 from pkgtools.transaction.journal import Base

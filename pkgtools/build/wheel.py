@@ -21,10 +21,9 @@ from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.build.zipcopy import ZipCopy, dos_time
 from pkgtools.check import check
 from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
+from pkgtools.files import scratch_of, sha256
 from pkgtools.receipt import PROVENANCE
 from pkgtools.record import make_row, rename_row, row_path
-from pkgtools.source.release import sha256
-from pkgtools.transaction.journal import scratch_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from pkgtools.errors import SourceUnavailableError
+from pkgtools.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,12 +70,6 @@ def release_wheel(
             f"the cache {folder} cannot be written: {error.strerror}",
             remedy="set XDG_CACHE_HOME to a folder of your own",
         ) from None
-
-
-def sha256(path: Path) -> str:
-    """Return a file's SHA-256, hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _folder(upstream: Upstream, version: str) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
+from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import TreeError, UsageError
+from pkgtools.files import inside, read_file
 from pkgtools.source.wheel import inside_package
 
 if TYPE_CHECKING:
@@ -54,16 +53,7 @@ class Tree:
             TreeError: a folder on the way is a symbolic link.
 
         """
-        whole = self.root / self.name(path)
-        for parent in whole.parents:
-            if parent == self.root:
-                return whole
-            if parent.is_symlink():
-                raise TreeError(
-                    f"{parent} is a symbolic link: nothing is read or written through it",
-                    remedy="give the folder that it leads to with --tree",
-                )
-        raise TreeError(f"{whole} is not inside {self.root}")
+        return inside(self.root, self.name(path))
 
     def read(self, path: str) -> Blob | None:
         """Return the content of `path` of the source tree.
@@ -75,23 +65,6 @@ class Tree:
         if not self.is_checkout and self.upstream.is_above_package(path):
             return Blob(b"", DIRECTORY)
         return read_file(self.file(path))
-
-
-def read_file(path: Path) -> Blob | None:
-    """Return what is at `path`, not following a symbolic link there."""
-    try:
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            return Blob(os.fsencode(path.readlink()), SYMLINK)
-        if stat.S_ISDIR(status.st_mode):
-            return Blob(b"", DIRECTORY)
-        if not stat.S_ISREG(status.st_mode):
-            raise TreeError(f"{path} is neither a file nor a symbolic link")
-        return Blob(path.read_bytes(), canonical_mode(status.st_mode))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise TreeError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def find_tree(path: Path, upstream: Upstream) -> Tree:

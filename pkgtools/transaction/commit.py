@@ -24,9 +24,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pkgtools import files
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
-from pkgtools.source.tree import read_file
+from pkgtools.files import read_file
 from pkgtools.transaction import folders
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.journal import Base, Journal, Operation, Place
@@ -156,14 +157,14 @@ def recover(tree: Tree) -> str | None:
     journal = journals.load_journal(tree.home)
     with _as_tree_error(tree):
         if journal is None:
-            scratch = journals.scratch_of(tree.home / journals.NAME)
+            scratch = files.scratch_of(tree.home / journals.NAME)
             if os.path.lexists(scratch):  # killed before the journal was whole
                 _close(tree)
             _remove_home(tree)
             return None
         places = [Place(tree, operation) for operation in journal.operations]
         for folder in journal.folders:
-            journals.inside(tree.root, folder)
+            files.inside(tree.root, folder)
         if journal.phase == "commit" and _is_reinstalled(places):
             journal.enter("done", tree.home)
         elif journal.phase == "commit" and _can_finish(places):
@@ -233,7 +234,7 @@ def _stage(write: Write, place: Place) -> None:
     if write.after.mode == SYMLINK:
         place.new.symlink_to(os.fsdecode(write.after.data))
     else:
-        journals.write_new(place.new, write.after.data, _permissions(write, status))
+        files.write_new(place.new, write.after.data, _permissions(write, status))
     folders.give_owner(place.new, status or place.new.parent.stat())
     if write.after.mode == SYMLINK:
         return
@@ -331,7 +332,7 @@ def _finish(tree: Tree, places: Sequence[Place]) -> None:
 def _close(tree: Tree) -> None:
     """Remove the journal: the transaction is over."""
     path = tree.home / journals.NAME
-    journals.scratch_of(path).unlink(missing_ok=True)
+    files.scratch_of(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
     _remove_home(tree)
 

@@ -8,17 +8,15 @@ it is settled what the tree will be, and only what lies beside is left to remove
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from pkgtools.errors import TreeError
+from pkgtools.files import inside, read_file, replace_file, scratch_of
 from pkgtools.patch.paths import safe_path
-from pkgtools.source.tree import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,57 +148,3 @@ class Place:
         """Remove what lies beside the file."""
         self.new.unlink(missing_ok=True)
         self.old.unlink(missing_ok=True)
-
-
-def inside(root: Path, name: str) -> Path:
-    """Return a path below `root` that no symbolic link leads away from.
-
-    Raises:
-        TreeError: a folder on the way is one.
-
-    """
-    path = root / name
-    for parent in path.parents:
-        if parent == root:
-            break
-        if parent.is_symlink():
-            raise TreeError(f"{parent} is a symbolic link: nothing is written through it")
-    return path
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write `path` whole or not at all, and have it on disk before returning."""
-    scratch = scratch_of(path)
-    scratch.unlink(missing_ok=True)
-    try:
-        write_new(scratch, data, 0o644)
-        scratch.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            scratch.unlink()
-        raise
-    sync_folder(path.parent)
-
-
-def scratch_of(path: Path) -> Path:
-    """Return where `path`'s next content is written before it is put in place."""
-    return path.with_name(f".{path.name}.pkgtools-new")
-
-
-def write_new(path: Path, data: bytes, permissions: int) -> None:
-    """Create a file that must not exist, with content that is on disk before returning."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(path, flags, stat.S_IMODE(permissions)), "wb") as file:  # noqa: PTH123
-        file.write(data)
-        file.flush()
-        os.fchmod(file.fileno(), stat.S_IMODE(permissions))
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder's entries on disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

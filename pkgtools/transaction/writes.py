@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from pkgtools import __version__
 from pkgtools import receipt as receipts
 from pkgtools.blob import SYMLINK, Blob
+from pkgtools.files import read_file
 from pkgtools.receipt import Bytecode, Original, PatchedFile, Receipt
 from pkgtools.record import edit_record, restore_record, row_path
-from pkgtools.source.tree import read_file
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.commit import Write
 from pkgtools.transaction.journal import Base

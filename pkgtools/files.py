@@ -1,0 +1,95 @@
+"""Files, read without following a link and written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
+from pkgtools.errors import TreeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def inside(root: Path, name: str) -> Path:
+    """Return a path below `root` that no symbolic link leads away from.
+
+    Raises:
+        TreeError: a folder on the way is one, or the path is not below `root`.
+
+    """
+    path = root / name
+    for parent in path.parents:
+        if parent == root:
+            return path
+        if parent.is_symlink():
+            raise TreeError(
+                f"{parent} is a symbolic link: nothing is read or written through it",
+                remedy="give the folder that it leads to with --tree",
+            )
+    raise TreeError(f"{path} is not inside {root}")
+
+
+def read_file(path: Path) -> Blob | None:
+    """Return what is at `path`, not following a symbolic link there."""
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return Blob(os.fsencode(path.readlink()), SYMLINK)
+        if stat.S_ISDIR(status.st_mode):
+            return Blob(b"", DIRECTORY)
+        if not stat.S_ISREG(status.st_mode):
+            raise TreeError(f"{path} is neither a file nor a symbolic link")
+        return Blob(path.read_bytes(), canonical_mode(status.st_mode))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise TreeError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def sha256(path: Path) -> str:
+    """Return a file's SHA-256, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` whole or not at all, and have it on disk before returning."""
+    scratch = scratch_of(path)
+    scratch.unlink(missing_ok=True)
+    try:
+        write_new(scratch, data, 0o644)
+        scratch.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def scratch_of(path: Path) -> Path:
+    """Return where `path`'s next content is written before it is put in place."""
+    return path.with_name(f".{path.name}.pkgtools-new")
+
+
+def write_new(path: Path, data: bytes, permissions: int) -> None:
+    """Create a file that must not exist, with content that is on disk before returning."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(path, flags, stat.S_IMODE(permissions)), "wb") as file:  # noqa: PTH123
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(permissions))
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's entries on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
