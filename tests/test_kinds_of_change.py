@@ -214,7 +214,7 @@ def test_a_link_out_of_the_tree_is_refused(
 
 
 def test_a_found_tree_is_the_same_for_all(project: Project, tmp_path: Path) -> None:
-    """The helper above and `install` make trees of one kind."""
+    """`_layouts` and `install` make trees of one kind."""
     site, archive = _layouts(_before(project), tmp_path, project)
     unpacked = find_tree(site, project.catalog().upstreams[0])
     assert unpacked.dist_info is not None

@@ -181,7 +181,7 @@ def _operation(**changed: object) -> Facts:
         ([_operation(base="home", name="../../outside")], []),
         ([_operation(name="widget/link/outside")], []),
         ([], ["../empty"]),
-        ([], ["/tmp/empty"]),
+        ([], ["/empty"]),
         ([], ["widget/link/empty"]),
         ([_operation(base="elsewhere")], []),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import stat
 from typing import TYPE_CHECKING
@@ -122,6 +123,26 @@ def test_a_full_disk_leaves_the_old_tree(
         else:
             assert differing(old, found) == [], calls[at - 1]
         assert leftovers(quick_path) == [], calls[at - 1]
+
+
+@pytest.mark.parametrize("limit", [0, 100, 300, 600, 1000])
+def test_a_limit_of_the_kernel_leaves_the_old_tree(
+    limit: int, project: Project, quick_path: Path
+) -> None:
+    """No imitation: files above a size cannot be written at all."""
+    tree = make_tree(project, "site", quick_path)
+    catalog = project.catalog()
+    target = catalog.target("w-1.0")
+    assert target.lock.revision  # read now
+    old = snapshot(quick_path)
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        with pytest.raises(TreeError, match="cannot be written: File too large"):
+            apply_target(catalog, target, tree, Silent())
+
+    assert not in_child(limited).failed
+    assert differing(old, snapshot(quick_path)) == []
 
 
 @pytest.mark.parametrize("scenario", EVERY, ids=str)
