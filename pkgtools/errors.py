@@ -64,6 +64,12 @@ class TreeError(PkgtoolsError):
     code = "tree"
 
 
+class EngineError(TreeError):
+    """The container engine, or a registry behind it, did not do what it was asked."""
+
+    code = "engine"
+
+
 class CheckFailedError(PkgtoolsError):
     """A check of a tree failed, or could not be made."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import stat
@@ -12,6 +13,7 @@ from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
 from pkgtools.errors import TreeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -84,6 +86,17 @@ def write_new(path: Path, data: bytes, permissions: int) -> None:
         file.flush()
         os.fchmod(file.fileno(), stat.S_IMODE(permissions))
         os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep every other run that asks for the same out of a folder; no file is left behind."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

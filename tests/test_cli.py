@@ -21,7 +21,19 @@ from pkgtools.blob import Blob
 if TYPE_CHECKING:
     from project import Project
 
-VERBS = ["apply", "build", "identify", "lock", "recover", "reverse", "status", "targets", "verify"]
+VERBS = [
+    "apply",
+    "build",
+    "identify",
+    "image",
+    "lock",
+    "recover",
+    "reverse",
+    "status",
+    "targets",
+    "verify",
+]
+GROUPS = {"build": ["wheel", "image"], "image": ["inspect"]}
 
 
 def test_the_verbs() -> None:
@@ -32,7 +44,11 @@ def test_the_verbs() -> None:
     assert call("-h").out == out
 
 
-@pytest.mark.parametrize("verb", [[verb] for verb in VERBS] + [["build", "wheel"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "verb",
+    [[verb] for verb in VERBS] + [[group, verb] for group in GROUPS for verb in GROUPS[group]],
+    ids=" ".join,
+)
 def test_every_help_has_examples(verb: list[str]) -> None:
     done = call(*verb, "--help")
     assert done.code == 0
@@ -40,9 +56,10 @@ def test_every_help_has_examples(verb: list[str]) -> None:
     assert examples, done.out
     for example in examples:
         options = re.findall(r" (--[a-z-]+)", example)
-        shown = done.out if verb != ["build"] else call("build", "wheel", "--help").out
+        used = [word for word in example.split()[1:3] if word.isalpha()]
+        shown = call(*used[: 1 + (used[0] in GROUPS)], "--help").out
         assert all(option in shown for option in options), example
-    if verb != ["build"]:
+    if len(verb) == 2 or verb[0] not in GROUPS:
         assert "--json" in done.out
 
 

@@ -13,8 +13,9 @@ from pkgtools import __version__
 # Each verb's module is imported when it runs: --version and --help stay quick.
 _COMMANDS: Final = {
     "apply": "Apply a target's series to a tree, exactly or not at all.",
-    "build": "Build a patched wheel.",
+    "build": "Build a patched wheel or container image.",
     "identify": "Say which known revision a tree, a wheel or a commit is.",
+    "image": "Inspect a patched container image, or test it inside.",
     "lock": "Prove series on real sources and write their locks.",
     "recover": "Finish or undo what a killed run left half done.",
     "reverse": "Take the series out of a tree again, to the byte.",

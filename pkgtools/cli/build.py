@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from pkgtools.build.image import build_image
 from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
-from pkgtools.errors import SourceUnavailableError
+from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.image.model import Pushable
+from pkgtools.image.reference import open_image
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 
+if TYPE_CHECKING:
+    from pkgtools.image.model import Image
 
-@click.group(short_help="Build a patched wheel.")
+
+@click.group(short_help="Build a patched wheel or container image.")
 def build() -> None:
     """Build what a target makes of its upstream.
 
     \b
     Examples:
       pkgtools build wheel --target v0.5.23
+      pkgtools build image --target v0.5.23 --base lmsysorg/sglang:v0.5.23
     """
 
 
@@ -66,6 +75,78 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
     for name in built.patched:
         click.echo(f"  {name}")
     return 0
+
+
+@build.command(short_help="Build a patched container image.")
+@common.target_option
+@click.option("--base", required=True, type=common.TEXT, help="The image to build on.")
+@click.option(
+    "--tag",
+    type=common.TEXT,
+    help="The new image's name.  [default: the base's, with the target and the series' digest]",
+)
+@click.option("--push", is_flag=True, help="Push it to its registry, through the engine.")
+@common.image_tree_option
+@common.image_python_option
+@common.catalog_option
+@common.json_option
+@common.command
+def image(
+    target: str | None,
+    base: str,
+    tag: str | None,
+    push: bool,
+    tree: str | None,
+    python: str | None,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Build a base image with a target's series in one layer more.
+
+    The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
+    without any engine oci:DIR[:NAME], an OCI image layout, or docker-archive:FILE,
+    what docker save wrote. It needs neither git nor patch nor pip, and its own name
+    is never taken from it. Same target, same base: same digest.
+
+    \b
+    Examples:
+      pkgtools build image --target v0.5.23 --base lmsysorg/sglang:v0.5.23
+      pkgtools build image --base sglang:1 --tag registry.example.com/sglang:1-k3 --push
+      pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17
+    """
+    table = load_catalog(catalog)
+    with open_image(base, tree, python) as opened:
+        pusher = _pushable(opened) if push else None
+        built = build_image(table, table.target(target), opened, common.Progress(), tag)
+        if pusher is not None:
+            with common.Progress().task(f"pushing {built.reference}"):
+                built = replace(built, pushed=pusher.push(built.reference))
+    if as_json:
+        common.print_json(built)
+        return 0
+    click.echo(f"built {built.reference}")
+    click.echo(f"  {built.digest}")
+    if built.pushed:
+        click.echo(f"  pushed as {built.pushed}")
+    click.echo(f"  {built.base} with {built.target} ({common.short(built.revisions)})")
+    if built.replaced:
+        click.echo("  instead of an older series, which was undone")
+    click.echo(f"  one layer of {built.layer_bytes} bytes")
+    for path in built.written:
+        click.echo(f"  /{path}")
+    for path in built.removed:
+        click.echo(f"  /{path} removed")
+    return 0
+
+
+def _pushable(image: Image) -> Pushable:
+    """Return an image that can be pushed; refused before anything is built."""
+    if not isinstance(image, Pushable):
+        raise UsageError(
+            f"{image.reference} is in no engine, so it is not pushed from here",
+            remedy="push it with skopeo: skopeo copy oci:DIR:NAME docker://REGISTRY/NAME",
+        )
+    return image
 
 
 def _source(target: Target, path: Path | None) -> WheelSource:

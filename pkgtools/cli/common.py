@@ -97,6 +97,16 @@ python_option = click.option(
     type=TEXT,
     help="The interpreter whose package is meant. [default: the one running pkgtools]",
 )
+image_tree_option = click.option(
+    "--tree",
+    type=TEXT,
+    help="The folder in the image that holds the package.  [default: where it is found]",
+)
+image_python_option = click.option(
+    "--python",
+    type=TEXT,
+    help="The interpreter in the image whose package is meant.  [default: its python3]",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print facts for a program.")
 
 

@@ -1,0 +1,126 @@
+"""A patched image: its base, and one layer with the series in it.
+
+The files that matter are taken out of the base, patched as any other tree is, and
+what changed is the layer. So RECORD, the receipt, an older series that is undone
+and stale bytecode are what they are everywhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pkgtools.apply import apply_target
+from pkgtools.build.bytecode import compile_again
+from pkgtools.errors import UsageError
+from pkgtools.image.labels import labels_of
+from pkgtools.image.layer import write_layer
+from pkgtools.image.model import NewImage
+from pkgtools.image.tree import extracted, wanted_of
+
+if TYPE_CHECKING:
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.image.model import Config, Image
+    from pkgtools.report import Reporter
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """An image that was built."""
+
+    reference: str
+    digest: str
+    """Of the manifest in an OCI layout; elsewhere of the configuration: the image's id."""
+    target: str
+    revisions: tuple[str, ...]
+    base: str
+    layer: str
+    """The new layer's digest."""
+    layer_bytes: int
+    written: tuple[str, ...]
+    """The paths in the image that the layer has, and, next, those that it removes."""
+    removed: tuple[str, ...]
+    replaced: str | None
+    """The digest of an older series that the base had."""
+    pushed: str | None = None
+    """The digest by which a registry has it."""
+
+
+def build_image(
+    catalog: Catalog,
+    target: Target,
+    image: Image,
+    reporter: Reporter,
+    name: str | None = None,
+) -> BuiltImage:
+    """Store `image` with the series of `target` in one layer more.
+
+    The same target and base give the same bytes, whenever and wherever.
+
+    Args:
+        catalog: in which a refused base's nearest revision is looked for.
+        target: whose series.
+        image: the base.
+        reporter: hears of long work.
+        name: the new image's; by default the base's with the target and the series' digest.
+
+    Raises:
+        PkgtoolsError: a refusal, as `apply_target` raises it.
+        UsageError: the base is patched already, or `name` is its own.
+        TreeError: the image cannot be stored.
+
+    """
+    name = name or image.default_name(_suffix(target))
+    when = _time(image.config)
+    with reporter.task(f"patching {image.reference}"):
+        with extracted(image, wanted_of(catalog, target.upstream)) as part:
+            outcome = apply_target(catalog, target, part.tree, reporter)
+            if not outcome.changed:
+                raise UsageError(
+                    f"{part.tree.label} is patched with {target.name} already",
+                    remedy="give the image that it was built on",
+                )
+            compile_again(part, outcome.changed)
+            written, removed = part.changes(int(when.timestamp()))
+        layer = write_layer(written, removed)
+    labels = labels_of(target, outcome.revisions, image, part.place.folder)
+    step = f"pkgtools build image --target {target.name}"
+    with reporter.task(f"storing {name}"):
+        config = image.config.extended(layer, labels, step, when)
+        stored = image.store(NewImage(config, layer, labels), name)
+    return BuiltImage(
+        stored.reference,
+        stored.digest,
+        target.name,
+        outcome.revisions,
+        image.reference,
+        layer.diff_id,
+        len(layer.data),
+        tuple(member.path for member in written),
+        tuple(removed),
+        outcome.replaced,
+    )
+
+
+def _suffix(target: Target) -> str:
+    """Return what tells the new image's name from its base's."""
+    return f"{target.name}-{target.series.digest.removeprefix('sha256:')[:12]}"
+
+
+def _time(config: Config) -> datetime:
+    """Return when the image is said to be made: SOURCE_DATE_EPOCH, or when its base was.
+
+    The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        if epoch:
+            return datetime.fromtimestamp(int(epoch), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH is {epoch!r}, not seconds since 1970",
+            remedy="unset it, or set it to `git log -1 --format=%ct`",
+        ) from None
+    return config.created

@@ -1,0 +1,177 @@
+"""Archives as ``docker save`` writes them: a tar of layers, and a ``manifest.json`` about them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import tarfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Self
+
+from pkgtools.errors import MalformedError, TreeError, UsageError
+from pkgtools.files import scratch_of
+from pkgtools.image.layer import content
+from pkgtools.image.merged import StoredLayer
+from pkgtools.image.model import Config, NewImage, Stored
+from pkgtools.image.stored import StoredFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from types import TracebackType
+
+    from pkgtools.image.layer import Member
+    from pkgtools.image.place import Place, Wanted
+
+PREFIX: Final = "docker-archive:"
+_MANIFEST: Final = "manifest.json"
+_OTHER_INDEXES: Final = {"repositories", "index.json", "oci-layout"}
+"""What newer engines write beside it; they would name the base alone."""
+
+
+class ArchiveImage:
+    """The one image of an archive."""
+
+    manifest_digest: str | None = None  # an archive has layers uncompressed, so not a registry's
+
+    def __init__(self, path: Path, tree: str | None = None) -> None:
+        self._path = path
+        self.reference = f"{PREFIX}{path}"
+        self._archive = _open(path)
+        try:
+            (self._entry,) = self._json(_MANIFEST)
+            self.config = Config(self._read(self._entry["Config"]))
+            self.id = self.config.digest
+            layers = [self._layer(name) for name in self._entry["Layers"]]
+        except (ValueError, KeyError, TypeError) as error:
+            self._archive.close()
+            raise MalformedError(
+                f"{path} does not hold exactly one image of `docker save`: {error}",
+                remedy="save one image: docker save -o FILE IMAGE",
+            ) from None
+        self._files = StoredFiles(self.reference, layers, tree)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self._archive.close()
+
+    def find(self, wanted: Wanted) -> Place:
+        """Return where the package lies; see `Image.find`."""
+        return self._files.find(wanted)
+
+    def read(self, paths: Collection[str]) -> dict[str, Member]:
+        """Return what is at each path that there is; see `Image.read`."""
+        return self._files.read(paths)
+
+    def default_name(self, suffix: str) -> str:
+        """Return a file beside this one."""
+        return f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Write an archive that has this one's layers, and the new one."""
+        path = Path(name.removeprefix(PREFIX))
+        if not name.startswith(PREFIX) or path.is_dir():
+            raise UsageError(
+                f"{name} is no name for an image on {self.reference}",
+                remedy=f"give a file with --tag {PREFIX}FILE",
+            )
+        if path.exists() and path.samefile(self._path):
+            raise UsageError(
+                f"{path} is the base, which is never overwritten",
+                remedy="give another file with --tag",
+            )
+        tags = [_tag_beside(tag, new.config.digest) for tag in self._entry.get("RepoTags") or []]
+        with _replacing(path) as out:
+            self.write(new, tags, out)
+        return Stored(name, new.config.digest)
+
+    def write(self, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
+        """Write the archive of an image built on this one, with the names that it gets."""
+        config = f"{new.config.digest.removeprefix('sha256:')}.json"
+        layer = f"{new.layer.diff_id.removeprefix('sha256:')}.tar"
+        entry = {
+            "Config": config,
+            "RepoTags": tags,
+            "Layers": [*self._entry["Layers"], layer],
+        }
+        left_out = {_MANIFEST, self._entry["Config"], *_OTHER_INDEXES}
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for info in self._archive.getmembers():
+                if info.name not in left_out:
+                    archive.addfile(info, self._archive.extractfile(info) if info.isreg() else None)
+            add_file(archive, config, new.config.raw)
+            add_file(archive, layer, new.layer.data)
+            add_file(archive, _MANIFEST, json.dumps([entry]).encode())
+
+    def _layer(self, name: str) -> StoredLayer:
+        info = self._archive.getmember(name)
+        return StoredLayer(f"{self.reference} {name[:19]}", self._opener(info))
+
+    def _opener(self, info: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
+        def open_layer() -> IO[bytes]:
+            try:  # older engines write a layer that two images share as a link to the first
+                file = self._archive.extractfile(info)
+            except (KeyError, tarfile.TarError):
+                file = None
+            if file is None:
+                raise MalformedError(f"{self.reference}: {info.name} is no layer")
+            return file
+
+        return open_layer
+
+    def _json(self, name: str) -> Any:
+        return json.loads(self._read(name))
+
+    def _read(self, name: str) -> bytes:
+        return content(self._archive, self._archive.getmember(name), self.reference)
+
+
+def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    """Add a file that says nothing of the clock, the host or the user."""
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    archive.addfile(info, io.BytesIO(data))
+
+
+def _open(path: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(path, "r:")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except tarfile.TarError as error:
+        raise UsageError(
+            f"{path} is no tar archive: {error}",
+            remedy=f"{PREFIX} takes a file of docker save, not compressed",
+        ) from None
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file whole or not at all."""
+    scratch = scratch_of(path)
+    try:
+        with scratch.open("wb") as out:
+            yield out
+        scratch.replace(path)
+    except OSError as error:
+        raise TreeError(
+            f"{path} cannot be written: {error.strerror}", remedy="name another file with --tag"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):  # it is in place, or was never made
+            scratch.unlink()
+
+
+def _tag_beside(tag: str, digest: str) -> str:
+    """Return a name that tells the new image from its base, which may be loaded already."""
+    repository = re.sub(r":[^/:]*$", "", tag)
+    return f"{repository}:patched-{digest.removeprefix('sha256:')[:12]}"

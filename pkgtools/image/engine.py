@@ -1,0 +1,310 @@
+"""Images in a Docker engine, local or remote, through its API."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import tarfile
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound, NotFound
+from docker.types import LogConfig
+
+from pkgtools.errors import EngineError, UsageError
+from pkgtools.image.archive import ArchiveImage, add_file
+from pkgtools.image.inside import FIND
+from pkgtools.image.layer import content, to_member
+from pkgtools.image.model import Config, NewImage, Stored
+from pkgtools.image.place import Place, around, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from types import TracebackType
+
+    from pkgtools.image.layer import Member
+    from pkgtools.image.place import Wanted
+
+_PYTHONS: Final = ("python3", "python")
+_SECONDS: Final = 120
+
+
+@contextlib.contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turn what the SDK raises into a refusal."""
+    try:
+        yield
+    except (DockerException, requests.RequestException) as error:
+        reason = getattr(error, "explanation", None) or str(error) or type(error).__name__
+        raise EngineError(
+            f"the Docker engine failed: {reason}",
+            remedy="see `docker info`; DOCKER_HOST or `docker context use` names another engine, "
+            "oci: and docker-archive: need none",
+        ) from None
+
+
+def connect() -> docker.DockerClient:
+    """Return a client of the engine that the docker command would use.
+
+    DOCKER_HOST wins over the current context, as it does there.
+
+    Raises:
+        EngineError: it does not answer.
+
+    """
+    with engine_errors():
+        if os.environ.get("DOCKER_HOST"):
+            client = docker.from_env(timeout=_SECONDS)
+        else:
+            context = docker.ContextAPI.get_current_context()
+            host = context.Host if context else None
+            tls = context.TLSConfig if context else None
+            client = docker.DockerClient(base_url=host, tls=tls or False, timeout=_SECONDS)
+        client.ping()
+    return client
+
+
+class EngineImage:
+    """One image of an engine."""
+
+    def __init__(self, reference: str, tree: str | None, python: str | None) -> None:
+        self.reference = reference
+        self._tree = tree
+        self._pythons = (python,) if python else _PYTHONS
+        self._client = connect()
+        self._container: Any = None
+        with engine_errors():
+            try:
+                self._image = self._client.images.get(reference)
+            except ImageNotFound:
+                raise UsageError(
+                    f"the engine has no image {reference}", remedy=f"docker pull {reference}"
+                ) from None
+            self.id: str = self._image.id
+            self.config = _config(self._image)
+            digests = self._image.attrs.get("RepoDigests") or []
+            repository = re.sub(r"(:[^/:]*|@.*)$", "", reference)
+            own = [d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")]
+        self.manifest_digest: str | None = own[0] if own else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the container that the files were read from, and close the connection."""
+        if self._container is not None:
+            with contextlib.suppress(DockerException, requests.RequestException):
+                self._container.remove(force=True)
+        self._client.close()
+
+    def find(self, wanted: Wanted) -> Place:
+        """Return where the image's own Python finds the package; see `Image.find`."""
+        package = wanted.upstream.package
+        facts = self._ask(package, f"/{self._tree.strip('/')}" if self._tree else "")
+        folders = [folder.strip("/") for folder in facts["folders"]]
+        if self._tree is None and len(folders) == 1:
+            folder = folders[0]
+        else:
+            folder = choose(wanted, folders, self._tree, self.reference)
+        return around(wanted, folder, (path.strip("/") for path in facts["paths"]))
+
+    def read(self, paths: Collection[str]) -> dict[str, Member]:
+        """Return what is at each path that there is; see `Image.read`."""
+        members = {}
+        for path in sorted(paths):
+            with engine_errors():
+                try:
+                    stream, _ = self._stopped().get_archive(f"/{path}")
+                    raw = io.BytesIO(b"".join(stream))
+                except NotFound:
+                    continue
+            with tarfile.open(fileobj=raw, mode="r:") as archive:
+                info = archive.getmembers()[0]
+                data = content(archive, info, path) if info.isreg() else b""
+            members[path] = to_member(info, path, data)
+        return members
+
+    def default_name(self, suffix: str) -> str:
+        """Return this image's name with a suffix on its tag."""
+        if "@" in self.reference or self.reference.startswith("sha256:"):
+            raise UsageError(
+                f"{self.reference} is no name that could be varied",
+                remedy="name the new image with --tag",
+            )
+        repository, colon, tag = self.reference.rpartition(":")
+        if not colon or "/" in tag:
+            repository, tag = self.reference, "latest"
+        return f"{repository}:{tag}-{suffix}"
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Load an image into the engine.
+
+        The engine has the layers of the base and needs only the new one; an engine
+        that wants them all is given them all.
+        """
+        self._refuse_own_name(name)
+        with engine_errors():
+            if not self._load_thin(new, name):
+                self._load_whole(new, name)
+            found = self._client.images.get(name)
+        if found.attrs["RootFS"]["Layers"] != new.config.facts["rootfs"]["diff_ids"]:
+            raise EngineError(f"the engine has other layers in {name} than were given to it")
+        return Stored(name, found.id)
+
+    def push(self, name: str) -> str:
+        """Push an image to its registry; return the digest that the registry has it by.
+
+        Raises:
+            EngineError: the registry or the engine refuses.
+
+        """
+        digest = None
+        with engine_errors():
+            for event in self._client.images.push(name, stream=True, decode=True):
+                if "error" in event:
+                    raise EngineError(f"{name} cannot be pushed: {event['error']}")
+                digest = event.get("aux", {}).get("Digest", digest)
+        if digest is None:
+            raise EngineError(f"the engine did not say as what {name} was pushed")
+        return str(digest)
+
+    def _refuse_own_name(self, name: str) -> None:
+        """Raise if a name is one of the base's: by what it stands for, not by its spelling."""
+        with engine_errors():
+            try:
+                taken = self._client.images.get(name).id == self._image.id
+            except ImageNotFound:
+                return
+        if taken:
+            raise UsageError(
+                f"{name} is a name of the base, which is never overwritten",
+                remedy="give another name with --tag",
+            )
+
+    def _load_thin(self, new: NewImage, name: str) -> bool:
+        """Load the new layer alone; return whether the engine took that."""
+        layers = [
+            f"{d.removeprefix('sha256:')}.tar" for d in new.config.facts["rootfs"]["diff_ids"]
+        ]
+        config = f"{new.config.digest.removeprefix('sha256:')}.json"
+        entry = {"Config": config, "RepoTags": [_with_tag(name)], "Layers": layers}
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as archive:
+            add_file(archive, config, new.config.raw)
+            add_file(archive, layers[-1], new.layer.data)
+            add_file(archive, "manifest.json", json.dumps([entry]).encode())
+        try:
+            self._client.images.load(out.getvalue())
+        except (APIError, ImageLoadError, ImageNotFound):
+            return False
+        return True
+
+    def _load_whole(self, new: NewImage, name: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            base, whole = Path(folder, "base.tar"), Path(folder, "new.tar")
+            with base.open("wb") as file:
+                file.writelines(self._image.save())
+            with ArchiveImage(base) as image, whole.open("wb") as out:
+                image.write(new, [_with_tag(name)], out)
+            base.unlink()
+            with whole.open("rb") as file:
+                self._client.images.load(file)
+
+    def _stopped(self) -> Any:
+        """Return a container that never runs: its files are the image's."""
+        if self._container is None:
+            self._container = self._client.containers.create(
+                self._image.id, entrypoint=[], command=["never-started"], network_disabled=True
+            )
+        return self._container
+
+    def _ask(self, package: str, tree: str) -> dict[str, list[str]]:
+        """Return what the image's Python says of the package's place."""
+        missing = []
+        for python in self._pythons:
+            with engine_errors():
+                container = self._client.containers.create(
+                    self._image.id,
+                    entrypoint=[python],
+                    command=["-c", FIND, package, tree],
+                    network_disabled=True,
+                    log_config=LogConfig(type="json-file"),  # the answer is read from the log
+                )
+                try:
+                    container.start()
+                    status = container.wait(timeout=_SECONDS)["StatusCode"]
+                    printed = container.logs(stdout=True, stderr=False)
+                    said = container.logs(stdout=False, stderr=True).decode(errors="replace")
+                except APIError as error:
+                    missing.append(str(error.explanation))
+                    continue
+                finally:
+                    container.remove(force=True)
+            return _answer(self.reference, python, status, printed, said)
+        raise UsageError(
+            f"{self.reference} runs neither {' nor '.join(self._pythons)}: {missing[-1]}",
+            remedy="name its interpreter with --python, or save it and give docker-archive:FILE",
+        )
+
+
+def _answer(
+    reference: str, python: str, status: int, printed: bytes, said: str
+) -> dict[str, list[str]]:
+    """Return the answer of `FIND`; what is in an image may print anything."""
+    with contextlib.suppress(ValueError, IndexError, TypeError, KeyError):
+        facts = json.loads(printed.splitlines()[-1])
+        lists = {key: [str(entry) for entry in facts[key]] for key in ("folders", "paths")}
+        if status == 0 and not any(".." in p.split("/") for p in lists["folders"] + lists["paths"]):
+            return lists
+    last = said.strip().splitlines()[-1:] or [f"status {status}"]
+    raise UsageError(
+        f"{python} of {reference} cannot be asked where the package is: {last[0]}",
+        remedy="name the interpreter with --python, or save it and give docker-archive:FILE",
+    )
+
+
+def _config(image: Any) -> Config:
+    """Return an image's configuration, as far as the engine's API tells it.
+
+    The history is left out where the API does not tell which of its steps made a layer.
+    """
+    attrs = image.attrs
+    steps = [
+        {
+            "created": datetime.fromtimestamp(step["Created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created_by": step["CreatedBy"],
+            **({"comment": step["Comment"]} if step.get("Comment") else {}),
+            **({} if step["Size"] else {"empty_layer": True}),
+        }
+        for step in reversed(image.history())
+    ]
+    layers = attrs["RootFS"].get("Layers") or []
+    told = sum("empty_layer" not in step for step in steps) == len(layers)
+    facts = {
+        "architecture": attrs["Architecture"],
+        "os": attrs["Os"],
+        "variant": attrs.get("Variant"),
+        "author": attrs.get("Author"),
+        "created": attrs.get("Created"),
+        "config": attrs.get("Config") or {},
+        "rootfs": {"type": "layers", "diff_ids": layers},
+        "history": steps if told else [],
+    }
+    return Config(json.dumps({k: v for k, v in facts.items() if v}).encode())
+
+
+def _with_tag(name: str) -> str:
+    """Return a name with its tag: `docker load` takes no other."""
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"

@@ -1,0 +1,104 @@
+"""What a patched image says of itself, held against its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError
+from pkgtools.image import labels as names
+from pkgtools.image.tree import extracted, wanted_of
+from pkgtools.status import Status, status_of
+from pkgtools.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pkgtools.catalog import Catalog, Upstream
+    from pkgtools.image.model import Image
+    from pkgtools.report import Reporter
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """An image's words beside its files."""
+
+    reference: str
+    id: str
+    """The digest of its configuration."""
+    tree: str
+    """Where the package lies in the image."""
+    labels: Mapping[str, str]
+    """Those of this tool, and OCI's about the base and the revision."""
+    status: Status
+    """What the files are."""
+    lies: tuple[str, ...]
+    """What the labels say and the files do not; empty where they agree, or say nothing."""
+
+
+def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspection:
+    """Read what an image says of itself, and hold it against its files.
+
+    Raises:
+        UsageError: the package is not in it.
+
+    """
+    said = image.config.labels
+    upstream = _upstream(catalog, said)
+    wanted = wanted_of(catalog, upstream)
+    with reporter.task(f"reading {image.reference}"), extracted(image, wanted) as part:
+        status = status_of(catalog, part.tree)
+        lies = list(_lies(catalog, said, status))
+        if names.TARGET in said and not lies:
+            try:
+                verify(catalog, catalog.target(said[names.TARGET]), part.tree)
+            except PkgtoolsError as error:
+                lies.append(error.message)
+        place = f"/{part.place.folder}"
+    own = {k: v for k, v in sorted(said.items()) if k.startswith(("pkgtools.", names.OCI))}
+    return Inspection(image.reference, image.id, place, own, status, tuple(lies))
+
+
+def refuse_lies(inspection: Inspection) -> None:
+    """Raise where the labels say what the files do not.
+
+    Raises:
+        CheckFailedError: they do.
+
+    """
+    if inspection.lies:
+        raise CheckFailedError(
+            f"{inspection.reference} is not what its labels say: {'; '.join(inspection.lies)}",
+            remedy="build it again from its base",
+            details=inspection,
+        )
+
+
+def _upstream(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
+    """Return the upstream that an image says it has, else the catalog's first."""
+    named = [u for u in catalog.upstreams if u.name == said.get(names.UPSTREAM)]
+    return [*named, *catalog.upstreams][0]
+
+
+def _lies(catalog: Catalog, said: Mapping[str, str], status: Status) -> Iterator[str]:
+    claimed = names.claimed_revisions(said)
+    known = {r.name for t in catalog.targets for r in t.revisions}
+    if set(claimed) & known and not set(claimed) & set(status.revisions):
+        found = " or ".join(status.revisions) or status.state
+        yield f"revision {' '.join(claimed)}, the files are those of {found}"
+    if names.TARGET not in said:
+        return
+    try:
+        target = catalog.target(said[names.TARGET])
+    except UsageError as error:
+        yield error.message
+        return
+    if status.target != target.name:
+        yield f"target {target.name}, the files are {status.target or status.state}"
+    if said.get(names.SERIES) != (status.series or target.series.digest):
+        yield f"series {said.get(names.SERIES)}, the receipt has {status.series}"
+    patches = said.get(names.PATCHES, "").split()
+    if target.series.digest == said.get(names.SERIES) and patches != [
+        patch.name for patch in target.series.patches
+    ]:
+        yield "other patches than the series of that digest has"

@@ -1,0 +1,59 @@
+"""What a patched image says of itself, in labels and in its manifest's annotations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pkgtools import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.catalog import Target
+    from pkgtools.image.model import Image
+
+UPSTREAM: Final = "pkgtools.upstream"
+TARGET: Final = "pkgtools.target"
+REVISION: Final = "pkgtools.revision"
+SERIES: Final = "pkgtools.series"
+PATCHES: Final = "pkgtools.patches"
+TREE: Final = "pkgtools.tree"
+# OCI image specification, "Pre-Defined Annotation Keys".
+OCI: Final = "org.opencontainers.image."
+OCI_REVISION: Final = f"{OCI}revision"
+OCI_BASE_NAME: Final = f"{OCI}base.name"
+OCI_BASE_DIGEST: Final = f"{OCI}base.digest"
+
+COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+
+
+def labels_of(target: Target, revisions: Sequence[str], image: Image, place: str) -> dict[str, str]:
+    """Return what an image says that has the series of `target` on top of `image`.
+
+    The base's digest is the manifest's, by which a registry has it, where that is
+    known; its configuration's always is.
+    """
+    labels = {
+        "pkgtools.version": __version__,
+        UPSTREAM: target.upstream.name,
+        TARGET: target.name,
+        REVISION: " ".join(revisions),
+        SERIES: target.series.digest,
+        PATCHES: " ".join(patch.name for patch in target.series.patches),
+        TREE: f"/{place}",
+        OCI_BASE_NAME: image.reference,
+        "pkgtools.base.config": image.id,
+    }
+    if image.manifest_digest:
+        labels[OCI_BASE_DIGEST] = image.manifest_digest
+    if len(revisions) == 1 and COMMIT.fullmatch(revisions[0]):
+        labels[OCI_REVISION] = revisions[0]
+    return labels
+
+
+def claimed_revisions(labels: Mapping[str, str]) -> list[str]:
+    """Return the revisions that an image says it has, in this tool's words or in OCI's."""
+    claimed = labels.get(REVISION, "").split()
+    commit = labels.get(OCI_REVISION, "")
+    return claimed or ([commit] if COMMIT.fullmatch(commit) else [])

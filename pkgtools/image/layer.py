@@ -1,0 +1,169 @@
+"""Layers: tar archives, as the OCI image specification's "Filesystem Changeset" has them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from dataclasses import dataclass
+from enum import Enum
+from typing import IO, TYPE_CHECKING, Final, cast
+
+from pkgtools.errors import MalformedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+WHITEOUT: Final = ".wh."
+"""Before a name: what the layers below have there is gone."""
+OPAQUE: Final = ".wh..wh..opq"
+"""In a folder: all that the layers below have in it is gone."""
+LIMIT: Final = 256 * 1024 * 1024
+"""The largest file that is read, in bytes."""
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+
+class Kind(Enum):
+    """What a path of an image is."""
+
+    FILE = tarfile.REGTYPE
+    LINK = tarfile.SYMTYPE
+    FOLDER = tarfile.DIRTYPE
+    OTHER = tarfile.CHRTYPE
+    """A device, a FIFO: nothing that is read or written here."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One path of an image, with what a layer says of it."""
+
+    path: str
+    """Relative to the image's root: no ``..``, no ``/`` in front."""
+    kind: Kind
+    permissions: int = 0o644
+    uid: int = 0
+    gid: int = 0
+    mtime: int = 0
+    """Seconds since the epoch: Python's bytecode counts no finer, and not every tar does."""
+    data: bytes = b""
+    """A file's content, or a link's target."""
+
+
+def read_layer(
+    raw: IO[bytes], label: str
+) -> Iterator[tuple[tarfile.TarInfo, str, tarfile.TarFile]]:
+    """Yield each entry of a layer with its path, in the archive's order.
+
+    Args:
+        raw: the layer: tar, plain or compressed with gzip or zstd.
+        label: what to call it in an error.
+
+    Raises:
+        MalformedError: it is no tar archive, or a path leads out of the image.
+
+    """
+    try:
+        with tarfile.open(fileobj=_decompressed(raw), mode="r:") as archive:
+            for info in archive:
+                path = _relative(info.name, label)
+                if path:
+                    yield info, path, archive
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError) as error:
+        raise MalformedError(f"{label} cannot be read: {error}") from None
+
+
+def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
+    """Return an entry as a member, with a file's content."""
+    if info.issym():
+        kind, data = Kind.LINK, info.linkname.encode("utf-8", "surrogateescape")
+    elif info.isdir():
+        kind = Kind.FOLDER
+    else:
+        kind = Kind.FILE if info.isreg() or info.islnk() else Kind.OTHER
+    return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, int(info.mtime), data)
+
+
+def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> bytes:
+    """Return a file's content; a hard link's is that of the entry it is another name of.
+
+    Raises:
+        MalformedError: it is larger than `LIMIT`, or a link to nothing in the layer.
+
+    """
+    try:
+        file = archive.extractfile(info)
+    except KeyError:
+        file = None
+    if file is None:
+        raise MalformedError(f"{label}: {info.name} is a hard link to {info.linkname!r}, no file")
+    data = file.read(LIMIT + 1)
+    if len(data) > LIMIT:
+        raise MalformedError(f"{label}: {info.name} is larger than {LIMIT} bytes")
+    return data
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that was made here: an uncompressed tar archive.
+
+    Compressed, its bytes would depend on the version of zlib.
+    """
+
+    data: bytes
+
+    @property
+    def diff_id(self) -> str:
+        """The digest of the archive, and of the blob: they are the same bytes."""
+        return f"sha256:{hashlib.sha256(self.data).hexdigest()}"
+
+
+def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
+    """Return a layer of files, links and folders, with whiteouts for what is removed.
+
+    The same members give the same bytes.
+    """
+    out = io.BytesIO()
+    gone = (Member(_whiteout(path), Kind.FILE) for path in removed)
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for member in sorted([*members, *gone], key=lambda m: m.path):
+            info = tarfile.TarInfo(member.path)
+            info.type, info.mode = member.kind.value, member.permissions
+            info.uid, info.gid, info.mtime = member.uid, member.gid, member.mtime
+            if member.kind is Kind.LINK:
+                info.linkname = member.data.decode("utf-8", "surrogateescape")
+                archive.addfile(info)
+            else:
+                info.size = len(member.data)
+                archive.addfile(info, io.BytesIO(member.data))
+    return Layer(out.getvalue())
+
+
+def _whiteout(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{WHITEOUT}{name}"
+
+
+def _relative(name: str, label: str) -> str:
+    """Return an entry's path without what tools put in front; empty for the root itself."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise MalformedError(
+            f"{label} has an entry that leads out of the image: {name!r}",
+            remedy="do not use this image",
+        )
+    return "/".join(parts)
+
+
+def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    start = raw.read(4)
+    raw.seek(0)
+    if start.startswith(_GZIP):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if start != _ZSTD:
+        return raw
+    import zstandard  # noqa: PLC0415 - few images have such a layer
+
+    return cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(raw))

@@ -1,0 +1,186 @@
+"""What an image is, wherever it lies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from pkgtools.errors import MalformedError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from types import TracebackType
+
+    from pkgtools.image.layer import Layer, Member
+    from pkgtools.image.place import Place, Wanted
+
+
+@dataclass(frozen=True)
+class Config:
+    """An image's configuration (OCI image specification, "Image Configuration")."""
+
+    raw: bytes
+
+    @property
+    def digest(self) -> str:
+        """Its digest; the Docker engine calls it the image's id."""
+        return f"sha256:{hashlib.sha256(self.raw).hexdigest()}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Its content.
+
+        Raises:
+            MalformedError: it is not what the specification says.
+
+        """
+        try:
+            facts = json.loads(self.raw)
+            diff_ids = facts["rootfs"]["diff_ids"]
+            runtime = facts.get("config") or {}
+            labels = runtime.get("Labels") or {}
+            sound = all(isinstance(text, str) for text in [*diff_ids, *labels, *labels.values()])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise MalformedError(f"the image's configuration cannot be read: {error}") from None
+        if not sound:
+            raise MalformedError(
+                "the image's configuration has a label or a digest that is no text"
+            )
+        return {**facts, "config": {**runtime, "Labels": labels}}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        labels: dict[str, str] = self.facts["config"]["Labels"]
+        return labels
+
+    @property
+    def created(self) -> datetime:
+        """When the image was made, as it says; the epoch where it does not."""
+        try:
+            when = datetime.fromisoformat(self.facts.get("created") or "")
+        except (ValueError, TypeError):
+            return datetime.fromtimestamp(0, UTC)
+        return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+    def extended(
+        self, layer: Layer, labels: Mapping[str, str], created_by: str, when: datetime
+    ) -> Self:
+        """Return the configuration of an image with one layer more."""
+        facts = self.facts
+        created = when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        step = {"created": created, "created_by": created_by}
+        runtime = {**facts["config"], "Labels": {**facts["config"]["Labels"], **labels}}
+        rootfs = {**facts["rootfs"], "diff_ids": [*facts["rootfs"]["diff_ids"], layer.diff_id]}
+        extended = {
+            **facts,
+            "created": created,
+            "config": runtime,
+            "rootfs": rootfs,
+            "history": [*(facts.get("history") or []), step],
+        }
+        return type(self)(json.dumps(extended, sort_keys=True, separators=(",", ":")).encode())
+
+
+@dataclass(frozen=True)
+class NewImage:
+    """A base with one layer more, ready to be stored."""
+
+    config: Config
+    layer: Layer
+    annotations: Mapping[str, str]
+    """For the manifest, where the image's store keeps one."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A new image in its store."""
+
+    reference: str
+    digest: str
+    """Of the manifest in an OCI layout; elsewhere of the configuration: the image's id."""
+
+
+class Image(Protocol):
+    """An image that can be read, and be the base of another."""
+
+    @property
+    def reference(self) -> str:
+        """What the user calls it."""
+        ...
+
+    @property
+    def config(self) -> Config:
+        """Its configuration."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """The digest of its configuration, as its store has it."""
+        ...
+
+    @property
+    def manifest_digest(self) -> str | None:
+        """The digest by which a registry has it, where that is known."""
+        ...
+
+    def find(self, wanted: Wanted) -> Place:
+        """Return where the package lies in the image.
+
+        Args:
+            wanted: the package, and which of its files will be read.
+
+        Raises:
+            UsageError: it is not there, or in several places.
+
+        """
+        ...
+
+    def read(self, paths: Collection[str]) -> dict[str, Member]:
+        """Return what is at each path that there is; a symbolic link is not followed."""
+        ...
+
+    def default_name(self, suffix: str) -> str:
+        """Return a name for an image built on this one.
+
+        Raises:
+            UsageError: this one has no name that could be varied.
+
+        """
+        ...
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Store an image that is built on this one.
+
+        Raises:
+            UsageError: `name` is this image's own, or no name for its store.
+            TreeError: the store cannot be written.
+
+        """
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+@runtime_checkable
+class Pushable(Protocol):
+    """An image in a store that a registry can be given it from."""
+
+    def push(self, name: str) -> str:
+        """Push an image by its name; return the digest that the registry has it by.
+
+        Raises:
+            EngineError: the registry or the engine refuses.
+
+        """
+        ...

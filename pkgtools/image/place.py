@@ -1,0 +1,134 @@
+"""Where the package lies in an image, and which files around it matter."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.errors import UsageError
+from pkgtools.receipt import NAME, PROVENANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pkgtools.catalog import Upstream
+
+_PAPERS: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
+"""What is read of a .dist-info."""
+_INSTALLED: Final = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The package that is looked for, and the files of it that are read."""
+
+    upstream: Upstream
+    files: frozenset[str]
+    """As a wheel has them: relative to the folder that holds the package."""
+    _modules: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        modules = (name.removesuffix(".py") for name in self.files if name.endswith(".py"))
+        object.__setattr__(self, "_modules", frozenset(modules))
+
+    def wants(self, path: str) -> bool:
+        """Whether a path is one of the files, wherever in the image the package lies."""
+        folder, _, name = path.rpartition("/")
+        if folder.endswith(".dist-info"):
+            return name in _PAPERS
+        inside = path.rpartition(f"/{self.upstream.package}/")[2]
+        relative = f"{self.upstream.package}/{inside}"
+        return relative in self.files or self.is_compiled(relative) or path.endswith(".git/HEAD")
+
+    def is_compiled(self, relative: str) -> bool:
+        """Whether a path is a compiled file of one of the modules."""
+        if not relative.endswith(".pyc"):
+            return False
+        folder, name = posixpath.split(relative)
+        if posixpath.basename(folder) == "__pycache__":
+            folder, name = posixpath.dirname(folder), name.partition(".")[0]
+        return posixpath.join(folder, name.removesuffix(".pyc")) in self._modules
+
+
+@dataclass(frozen=True)
+class Place:
+    """The package in one image."""
+
+    folder: str
+    """The folder that holds the package, relative to the image's root."""
+    names: frozenset[str]
+    """The paths of the package, of the .dist-info folders beside it, and of a git directory
+    around it; no symbolic link was followed."""
+
+
+def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str) -> str:
+    """Return the folder that holds the package.
+
+    Args:
+        wanted: the package.
+        folders: those that hold a folder of that name with an ``__init__.py``.
+        tree: the one that the user says, or the package's own folder, or a checkout.
+        label: the image.
+
+    Raises:
+        UsageError: there is none, or there are several.
+
+    """
+    upstream = wanted.upstream
+    found = sorted(folders)
+    if tree is None:
+        found = [f for f in found if _could_be_imported(f, upstream)]
+    else:
+        given = tree.strip("/")
+        prefix = upstream.prefix.rstrip("/")
+        ways = [given, posixpath.join(given, prefix)]
+        if posixpath.basename(given) == upstream.package:
+            ways.append(posixpath.dirname(given))
+        found = [f for f in ways if f in found][:1]
+    if len(found) == 1:
+        return found[0]
+    if tree is not None:
+        raise UsageError(f"{label} has no package {upstream.package!r} in {tree}")
+    if not found:
+        raise UsageError(
+            f"{label} has no package {upstream.package!r} installed",
+            remedy="give the folder that holds it with --tree, or another image",
+        )
+    raise UsageError(
+        f"{label} has {upstream.package!r} in {', '.join('/' + f for f in found)}",
+        remedy="say which one is meant with --tree",
+    )
+
+
+def around(wanted: Wanted, folder: str, paths: Iterable[str]) -> Place:
+    """Return the place at `folder`, of all the paths of an image."""
+    package = f"{posixpath.join(folder, wanted.upstream.package)}/"
+    heads = {posixpath.join(above, ".git/HEAD") for above in _upwards(folder)}
+    names = (
+        path
+        for path in paths
+        if path.startswith(package) or path in heads or _is_paper(path, folder)
+    )
+    return Place(folder, frozenset(names))
+
+
+def _is_paper(path: str, folder: str) -> bool:
+    above, _, name = path.rpartition("/")
+    beside = posixpath.dirname(above) == folder
+    return beside and above.endswith(".dist-info") and name in _PAPERS
+
+
+def _upwards(folder: str) -> Iterable[str]:
+    while folder:
+        yield folder
+        folder = posixpath.dirname(folder)
+    yield ""
+
+
+def _could_be_imported(folder: str, upstream: Upstream) -> bool:
+    """Whether a folder is where Python packages lie, or the upstream's source tree."""
+    name = posixpath.basename(folder)
+    if name in _INSTALLED:
+        return True
+    return bool(upstream.prefix) and f"/{folder}/".endswith(f"/{upstream.prefix}")

@@ -1,0 +1,51 @@
+"""Images on disk: read layer by layer, without an engine."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pkgtools.image.layer import Kind, Member
+from pkgtools.image.merged import StoredLayer, merge
+from pkgtools.image.place import Place, Wanted, around, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+@dataclass
+class StoredFiles:
+    """The files of an image on disk."""
+
+    label: str
+    layers: Sequence[StoredLayer]
+    tree: str | None
+    """The folder that holds the package, if the user says so."""
+    _members: dict[str, Member] = field(default_factory=dict)
+    _wanted: Wanted | None = None
+
+    def find(self, wanted: Wanted) -> Place:
+        """Return where the package lies; see `Image.find`."""
+        self._wanted = wanted
+        self._members = merge(self.layers, wanted.wants)
+        marker = f"{wanted.upstream.package}/__init__.py"
+        folders = [
+            posixpath.dirname(posixpath.dirname(path))
+            for path, member in self._members.items()
+            if member.kind is Kind.FILE and f"/{path}".endswith(f"/{marker}")
+        ]
+        return around(wanted, choose(wanted, folders, self.tree, self.label), self._members)
+
+    def read(self, paths: Collection[str]) -> dict[str, Member]:
+        """Return what is at each path that there is; see `Image.read`."""
+        present = {path: self._members[path] for path in paths if path in self._members}
+        left = {
+            path
+            for path, member in present.items()
+            if member.kind is Kind.FILE and not (self._wanted and self._wanted.wants(path))
+        }
+        if left:  # what a receipt names, and no series does any more
+            again = merge(self.layers, left.__contains__)
+            present |= {path: again[path] for path in left}
+        return present

@@ -1,0 +1,178 @@
+"""A part of an image as a tree on disk: enough of it to be patched as any other tree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import stat
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pkgtools.image.layer import Kind, Member
+from pkgtools.image.place import Wanted
+from pkgtools.receipt import load_receipt
+from pkgtools.source import Tree, find_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pkgtools.catalog import Catalog, Upstream
+    from pkgtools.image.model import Image
+    from pkgtools.image.place import Place
+
+
+@dataclass(frozen=True)
+class ImageTree(Tree):
+    """A tree whose files came out of an image."""
+
+    image: str = ""
+    place: str = ""
+    """The folder that holds the package, in the image."""
+
+    @property
+    def label(self) -> str:
+        """The image, the folder in it, and the version as the package manager has it."""
+        version = f" ({self.dist_info.stem})" if self.dist_info else ""
+        return f"{self.image} /{self.place}{version}"
+
+
+@dataclass(frozen=True)
+class Extract:
+    """The files that were taken out of an image, in a folder of their own."""
+
+    root: Path
+    """Stands for the image's root."""
+    tree: ImageTree
+    members: dict[str, Member] = field(repr=False)
+    """What was taken out, as it was."""
+    place: Place = field(repr=False)
+
+    def changes(self, mtime: int) -> tuple[list[Member], list[str]]:
+        """Return what is other now than it was, and the paths that are gone.
+
+        A new file belongs to whom the package belongs. Folders are left out, so that
+        the image's own keep their owners and permissions.
+
+        Args:
+            mtime: that of a file that was written, in seconds since the epoch; one
+                that was put back keeps its own.
+
+        """
+        package = posixpath.join(self.place.folder, self.tree.upstream.package, "__init__.py")
+        owner = self.members[package]
+        written = self.root.stat().st_ctime_ns
+        left = {path for path, m in self.members.items() if m.kind is not Kind.FOLDER}
+        changed = []
+        for path, now in _walk(self.root):
+            left.discard(path)
+            old = self.members.get(path)
+            if old is None or (old.data, old.kind) != (now.data, now.kind):
+                own = now.mtime if now.mtime < written // 10**9 else mtime
+                changed.append(
+                    replace(now, uid=(old or owner).uid, gid=(old or owner).gid, mtime=own)
+                )
+        return changed, sorted(left)
+
+
+def wanted_of(catalog: Catalog, upstream: Upstream) -> Wanted:
+    """Return what is read of an image: every file that a series of the upstream touches."""
+    targets = [t for t in catalog.sound_targets if t.upstream == upstream]
+    paths = {path for target in targets for path in target.series.paths}
+    inside = (upstream.installed_path(path) for path in paths)
+    return Wanted(upstream, frozenset([f"{upstream.package}/__init__.py", *filter(None, inside)]))
+
+
+@contextlib.contextmanager
+def extracted(image: Image, wanted: Wanted) -> Iterator[Extract]:
+    """Take the files of a package that matter out of an image, for as long as the context lasts.
+
+    Raises:
+        UsageError: the package is not there, or in several places.
+
+    """
+    place = image.find(wanted)
+    with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
+        root = Path(folder).resolve()
+        members = image.read(_paths(place, wanted))
+        _write(root, members.values(), place)
+        found = _tree(root, wanted.upstream, place, image.reference)
+        more = _receipt_paths(root, found, place) - members.keys()
+        if more:
+            members |= image.read(more)
+            _write(root, (members[path] for path in more if path in members), place)
+        yield Extract(root, found, members, place)
+
+
+def _paths(place: Place, wanted: Wanted) -> set[str]:
+    """Return the paths that are read: the wanted ones, and any link on the way to one."""
+    paths = {path for path in place.names if wanted.wants(path)}
+    for name in wanted.files:
+        path = posixpath.join(place.folder, name)
+        while path != place.folder:
+            if path in place.names:
+                paths.add(path)
+            path = posixpath.dirname(path)
+    return paths
+
+
+def _receipt_paths(root: Path, tree: ImageTree, place: Place) -> set[str]:
+    """Return the paths of an older series, which no series of today may touch."""
+    receipt = load_receipt(tree.home)
+    if receipt is None:
+        return set()
+    names = {tree.name(file.path) for file in receipt.files} | {b.name for b in receipt.bytecode}
+    return {(tree.root / name).relative_to(root).as_posix() for name in names} & place.names
+
+
+def _write(root: Path, members: Iterable[Member], place: Place) -> None:
+    """Write what came out of an image; nothing is written through a link."""
+    (root / place.folder).mkdir(parents=True, exist_ok=True)
+    for member in sorted(members, key=lambda m: m.path):
+        path = root / member.path
+        if any(parent.is_symlink() for parent in path.parents if parent != root):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if member.kind is Kind.FOLDER:
+            path.mkdir(exist_ok=True)
+        elif member.kind is Kind.LINK:
+            path.symlink_to(os.fsdecode(member.data))
+        elif member.kind is Kind.FILE:
+            path.write_bytes(member.data)
+            path.chmod(member.permissions | 0o400)
+            os.utime(path, (member.mtime, member.mtime))
+        else:
+            os.mkfifo(path)  # as unreadable here as the device or pipe is there
+
+
+def _tree(root: Path, upstream: Upstream, place: Place, reference: str) -> ImageTree:
+    """Return the tree in an extract, whose receipt lies in the extract too."""
+    found = find_tree(root / place.folder / upstream.package, upstream)
+    home = found.home
+    if not home.is_relative_to(root):  # the folder for temporary files lies in a git checkout
+        home = found.root / ".pkgtools"
+    return ImageTree(
+        upstream, found.root, found.is_checkout, found.dist_info, home, reference, place.folder
+    )
+
+
+def _walk(root: Path) -> Iterator[tuple[str, Member]]:
+    """Yield each file and link below a folder by its path, as it is now."""
+    for at, folders, files in os.walk(root):
+        for name in [*files, *folders]:
+            path = Path(at, name)
+            relative = path.relative_to(root).as_posix()
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                data, kind = os.fsencode(path.readlink()), Kind.LINK
+            elif stat.S_ISREG(status.st_mode):
+                data, kind = path.read_bytes(), Kind.FILE
+            else:
+                continue
+            permissions = stat.S_IMODE(status.st_mode)
+            yield (
+                relative,
+                Member(relative, kind, permissions, mtime=int(status.st_mtime), data=data),
+            )
