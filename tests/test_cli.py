@@ -33,7 +33,7 @@ VERBS = [
     "targets",
     "verify",
 ]
-GROUPS = {"build": ["wheel", "image"], "image": ["inspect"]}
+GROUPS = {"build": ["wheel", "image"], "image": ["inspect", "test"]}
 
 
 def test_the_verbs() -> None:

@@ -26,6 +26,10 @@ class Upstream:
     """What Python imports."""
     prefix: str
     """What a path has in the source tree and not in a wheel: empty, or with a ``/`` at its end."""
+    checks: Path | None = None
+    """A script that proves a patched image: run in it, with the package's folder as argument.
+    The folder that it lies in is copied with it. It prints a JSON object a check, each on
+    a line: ``name``, ``message`` (null if it holds) and ``seconds``."""
 
     def installed_path(self, path: str) -> str | None:
         """Return where `path` of the source tree is in a wheel, or None if it is in none."""

@@ -51,6 +51,7 @@ class _Upstream(_Table):
     distribution: str
     package: str
     prefix: str = ""
+    checks: str | None = None
 
 
 class _File(_Table):
@@ -185,7 +186,12 @@ class _Reader:
             self.file.fail(f"{raw.package!r} is no import package", f"{at}.package")
         if raw.prefix and not (raw.prefix.endswith("/") and _is_inside(raw.prefix[:-1])):
             self.file.fail("a prefix is a relative path with a / at its end", f"{at}.prefix")
-        return Upstream(raw.name, raw.git, raw.distribution, raw.package, raw.prefix)
+        checks = None
+        if raw.checks is not None:
+            checks = self.file.path.parent / raw.checks
+            if not _is_inside(raw.checks) or "/" not in raw.checks or not checks.is_file():
+                self.file.fail("checks is a script in a folder beside this file", f"{at}.checks")
+        return Upstream(raw.name, raw.git, raw.distribution, raw.package, raw.prefix, checks)
 
     def _target(self, raw: _Target, at: str, upstreams: dict[str, Upstream]) -> Target:
         if raw.upstream not in upstreams:

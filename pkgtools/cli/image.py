@@ -8,8 +8,12 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.errors import CheckFailedError, UsageError
+from pkgtools.files import replace_file
 from pkgtools.image.inspect import inspect_image, refuse_lies
+from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
+from pkgtools.image.trial import Check, junit_report, try_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +61,65 @@ def inspect(
     else:
         _show(found)
     return 0
+
+
+@image.command(short_help="Prove a patched image inside a container.")
+@click.argument("reference", metavar="IMAGE")
+@common.target_option
+@click.option("--junit", type=common.PATH, help="Write the report as JUnit XML, too.")
+@common.image_tree_option
+@common.image_python_option
+@common.catalog_option
+@common.json_option
+@common.command
+def test(
+    reference: str,
+    target: str | None,
+    junit: Path | None,
+    tree: str | None,
+    python: str | None,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Prove that a patched image does what it must, inside a container of it.
+
+    Its files are what its target makes, by blob ids, and RECORD agrees; its Python
+    sees those files and compiles them; and what the catalog names as the upstream's
+    checks holds, run by that Python: for SGLang the guards' proofs and a capture from
+    a real server into a real store, on the CPU. The container has no network and goes
+    afterwards; the image is not changed. Exit code 8 when a check does not hold.
+
+    \b
+    Examples:
+      pkgtools image test sglang:v0.5.23-k3
+      pkgtools image test sglang:v0.5.23-k3 --target v0.5.23 --junit report.xml
+    """
+    table = load_catalog(catalog)
+    chosen = table.target(target) if target else None
+    with open_image(reference, tree, python) as opened:
+        if not isinstance(opened, Runnable):
+            raise UsageError(
+                f"{reference} is in no engine, so nothing can be run in it",
+                remedy="load it: docker load -i FILE",
+            )
+        checks = []
+        for check in try_image(table, chosen, opened, common.Progress()):
+            checks.append(check)
+            if not as_json:
+                _show_check(check)
+    if junit is not None:
+        replace_file(junit, junit_report(reference, checks))
+    if as_json:
+        common.print_json(checks)
+    failed = any(check.message is not None for check in checks)
+    return CheckFailedError.exit_code if failed else 0
+
+
+def _show_check(check: Check) -> None:
+    word, colour = ("ok", "green") if check.message is None else ("failed", "red")
+    click.echo(f"{click.style(f'{word:7}', fg=colour)} {check.name} ({check.seconds:.1f} s)")
+    if check.message is not None:
+        click.echo(f"        {check.message}")
 
 
 def _show(found: Inspection) -> None:

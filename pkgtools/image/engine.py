@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import docker
 import requests
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound, NotFound
-from docker.types import LogConfig
 
 from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.archive import ArchiveImage, add_file
+from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND
 from pkgtools.image.layer import content, to_member
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.place import Place, around, choose
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
 
     from pkgtools.image.layer import Member
@@ -230,49 +230,54 @@ class EngineImage:
             )
         return self._container
 
-    def _ask(self, package: str, tree: str) -> dict[str, list[str]]:
-        """Return what the image's Python says of the package's place."""
-        missing = []
+    def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
+        """Run the image's Python in a container; yield what it prints, line by line.
+
+        Args:
+            arguments: of the interpreter.
+            files: a tar archive that is unpacked at the container's root first.
+
+        Raises:
+            UsageError: the image has no such interpreter.
+            EngineError: the program failed; with the last that it said.
+
+        """
+        reason = ""
         for python in self._pythons:
             with engine_errors():
-                container = self._client.containers.create(
-                    self._image.id,
-                    entrypoint=[python],
-                    command=["-c", FIND, package, tree],
-                    network_disabled=True,
-                    log_config=LogConfig(type="json-file"),  # the answer is read from the log
-                )
+                container = Container(self._client, self.id, [python, *arguments], files)
+            with container, engine_errors():
+                lines = container.lines()
                 try:
-                    container.start()
-                    status = container.wait(timeout=_SECONDS)["StatusCode"]
-                    printed = container.logs(stdout=True, stderr=False)
-                    said = container.logs(stdout=False, stderr=True).decode(errors="replace")
+                    first = next(lines, None)
                 except APIError as error:
-                    missing.append(str(error.explanation))
+                    reason = str(error.explanation)
                     continue
-                finally:
-                    container.remove(force=True)
-            return _answer(self.reference, python, status, printed, said)
+                if first is not None:
+                    yield first
+                    yield from lines
+                status, said = container.end()
+            if status != 0:
+                last = said.splitlines()[-1:] or [f"status {status}"]
+                raise EngineError(f"{python} of {self.reference} failed: {last[0]}")
+            return
         raise UsageError(
-            f"{self.reference} runs neither {' nor '.join(self._pythons)}: {missing[-1]}",
+            f"{self.reference} runs neither {' nor '.join(self._pythons)}: {reason}",
             remedy="name its interpreter with --python, or save it and give docker-archive:FILE",
         )
 
-
-def _answer(
-    reference: str, python: str, status: int, printed: bytes, said: str
-) -> dict[str, list[str]]:
-    """Return the answer of `FIND`; what is in an image may print anything."""
-    with contextlib.suppress(ValueError, IndexError, TypeError, KeyError):
-        facts = json.loads(printed.splitlines()[-1])
-        lists = {key: [str(entry) for entry in facts[key]] for key in ("folders", "paths")}
-        if status == 0 and not any(".." in p.split("/") for p in lists["folders"] + lists["paths"]):
-            return lists
-    last = said.strip().splitlines()[-1:] or [f"status {status}"]
-    raise UsageError(
-        f"{python} of {reference} cannot be asked where the package is: {last[0]}",
-        remedy="name the interpreter with --python, or save it and give docker-archive:FILE",
-    )
+    def _ask(self, package: str, tree: str) -> dict[str, list[str]]:
+        """Return what the image's Python says of the package's place; it may say anything."""
+        lines = list(self.run(["-c", FIND, package, tree]))
+        with contextlib.suppress(ValueError, IndexError, TypeError, KeyError):
+            facts = json.loads(lines[-1])
+            lists = {key: [str(entry) for entry in facts[key]] for key in ("folders", "paths")}
+            if not any(".." in p.split("/") for p in lists["folders"] + lists["paths"]):
+                return lists
+        raise UsageError(
+            f"the Python of {self.reference} does not say where {package!r} is",
+            remedy="name another with --python, or save the image and give docker-archive:FILE",
+        )
 
 
 def _config(image: Any) -> Config:

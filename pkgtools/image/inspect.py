@@ -44,7 +44,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
 
     """
     said = image.config.labels
-    upstream = _upstream(catalog, said)
+    upstream = upstream_of(catalog, said)
     wanted = wanted_of(catalog, upstream)
     with reporter.task(f"reading {image.reference}"), extracted(image, wanted) as part:
         status = status_of(catalog, part.tree)
@@ -74,7 +74,7 @@ def refuse_lies(inspection: Inspection) -> None:
         )
 
 
-def _upstream(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
+def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
     """Return the upstream that an image says it has, else the catalog's first."""
     named = [u for u in catalog.upstreams if u.name == said.get(names.UPSTREAM)]
     return [*named, *catalog.upstreams][0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pkgtools.image.layer import Layer, Member
@@ -181,6 +181,25 @@ class Pushable(Protocol):
 
         Raises:
             EngineError: the registry or the engine refuses.
+
+        """
+        ...
+
+
+@runtime_checkable
+class Runnable(Image, Protocol):
+    """An image whose programs can be run."""
+
+    def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
+        """Run the image's Python in a container; yield what it prints, line by line.
+
+        Args:
+            arguments: of the interpreter.
+            files: a tar archive that is unpacked at the container's root first.
+
+        Raises:
+            UsageError: the image has no Python.
+            EngineError: the program failed, or the engine.
 
         """
         ...

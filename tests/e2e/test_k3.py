@@ -1,21 +1,14 @@
-"""Kimi K3, dense and MoE, through a patched server: what is captured is what K3 defines.
-
-The reference is worked out here from what the model's modules put out: the stream that
-attention and MLP add to, the bank of snapshots of it, and the mixture of both that the
-next layer would read. None of the captured tensors goes into it.
-"""
+"""Kimi K3, dense and MoE: what is captured is what K3 defines, and what it has no hook for."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-import torch
 
+from .k3 import CAPTURE, check_capture
 from .process import NotReadyError
-from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server, greedy
+from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,30 +16,19 @@ if TYPE_CHECKING:
     from .mooncake import Master, Reader
     from .trees import Trees
 
-_LAYERS = [1, 3, 4, 5]
-_PROMPTS = [[7, 3, 9, 200, 41, 5, 77], [11, 12, 13, 99]]
-
-_CAPTURE = (
-    "--enable-spec-capture",
-    "--spec-capture-method=dspark",
-    "--chunked-prefill-size=-1",
-    "--spec-capture-aux-layer-ids",
-    *map(str, _LAYERS),
-)
-
 
 @pytest.mark.parametrize("target", ["v0.5.17", "v0.5.23", "kimi-k3-ee560a2"])
 def test_a_dense_k3(
     target: str, trees: Trees, k3_dense: Path, master: Master, reader: Reader, tmp_path: Path
 ) -> None:
-    _check(target, trees, k3_dense, master, reader, tmp_path)
+    check_capture(trees.patched(target), k3_dense, master, reader, tmp_path, f"{target}-dense")
 
 
 @pytest.mark.parametrize("target", ["v0.5.17", "v0.5.23", "kimi-k3-ee560a2"])
 def test_an_moe_k3(
     target: str, trees: Trees, k3_moe: Path, master: Master, reader: Reader, tmp_path: Path
 ) -> None:
-    _check(target, trees, k3_moe, master, reader, tmp_path)
+    check_capture(trees.patched(target), k3_moe, master, reader, tmp_path, f"{target}-moe")
 
 
 def test_dflash_is_refused_where_k3_has_no_such_hook(
@@ -57,108 +39,6 @@ def test_dflash_is_refused_where_k3_has_no_such_hook(
             trees.patched("kimi-k3-ee560a2"),
             k3_dense,
             tmp_path,
-            [*K3_ARGUMENTS, *(a.replace("dspark", "dflash") for a in _CAPTURE[:-1])],
+            [*K3_ARGUMENTS, *(a.replace("dspark", "dflash") for a in CAPTURE[:-1])],
             {**K3_ENVIRONMENT, **master.environment()},
         )
-
-
-def _check(
-    target: str, trees: Trees, model: Path, master: Master, reader: Reader, tmp_path: Path
-) -> None:
-    store = f"{target}-{model.name}"
-    server = Server(
-        trees.patched(target),
-        model,
-        tmp_path,
-        [*K3_ARGUMENTS, *_CAPTURE],
-        {**K3_ENVIRONMENT, **master.environment(), "PKGTOOLS_E2E_SPY": str(tmp_path)},
-    )
-    try:
-        replies = server.generate(
-            input_ids=_PROMPTS,
-            sampling_params=greedy(),
-            spec_capture=[
-                {
-                    "store_id": store,
-                    "sample_id": str(i),
-                    "gen": 1,
-                    "features": {"aux": "hidden", "last_hidden": "last"},
-                }
-                for i in range(2)
-            ],
-        )
-        # The objects lie in memory that the server lends: they are read while it is there.
-        aux, last = (
-            [
-                reader.read(
-                    f"{store}/{i}/g1/{name}",
-                    **reply["meta_info"]["spec_capture"]["features"][name],
-                )[0]
-                for i, reply in enumerate(replies)
-            ]
-            for name in ("hidden", "last")
-        )
-    finally:
-        server.close()
-
-    assert (tmp_path / "hook.txt").read_text().splitlines() == [str(_LAYERS)]
-    for i, (prompt, reply) in enumerate(zip(_PROMPTS, replies, strict=True)):
-        assert reply["meta_info"]["spec_capture"] == {
-            "sample_id": str(i),
-            "store_id": store,
-            "gen": 1,
-            "aux_layer_ids": _LAYERS,
-            "features": {
-                "hidden": {"shape": [1, len(prompt), len(_LAYERS) * 1024], "dtype": "float32"},
-                "last": {"shape": [1, len(prompt), 1024], "dtype": "float32"},
-            },
-        }
-    lengths = [len(prompt) for prompt in _PROMPTS]
-    expected_aux, expected_last = _reference(tmp_path, lengths)
-    np.testing.assert_allclose(np.concatenate(aux), expected_aux, rtol=0, atol=5e-5)
-    np.testing.assert_allclose(np.concatenate(last), expected_last, rtol=0, atol=5e-5)
-    # The layers differ by far more than the tolerance: none can pass for another.
-    layers = np.split(expected_aux, len(_LAYERS), axis=1)
-    assert min(np.abs(a - b).mean() for a, b in pairwise(layers)) > 0.01
-
-
-def _reference(folder: Path, lengths: list[int]) -> tuple[Any, Any]:
-    """Return the captured layers side by side, and the last hidden state, of all tokens."""
-    weights = torch.load(folder / "weights.pt")
-    forwards = [torch.load(path) for path in sorted(folder.glob("forward-*.pt"))]
-    rows = [forward["embeddings"].shape[0] for forward in forwards]
-    # Both prompts in one prefill, or in two that follow each other.
-    if sum(lengths) in rows:
-        chosen = [forwards[rows.index(sum(lengths))]]
-    else:
-        chosen = [forwards[rows.index(length)] for length in lengths]
-    parts = [_forward_reference(forward, weights) for forward in chosen]
-    aux, last = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return aux, last
-
-
-def _forward_reference(forward: Any, weights: Any) -> tuple[Any, Any]:
-    stream, bank, mixtures = forward["embeddings"].double(), [], []
-    steps = zip(forward["attention"], forward["mlp"], weights["mixtures"], strict=True)
-    for i, (attention, mlp, consumer) in enumerate(steps):
-        if i % weights["block"] == 0:  # a block begins: its stream starts anew
-            bank.append(stream)
-            stream = attention.double()
-        else:
-            stream = stream + attention.double()
-        stream = stream + mlp.double()
-        mixtures.append(_mixture([*bank, stream], *consumer))
-    weight, epsilon = weights["norm"]
-    last = _normed(mixtures[-1], weight, epsilon)
-    return torch.cat([mixtures[i] for i in _LAYERS], dim=-1).numpy(), last.numpy()
-
-
-def _mixture(rows: list[Any], projection: Any, weight: Any, epsilon: float) -> Any:
-    stacked = torch.stack(rows)
-    scores = _normed(stacked, weight, epsilon) @ projection.double().reshape(-1)
-    return (torch.softmax(scores, dim=0)[..., None] * stacked).sum(dim=0)
-
-
-def _normed(rows: Any, weight: Any, epsilon: float) -> Any:
-    scale = torch.rsqrt(rows.square().mean(dim=-1, keepdim=True) + epsilon)
-    return rows * scale * weight.double()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from .entries import ask, captured, is_answered_as_stored, keys
-from .models import LLAMA
+from .llama import PROMPT, check_values
 from .server import LLAMA_CAPTURE, Server, greedy
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .trees import Trees
 
 TARGETS: Final = ("v0.5.14", "v0.5.17", "v0.5.23", "kimi-k3-ee560a2")
-_LAYERS: Final = [0, 2, 4]
-_PROMPT: Final = [5, 17, 200, 31, 8, 99, 64, 3, 250]
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -49,58 +47,21 @@ def server(
 
 
 def test_the_values_are_hugging_faces(server: Server, reader: Reader, llama: Path) -> None:
-    prompts = [_PROMPT, [1, 2], list(range(40, 90)), _PROMPT]
-    entries = [ask("first"), ask("second"), None, ask("again")]
-    replies = server.generate(input_ids=prompts, sampling_params=greedy(3), spec_capture=entries)
-    for prompt, entry, reply in zip(prompts, entries, replies, strict=True):
-        if entry is None:
-            assert "spec_capture" not in reply["meta_info"]
-            continue
-        result = captured(reply)
-        size = LLAMA["hidden_size"]
-        assert result == {
-            "sample_id": entry["sample_id"],
-            "store_id": entry["store_id"],
-            "gen": 0,
-            "aux_layer_ids": _LAYERS,
-            "features": {
-                "hidden": {"shape": [1, len(prompt), 3 * size], "dtype": "float32"},
-                "last": {"shape": [1, len(prompt), size], "dtype": "float32"},
-            },
-        }
-        aux, last = (
-            reader.read(key, **result["features"][key.rpartition("/")[2]]) for key in keys(entry)
-        )
-        states = _hugging_face(llama, prompt)
-        expected = np.concatenate([states[layer + 1] for layer in _LAYERS], axis=-1)
-        np.testing.assert_allclose(aux, expected, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(last, states[-1], rtol=0, atol=1e-5)
-
-
-def _hugging_face(folder: Path, prompt: list[int]) -> list[Any]:
-    import torch  # noqa: PLC0415
-    from safetensors.torch import load_file  # noqa: PLC0415
-    from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
-
-    model = LlamaForCausalLM(LlamaConfig(**LLAMA)).float()
-    model.load_state_dict(load_file(folder / "model.safetensors"))
-    with torch.no_grad():
-        out = model(torch.tensor([prompt]), output_hidden_states=True)
-    return [state.numpy() for state in out.hidden_states]
+    check_values(server, reader, llama)
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 2, 7])
 def test_any_number_of_tokens_gets_an_answer(server: Server, reader: Reader, tokens: int) -> None:
     entry = ask()
-    reply = server.generate(input_ids=_PROMPT, sampling_params=greedy(tokens), spec_capture=entry)
+    reply = server.generate(input_ids=PROMPT, sampling_params=greedy(tokens), spec_capture=entry)
     assert len(reply["output_ids"]) == tokens
-    assert captured(reply)["features"]["last"]["shape"] == [1, len(_PROMPT), 64]
+    assert captured(reply)["features"]["last"]["shape"] == [1, len(PROMPT), 64]
     assert reader.exists(*keys(entry)) == [True, True]
 
 
 def test_only_the_last_chunk_of_a_stream_has_the_result(server: Server, reader: Reader) -> None:
     entry = ask()
-    chunks = list(server.stream(input_ids=_PROMPT, sampling_params=greedy(4), spec_capture=entry))
+    chunks = list(server.stream(input_ids=PROMPT, sampling_params=greedy(4), spec_capture=entry))
     assert len(chunks) > 1
     assert ["spec_capture" in chunk["meta_info"] for chunk in chunks] == [False] * (
         len(chunks) - 1
@@ -136,7 +97,7 @@ def test_passthrough_is_stored_verbatim(server: Server, reader: Reader) -> None:
         for name, data, shape, dtype in tensors
     ]
     entry = ask(features={}, passthrough=passthrough)
-    reply = server.generate(input_ids=_PROMPT, sampling_params=greedy(), spec_capture=entry)
+    reply = server.generate(input_ids=PROMPT, sampling_params=greedy(), spec_capture=entry)
     assert captured(reply)["features"] == {
         name: {"shape": shape, "dtype": dtype} for name, _, shape, dtype in tensors
     }
@@ -175,7 +136,7 @@ def test_a_wrong_request_fails_alone(
 ) -> None:
     good, bad = ask("good"), ask("bad", **change)
     replies = server.generate(
-        input_ids=[_PROMPT, _PROMPT, _PROMPT],
+        input_ids=[PROMPT, PROMPT, PROMPT],
         sampling_params=greedy(2),
         spec_capture=[bad, good, None],
     )
@@ -192,17 +153,17 @@ def test_a_wrong_request_fails_alone(
 def test_a_batch_takes_one_entry_for_each_prompt(server: Server) -> None:
     for entries in ([ask()], ask()):
         replies = server.generate(
-            input_ids=[_PROMPT, _PROMPT], sampling_params=greedy(), spec_capture=entries
+            input_ids=[PROMPT, PROMPT], sampling_params=greedy(), spec_capture=entries
         )
         assert all("one for each prompt" in captured(reply)["error"] for reply in replies)
-    twice = server.generate(input_ids=_PROMPT, sampling_params=greedy(n=2), spec_capture=ask())
+    twice = server.generate(input_ids=PROMPT, sampling_params=greedy(n=2), spec_capture=ask())
     assert ["n must be 1" in captured(reply)["error"] for reply in twice] == [True, True]
 
 
 def test_a_taken_key_needs_replace(server: Server, reader: Reader) -> None:
     entry = ask()
     for prompt, more, wrong in (
-        (_PROMPT, {}, None),
+        (PROMPT, {}, None),
         ([1, 2, 3], {}, "replace is not set"),
         ([1, 2, 3], {"replace": True}, None),
     ):
@@ -214,13 +175,13 @@ def test_a_taken_key_needs_replace(server: Server, reader: Reader) -> None:
         assert wrong is None or wrong in result["error"]
         assert ("error" in result) == (wrong is not None)
         # A reader's lease must not keep the old one.
-        expected = [1, 3 if more else len(_PROMPT), 64]
+        expected = [1, 3 if more else len(PROMPT), 64]
         reader.read(keys(entry)[1], expected, "float32")
     same = ask("same")
     results = [
         captured(reply)
         for reply in server.generate(
-            input_ids=[_PROMPT, _PROMPT], sampling_params=greedy(), spec_capture=[same, same]
+            input_ids=[PROMPT, PROMPT], sampling_params=greedy(), spec_capture=[same, same]
         )
     ]
     assert sum("error" in result for result in results) == 1
@@ -232,7 +193,7 @@ def test_an_aborted_request_leaves_nothing(server: Server, reader: Reader) -> No
     rid = uuid4().hex
     chunks: list[Any] = []
     for chunk in server.stream(
-        rid=rid, input_ids=_PROMPT, sampling_params=greedy(1500), spec_capture=entry
+        rid=rid, input_ids=PROMPT, sampling_params=greedy(1500), spec_capture=entry
     ):
         if not chunks:
             server.abort(rid)

@@ -1,0 +1,81 @@
+"""A program run in a container of an image, which goes with all it wrote."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import requests
+from docker.errors import DockerException
+from docker.types import LogConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    import docker
+
+_SHARED_MEMORY: Final = "1g"
+"""What servers of models share between their processes; Docker's own default is 64 MiB."""
+
+
+class Container:
+    """A container without network that runs one program.
+
+    Args:
+        client: of the engine.
+        image: the image's id.
+        command: the program and its arguments; the image's entry point is not run.
+        files: a tar archive that is unpacked at the container's root first.
+
+    """
+
+    def __init__(
+        self, client: docker.DockerClient, image: str, command: Sequence[str], files: bytes = b""
+    ) -> None:
+        self._container: Any = client.containers.create(
+            image,
+            entrypoint=[command[0]],
+            command=list(command[1:]),
+            network_disabled=True,
+            shm_size=_SHARED_MEMORY,
+            environment={"PYTHONDONTWRITEBYTECODE": "1"},
+            # What it prints is read from its log, whatever the engine's default is.
+            log_config=LogConfig(type="json-file"),
+        )
+        if files:
+            self._container.put_archive("/", files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the program and remove the container."""
+        with contextlib.suppress(DockerException, requests.RequestException):
+            self._container.remove(force=True, v=True)
+
+    def lines(self) -> Iterator[str]:
+        """Start the program and yield what it prints on stdout, line by line.
+
+        Raises:
+            docker.errors.APIError: there is no such program in the image.
+
+        """
+        self._container.start()
+        left = b""
+        for chunk in self._container.logs(stdout=True, stderr=False, stream=True, follow=True):
+            *whole, left = (left + chunk).split(b"\n")
+            yield from (line.decode(errors="replace") for line in whole)
+        if left:
+            yield left.decode(errors="replace")
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the program; return its status, and what it said on stderr."""
+        status = self._container.wait()["StatusCode"]
+        said = self._container.logs(stdout=False, stderr=True, tail=100)
+        return int(status), said.decode(errors="replace").strip()

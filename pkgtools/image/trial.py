@@ -1,0 +1,154 @@
+"""A patched image, tried: what it must do, done inside it.
+
+Nothing of this is left in the image: what the checks need is copied into a container
+that goes afterwards.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from pkgtools.blob import blob_id
+from pkgtools.errors import EngineError, PkgtoolsError
+from pkgtools.image import labels
+from pkgtools.image.inside import COMPILE
+from pkgtools.image.inspect import upstream_of
+from pkgtools.image.layer import Kind
+from pkgtools.image.tree import extracted, wanted_of
+from pkgtools.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.image.model import Runnable
+    from pkgtools.image.tree import Extract
+    from pkgtools.report import Reporter
+
+_FOLDER: Final = "pkgtools-checks"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of an image."""
+
+    name: str
+    message: str | None
+    """Why it does not hold; None if it does."""
+    seconds: float
+
+
+def try_image(
+    catalog: Catalog, target: Target | None, image: Runnable, reporter: Reporter
+) -> Iterator[Check]:
+    """Yield each check of an image as it is made.
+
+    Identity by blob ids and RECORD first, as the engine reads the files; then that the
+    image's Python sees the same files and compiles them; then the upstream's own checks,
+    as the catalog names them. A check that cannot be made does not hold.
+
+    Args:
+        catalog: where targets and checks come from.
+        target: what the image should be; by default what its label says.
+        image: in an engine, which runs it.
+        reporter: hears of long work.
+
+    """
+    if target is None and labels.TARGET in image.config.labels:
+        target = catalog.target(image.config.labels[labels.TARGET])
+    upstream = target.upstream if target else upstream_of(catalog, image.config.labels)
+    wanted = wanted_of(catalog, upstream)
+    with reporter.task(f"reading {image.reference}"), extracted(image, wanted) as part:
+        yield _timed("identity", lambda: _identity(catalog, target, part))
+        yield _timed("compilation", lambda: _compilation(image, part))
+        folder = f"/{part.place.folder}"
+    if upstream.checks is None:
+        return
+    with reporter.task(f"running {upstream.checks.name} in {image.reference}"):
+        yield from _own(image, upstream.checks, folder)
+
+
+def junit_report(reference: str, checks: list[Check]) -> bytes:
+    """Return a report in the XML that JUnit made common, as CI systems read it."""
+    failures = [check for check in checks if check.message is not None]
+    suite = ET.Element(
+        "testsuite", name=reference, tests=str(len(checks)), failures=str(len(failures))
+    )
+    for check in checks:
+        seconds = f"{check.seconds:.3f}"
+        case = ET.SubElement(suite, "testcase", classname=reference, name=check.name, time=seconds)
+        if check.message is not None:
+            text = "".join(c for c in check.message if c.isprintable() or c in "\n\t")
+            ET.SubElement(case, "failure", message=text.partition("\n")[0]).text = text
+    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
+
+
+def _identity(catalog: Catalog, target: Target | None, part: Extract) -> None:
+    verify(catalog, target, part.tree)
+
+
+def _timed(name: str, check: Callable[[], str | None]) -> Check:
+    start = time.monotonic()
+    try:
+        message = check()
+    except PkgtoolsError as error:
+        message = error.message
+    return Check(name, message, time.monotonic() - start)
+
+
+def _compilation(image: Runnable, part: Extract) -> str | None:
+    """Hold the modules as the image's Python reads and compiles them against its files."""
+    modules = {
+        f"/{path}": blob_id(member.data)
+        for path, member in sorted(part.members.items())
+        if path.endswith(".py") and member.kind is Kind.FILE
+    }
+    lines = list(image.run(["-c", COMPILE, *modules]))
+    try:
+        found = {path: (str(i), str(error)) for path, (i, error) in json.loads(lines[-1]).items()}
+    except (ValueError, IndexError, TypeError, AttributeError):
+        return f"the image's Python answered {lines[-1:]}"
+    for path, expected in modules.items():
+        there, error = found.get(path, ("", "not looked at"))
+        if there != expected:
+            return f"{path}: {error or 'not the file that the engine reads'}"
+    return None
+
+
+def _own(image: Runnable, script: Path, folder: str) -> Iterator[Check]:
+    """Run the upstream's checks in a container; each line that it prints is one."""
+    count = 0
+    try:
+        for line in image.run([f"/{_FOLDER}/{script.name}", folder], _archive(script.parent)):
+            try:
+                check = msgspec.json.decode(line, type=Check)
+            except msgspec.DecodeError:  # what else the programs under test print
+                continue
+            count += 1
+            yield check
+    except EngineError as error:
+        yield Check(script.stem, error.message, 0)
+        return
+    if not count:
+        yield Check(script.stem, f"{script.name} made no check", 0)
+
+
+def _archive(folder: Path) -> bytes:
+    """Return the folder of the checks as an archive that anyone in the container can read."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for path in sorted(folder.rglob("*.py")):
+            info = tarfile.TarInfo(f"{_FOLDER}/{path.relative_to(folder).as_posix()}")
+            data = path.read_bytes()
+            info.size, info.mode = len(data), 0o644
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
