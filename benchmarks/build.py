@@ -1,14 +1,20 @@
-"""How quick a patched wheel is beside unpacking, patching and packing it.
+"""How quick a patched wheel or image is beside doing it with patch(1).
 
     python benchmarks/build.py
+    python benchmarks/build.py --base IMAGE
 
-Needs the `wheel` package and patch(1). Prints medians and ratios.
+A wheel is held against `wheel unpack`, patch(1) and `wheel pack`: this needs the
+`wheel` package. An image of a Docker engine that has the release of the target and
+patch(1) is held against a Dockerfile that patches with RUN, and as an OCI image
+layout too: this needs skopeo. Prints medians and ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,11 +30,17 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-n", "--runs", default=5, type=int, help="of each side (default 5)")
+    parser.add_argument("-t", "--target", default="v0.5.17", help="a release (default v0.5.17)")
+    parser.add_argument("--base", help="an image with that release, to be patched")
     options = parser.parse_args()
-    target = load_catalog(find_catalog(Path.cwd())).target("v0.5.17")
-    wheel = release_wheel(target.upstream, "0.5.17", {}, Silent())
-    print_header()
+    target = load_catalog(find_catalog(Path.cwd())).target(options.target)
     with tempfile.TemporaryDirectory() as scratch:
+        if options.base is not None:
+            _image(target, options.base, Path(scratch), options.runs)
+            return
+        assert target.revision.version is not None
+        wheel = release_wheel(target.upstream, target.revision.version, {}, Silent())
+        print_header()
         _wheel(target, wheel, Path(scratch), options.runs)
 
 
@@ -49,6 +61,56 @@ def _wheel(target: Target, wheel: Path, scratch: Path, runs: int) -> None:
     print_row(f"{target.name}, a patched wheel", ours, instead, runs, 1 / 15)
     copy = seconds(lambda: run(["cp", str(wheel), str(scratch / "copy")]))
     print(f"{'copying its bytes':42} {copy:8.2f}s")
+
+
+def _image(target: Target, base: str, scratch: Path, runs: int) -> None:
+    context = scratch / "context"
+    shutil.copytree(target.directory, context / "patches")
+    site = json.loads(_output([*PKGTOOLS, "image", "inspect", base, "--json"]))["tree"]
+    names = " ".join(patch.name for patch in target.series.patches)
+    steps = f"cd {site} && for p in {names}; do patch -p2 -i /patches/$p || exit 1; done"
+    (context / "Dockerfile").write_text(f"FROM {base}\nCOPY patches /patches\nRUN {steps}\n")
+    layout = f"oci:{scratch / 'layout'}:base"
+    run(["skopeo", "copy", "--insecure-policy", f"docker-daemon:{_named(base)}", layout])
+
+    def ours(image: str) -> None:
+        run([*PKGTOOLS, "build", "image", "--target", target.name, "--base", image])
+
+    def instead() -> None:
+        run(
+            [
+                "docker",
+                "build",
+                "--no-cache",
+                "--quiet",
+                "--tag",
+                "pkgtools-benchmark",
+                str(context),
+            ]
+        )
+
+    print_header()
+    print_row(f"{target.name}, an image in an engine", lambda: ours(base), instead, runs, 1 / 2)
+    print_row(f"{target.name}, an OCI layout", lambda: ours(layout), instead, runs, 1 / 10)
+    run(["docker", "rmi", "--force", "pkgtools-benchmark"])
+    _print_sizes(target, layout)
+
+
+def _print_sizes(target: Target, base: str) -> None:
+    name = f"{base}-measured"
+    command = ["build", "image", "--target", target.name, "--base", base, "--tag", name, "--json"]
+    built = json.loads(_output([*PKGTOOLS, *command]))
+    print(f"the layer has {built['layer_bytes']} bytes in {len(built['written'])} files:")
+    for path in built["written"]:
+        print(f"  /{path}")
+
+
+def _named(image: str) -> str:
+    return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -15,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import docker
 import requests
-from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
 
 from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.archive import ArchiveImage, add_file
 from pkgtools.image.container import Container
-from pkgtools.image.inside import FIND
-from pkgtools.image.layer import content, to_member
+from pkgtools.image.inside import FIND, READ
+from pkgtools.image.layer import content, read_layer, to_member
 from pkgtools.image.model import Config, NewImage, Stored
-from pkgtools.image.place import Place, around, choose
+from pkgtools.image.place import PAPERS, Place, around, choose
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -79,7 +80,6 @@ class EngineImage:
         self._tree = tree
         self._pythons = (python,) if python else _PYTHONS
         self._client = connect()
-        self._container: Any = None
         with engine_errors():
             try:
                 self._image = self._client.images.get(reference)
@@ -103,37 +103,41 @@ class EngineImage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the container that the files were read from, and close the connection."""
-        if self._container is not None:
-            with contextlib.suppress(DockerException, requests.RequestException):
-                self._container.remove(force=True)
+        """Close the connection."""
         self._client.close()
 
     def find(self, wanted: Wanted) -> Place:
         """Return where the image's own Python finds the package; see `Image.find`."""
         package = wanted.upstream.package
-        facts = self._ask(package, f"/{self._tree.strip('/')}" if self._tree else "")
-        folders = [folder.strip("/") for folder in facts["folders"]]
-        if self._tree is None and len(folders) == 1:
-            folder = folders[0]
-        else:
-            folder = choose(wanted, folders, self._tree, self.reference)
-        return around(wanted, folder, (path.strip("/") for path in facts["paths"]))
+        tree = f"/{self._tree.strip('/')}" if self._tree else ""
+        lists = json.dumps(sorted(wanted.files)), json.dumps(sorted(PAPERS))
+        lines = [*filter(None, self.run(["-c", FIND, package, tree, *lists]))]
+        try:
+            folders = [str(folder).strip("/") for folder in json.loads(lines[-2])]
+            members = self._unpacked(lines[-1])
+        except (ValueError, IndexError, TypeError) as error:
+            raise UsageError(
+                f"the Python of {self.reference} does not say where {package!r} is: {error}",
+                remedy="name another with --python, or save the image and give docker-archive:FILE",
+            ) from None
+        if self._tree is None and len(folders) == 1 and ".." not in folders[0].split("/"):
+            return around(wanted, folders[0], members)
+        return around(wanted, choose(wanted, folders, self._tree, self.reference), members)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""
+        if not paths:
+            return {}
+        lines = list(self.run(["-c", READ, *(f"/{path}" for path in sorted(paths))]))
+        return {p: m for p, m in self._unpacked(lines[-1]).items() if p in paths}
+
+    def _unpacked(self, line: str) -> dict[str, Member]:
+        """Return what the image's Python sent, which may be anything."""
         members = {}
-        for path in sorted(paths):
-            with engine_errors():
-                try:
-                    stream, _ = self._stopped().get_archive(f"/{path}")
-                    raw = io.BytesIO(b"".join(stream))
-                except NotFound:
-                    continue
-            with tarfile.open(fileobj=raw, mode="r:") as archive:
-                info = archive.getmembers()[0]
-                data = content(archive, info, path) if info.isreg() else b""
-            members[path] = to_member(info, path, data)
+        with io.BytesIO(base64.b64decode(line, validate=True)) as raw:
+            for info, path, archive in read_layer(raw, f"what {self.reference} sent"):
+                data = content(archive, info, self.reference) if info.isreg() else b""
+                members[path] = to_member(info, path, data)
         return members
 
     def default_name(self, suffix: str) -> str:
@@ -222,14 +226,6 @@ class EngineImage:
             with whole.open("rb") as file:
                 self._client.images.load(file)
 
-    def _stopped(self) -> Any:
-        """Return a container that never runs: its files are the image's."""
-        if self._container is None:
-            self._container = self._client.containers.create(
-                self._image.id, entrypoint=[], command=["never-started"], network_disabled=True
-            )
-        return self._container
-
     def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
         """Run the image's Python in a container; yield what it prints, line by line.
 
@@ -264,19 +260,6 @@ class EngineImage:
         raise UsageError(
             f"{self.reference} runs neither {' nor '.join(self._pythons)}: {reason}",
             remedy="name its interpreter with --python, or save it and give docker-archive:FILE",
-        )
-
-    def _ask(self, package: str, tree: str) -> dict[str, list[str]]:
-        """Return what the image's Python says of the package's place; it may say anything."""
-        lines = list(self.run(["-c", FIND, package, tree]))
-        with contextlib.suppress(ValueError, IndexError, TypeError, KeyError):
-            facts = json.loads(lines[-1])
-            lists = {key: [str(entry) for entry in facts[key]] for key in ("folders", "paths")}
-            if not any(".." in p.split("/") for p in lists["folders"] + lists["paths"]):
-                return lists
-        raise UsageError(
-            f"the Python of {self.reference} does not say where {package!r} is",
-            remedy="name another with --python, or save the image and give docker-archive:FILE",
         )
 
 

@@ -4,10 +4,33 @@ from __future__ import annotations
 
 from typing import Final
 
-FIND: Final = """
-import glob, importlib.util, json, os, sys
+_TAKE: Final = """
+import base64, io, os, sys, tarfile
 
-package, tree = sys.argv[1:]
+def take(paths):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as archive:
+        for path in sorted(set(paths)):
+            if os.path.lexists(path):
+                archive.add(path, recursive=False)
+    print()
+    print(base64.b64encode(out.getvalue()).decode())
+"""
+
+READ: Final = (
+    _TAKE
+    + """
+take(sys.argv[1:])
+"""
+)
+"""Prints an archive, in base64, of what is at the paths that are its arguments."""
+
+FIND: Final = (
+    _TAKE
+    + """
+import glob, importlib.util, json
+
+package, tree, files, papers = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
 if tree:
     ways = [tree, *glob.glob(os.path.join(glob.escape(tree), "*")), os.path.dirname(tree)]
     found = [os.path.join(way, package) for way in ways]
@@ -19,19 +42,28 @@ found = [f for f in map(os.path.realpath, found) if os.path.isfile(f + "/__init_
 folders = sorted({os.path.dirname(f) for f in found if os.path.basename(f) == package})
 paths = []
 for folder in folders:
-    for at, below, files in os.walk(os.path.join(folder, package)):
-        paths += [os.path.join(at, name) for name in [*below, *files]]
-    paths += glob.glob(os.path.join(glob.escape(folder), "*.dist-info", "*"))
+    for name in files:
+        path = os.path.join(folder, name)
+        at, stem = os.path.split(os.path.splitext(path)[0])
+        cache = os.path.join(glob.escape(at), "__pycache__", glob.escape(stem))
+        paths += [path, *glob.glob(cache + ".*.pyc"), os.path.join(at, stem + ".pyc")]
+        while at != folder and at != os.path.dirname(at):
+            paths += [at] if os.path.islink(at) else []
+            at = os.path.dirname(at)
+    for name in papers:
+        paths += glob.glob(os.path.join(glob.escape(folder), "*.dist-info", name))
     while folder != os.path.dirname(folder):
-        if os.path.isfile(folder + "/.git/HEAD"):
-            paths.append(folder + "/.git/HEAD")
+        paths += [folder + "/.git/HEAD"] if os.path.isfile(folder + "/.git/HEAD") else []
         folder = os.path.dirname(folder)
 print()
-print(json.dumps({"folders": folders, "paths": paths}))
+print(json.dumps(folders))
+take(paths)
 """
-"""Prints the folders that hold the package, and the paths in and around it.
+)
+"""Prints the folders that hold the package, as JSON, and an archive of what matters in them.
 
-Arguments: the package, and the folder that holds it (empty: what would be imported).
+Arguments: the package; the folder that holds it (empty: where it would be imported from);
+its files that are wanted, and the names that are wanted of a .dist-info, both as JSON.
 """
 
 COMPILE: Final = """

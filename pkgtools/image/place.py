@@ -10,11 +10,12 @@ from pkgtools.errors import UsageError
 from pkgtools.receipt import NAME, PROVENANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pkgtools.catalog import Upstream
+    from pkgtools.image.layer import Member
 
-_PAPERS: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
+PAPERS: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """What is read of a .dist-info."""
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
@@ -36,7 +37,7 @@ class Wanted:
         """Whether a path is one of the files, wherever in the image the package lies."""
         folder, _, name = path.rpartition("/")
         if folder.endswith(".dist-info"):
-            return name in _PAPERS
+            return name in PAPERS
         inside = path.rpartition(f"/{self.upstream.package}/")[2]
         relative = f"{self.upstream.package}/{inside}"
         return relative in self.files or self.is_compiled(relative) or path.endswith(".git/HEAD")
@@ -57,9 +58,9 @@ class Place:
 
     folder: str
     """The folder that holds the package, relative to the image's root."""
-    names: frozenset[str]
-    """The paths of the package, of the .dist-info folders beside it, and of a git directory
-    around it; no symbolic link was followed."""
+    members: Mapping[str, Member] = field(repr=False)
+    """What is there of the wanted files, of their bytecode, of the .dist-info folders beside the
+    package and of a git directory around it; and any link on the way to a wanted file."""
 
 
 def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str) -> str:
@@ -101,25 +102,30 @@ def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str)
     )
 
 
-def around(wanted: Wanted, folder: str, paths: Iterable[str]) -> Place:
-    """Return the place at `folder`, of all the paths of an image."""
-    package = f"{posixpath.join(folder, wanted.upstream.package)}/"
-    heads = {posixpath.join(above, ".git/HEAD") for above in _upwards(folder)}
-    names = (
-        path
-        for path in paths
-        if path.startswith(package) or path in heads or _is_paper(path, folder)
-    )
-    return Place(folder, frozenset(names))
+def around(wanted: Wanted, folder: str, members: Mapping[str, Member]) -> Place:
+    """Return the place at `folder`, out of all that an image has."""
+    paths = {posixpath.join(folder, name) for name in wanted.files}
+    paths |= {above for path in paths for above in upwards(path) if above.startswith(f"{folder}/")}
+    paths |= {posixpath.join(above, ".git/HEAD") for above in upwards(folder)}
+    found = {path: members[path] for path in paths if path in members}
+    inside = f"{folder}/"
+    found |= {
+        path: member
+        for path, member in members.items()
+        if path.startswith(inside)
+        and (wanted.is_compiled(path.removeprefix(inside)) or _is_paper(path, folder))
+    }
+    return Place(folder, found)
 
 
 def _is_paper(path: str, folder: str) -> bool:
     above, _, name = path.rpartition("/")
     beside = posixpath.dirname(above) == folder
-    return beside and above.endswith(".dist-info") and name in _PAPERS
+    return beside and above.endswith(".dist-info") and name in PAPERS
 
 
-def _upwards(folder: str) -> Iterable[str]:
+def upwards(folder: str) -> Iterator[str]:
+    """Yield a folder and those above it, down to the image's root."""
     while folder:
         yield folder
         folder = posixpath.dirname(folder)

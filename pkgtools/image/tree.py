@@ -94,37 +94,23 @@ def extracted(image: Image, wanted: Wanted) -> Iterator[Extract]:
 
     """
     place = image.find(wanted)
+    members = dict(place.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()
-        members = image.read(_paths(place, wanted))
         _write(root, members.values(), place)
-        found = _tree(root, wanted.upstream, place, image.reference)
-        more = _receipt_paths(root, found, place) - members.keys()
-        if more:
-            members |= image.read(more)
-            _write(root, (members[path] for path in more if path in members), place)
-        yield Extract(root, found, members, place)
+        tree = _tree(root, wanted.upstream, place, image.reference)
+        more = image.read(_receipt_paths(root, tree) - members.keys())
+        _write(root, more.values(), place)
+        yield Extract(root, tree, members | more, place)
 
 
-def _paths(place: Place, wanted: Wanted) -> set[str]:
-    """Return the paths that are read: the wanted ones, and any link on the way to one."""
-    paths = {path for path in place.names if wanted.wants(path)}
-    for name in wanted.files:
-        path = posixpath.join(place.folder, name)
-        while path != place.folder:
-            if path in place.names:
-                paths.add(path)
-            path = posixpath.dirname(path)
-    return paths
-
-
-def _receipt_paths(root: Path, tree: ImageTree, place: Place) -> set[str]:
+def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
     """Return the paths of an older series, which no series of today may touch."""
     receipt = load_receipt(tree.home)
     if receipt is None:
         return set()
     names = {tree.name(file.path) for file in receipt.files} | {b.name for b in receipt.bytecode}
-    return {(tree.root / name).relative_to(root).as_posix() for name in names} & place.names
+    return {(tree.root / name).relative_to(root).as_posix() for name in names}
 
 
 def _write(root: Path, members: Iterable[Member], place: Place) -> None:
