@@ -1,0 +1,172 @@
+"""`pkgtools image test`: what it says of a good image, of a bad one, and of bad checks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+from xml.etree import ElementTree as ET
+
+import pytest
+from commands import Result, call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from project import Project
+
+_SITE: Final = "/usr/local/lib/python3.11/dist-packages"
+
+
+def _docker(*arguments: str | Path) -> str:
+    done = subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _base(variable: str) -> str:
+    name = os.environ.get(variable)
+    if name is None:
+        pytest.skip(f"{variable} names no image: .ci/run makes one with docker/base.sh")
+    return name
+
+
+@pytest.fixture(scope="module")
+def widget(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Install the synthetic upstream's 1.0 in a small image, patch it, and name the result."""
+    base = _base("PKGTOOLS_TEST_BASE_SMALL")
+    context = tmp_path_factory.mktemp("context")
+    project.install(context / "site", "1.0")
+    (context / "Dockerfile").write_text(f"FROM {base}\nCOPY site {_SITE}\n")
+    names = [f"pkgtools-test-{uuid4().hex}:{tag}" for tag in ("base", "patched")]
+    _docker("build", "--quiet", "--tag", names[0], context)
+    built = call(
+        *("build", "image", "--target", "w-1.0", "--base", names[0], "--tag", names[1]),
+        *("--catalog", project.targets),
+    )
+    assert built.code == 0, built.err
+    yield names[1]
+    _docker("rmi", "--force", *names)
+
+
+@pytest.fixture
+def catalog(project: Project, tmp_path: Path) -> Path:
+    """Copy the catalog, and have it name a script of checks that a test writes."""
+    targets = project.copy_catalog(tmp_path / "catalog")
+    text = targets.read_text().replace('prefix = "src/"', 'prefix = "src/"\nchecks = "own/run.py"')
+    targets.write_text(text)
+    (targets.parent / "own").mkdir()
+    return targets
+
+
+def _test(image: str, catalog: Path, script: str, *options: str | Path) -> Result:
+    (catalog.parent / "own" / "run.py").write_text(script)
+    return call("image", "test", image, "--catalog", catalog, *options)
+
+
+def test_a_good_image(widget: str, catalog: Path, tmp_path: Path) -> None:
+    (catalog.parent / "own" / "words.py").write_text('WORDS = "widget/core.py"\n')
+    script = """
+import json, pathlib, sys
+from words import WORDS  # the folder came whole
+assert (pathlib.Path(sys.argv[1]) / WORDS).is_file()
+assert not pathlib.Path("/sys/class/net/eth0").exists()
+print("noise")
+print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
+"""
+    before = _docker("ps", "--all", "--quiet"), _docker("image", "inspect", widget)
+    report = tmp_path / "report.xml"
+    done = _test(widget, catalog, script, "--junit", report)
+    assert done.code == 0, done.out + done.err
+    assert [line.split()[:2] for line in done.out.splitlines()] == [
+        ["ok", "identity"],
+        ["ok", "compilation"],
+        ["ok", "mine"],
+    ]
+    suite = ET.parse(report).getroot()  # noqa: S314 - it is our own
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
+    assert (_docker("ps", "--all", "--quiet"), _docker("image", "inspect", widget)) == before
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ('print(\'{"name": "run", "message": "no <good>", "seconds": 1}\')', "no <good>"),
+        ("print('no check')", "run.py made no check"),
+        ("raise SystemExit('broken off')", "broken off"),
+        ("import os; os.kill(os.getpid(), 9)", "status 137"),
+    ],
+)
+def test_checks_that_do_not_hold(
+    widget: str, catalog: Path, tmp_path: Path, script: str, message: str
+) -> None:
+    report = tmp_path / "report.xml"
+    done = _test(widget, catalog, script, "--junit", report, "--json")
+    assert done.code == 8
+    names = {check["name"]: check["message"] for check in done.facts}
+    assert names["identity"] is None
+    assert message in names["run"]
+    (failure,) = ET.parse(report).getroot().iter("failure")  # noqa: S314 - it is our own
+    assert message in (failure.text or "")
+
+
+def test_an_image_that_was_edited(widget: str, catalog: Path, tmp_path: Path) -> None:
+    edited = f"{widget}-edited"
+    (tmp_path / "core.py").write_text("def (\n")
+    (tmp_path / "Dockerfile").write_text(f"FROM {widget}\nCOPY core.py {_SITE}/widget/core.py\n")
+    _docker("build", "--quiet", "--tag", edited, tmp_path)
+    good = 'print(\'{"name": "run", "message": null, "seconds": 1}\')'
+    try:
+        done = _test(edited, catalog, good, "--json")
+    finally:
+        _docker("rmi", "--force", edited)
+    assert done.code == 8
+    identity, compilation, own = done.facts
+    assert "core.py" in identity["message"]
+    assert "invalid syntax" in compilation["message"]
+    assert own["message"] is None
+
+
+def test_an_image_on_disk_cannot_run(catalog: Path, tmp_path: Path, widget: str) -> None:
+    archive = tmp_path / "image.tar"
+    _docker("save", "--output", archive, widget)
+    done = _test(f"docker-archive:{archive}", catalog, "")
+    assert done.code == 2
+    assert "docker load" in done.err
+
+
+def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
+    base = _base("PKGTOOLS_TEST_BASE")
+    patched = f"pkgtools-test-{uuid4().hex}:patched"
+    try:
+        built = call("build", "image", "--target", "v0.5.23", "--base", base, "--tag", patched)
+        assert built.code == 0, built.err
+        good = call("image", "test", patched, "--json")
+        bad = call("image", "test", base, "--target", "v0.5.23", "--json")
+    finally:
+        _docker("rmi", "--force", patched)
+    assert good.code == 0, good.out
+    assert [check["name"] for check in good.facts] == [check["name"] for check in bad.facts]
+    assert bad.code == 8
+    held = {check["name"] for check in bad.facts if check["message"] is None}
+    # 0.5.23 has the 64-bit offsets itself, and its files compile.
+    assert held == {"compilation", "guard-offsets"}
+
+
+def test_the_packaged_catalog_brings_its_checks(tmp_path: Path) -> None:
+    """A wheel of pkgtools, installed anywhere, can test an image."""
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip("needs uv")
+    from pkgtools.catalog import find_catalog  # noqa: PLC0415
+
+    root = find_catalog(tmp_path).parent
+    subprocess.run([uv, "build", "--wheel", "--out-dir", tmp_path, root], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "unpacked", "zip")
+    packaged = tmp_path / "unpacked" / "pkgtools" / "_catalog"
+    done = call("targets", "--catalog", packaged / "targets.toml", "--json")
+    assert done.code == 0, done.err
+    assert (packaged / "tests" / "guards" / "checks.py").is_file()
