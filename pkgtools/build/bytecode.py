@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # In a process of its own: what else was compiled or interned changes a .pyc's bytes.
 _SCRIPT: Final = """
-import json, py_compile, sys
+import json, os, py_compile, sys
+os.umask(0o022)
 for source, compiled, name in json.load(sys.stdin):
     py_compile.compile(
         source, compiled, name, doraise=True,

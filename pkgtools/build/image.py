@@ -7,6 +7,7 @@ and stale bytecode are what they are everywhere else.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,12 +116,12 @@ def _time(config: Config) -> datetime:
     The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    try:
-        if epoch:
+    if not epoch:
+        return config.created
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        if epoch.isdecimal():
             return datetime.fromtimestamp(int(epoch), UTC)
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(
-            f"SOURCE_DATE_EPOCH is {epoch!r}, not seconds since 1970",
-            remedy="unset it, or set it to `git log -1 --format=%ct`",
-        ) from None
-    return config.created
+    raise UsageError(
+        f"SOURCE_DATE_EPOCH is {epoch!r}, not seconds since 1970",
+        remedy="unset it, or set it to `git log -1 --format=%ct`",
+    )

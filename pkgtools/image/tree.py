@@ -53,8 +53,9 @@ class Extract:
     def changes(self, mtime: int) -> tuple[list[Member], list[str]]:
         """Return what is other now than it was, and the paths that are gone.
 
-        A new file belongs to whom the package belongs. Folders are left out, so that
-        the image's own keep their owners and permissions.
+        A new file or folder belongs to whom the package belongs. The image's own
+        folders are left out, so that they keep their owners and permissions; one that
+        has lost its last file is gone, as in any other tree.
 
         Args:
             mtime: that of a file that was written, in seconds since the epoch; one
@@ -63,18 +64,25 @@ class Extract:
         """
         package = posixpath.join(self.place.folder, self.tree.upstream.package, "__init__.py")
         owner = self.members[package]
+        known = _with_parents({*self.place.names, package})
         written = self.root.stat().st_ctime_ns
         left = {path for path, m in self.members.items() if m.kind is not Kind.FOLDER}
         changed = []
-        for path, now in _walk(self.root):
-            left.discard(path)
+        for path, found in _walk(self.root):
             old = self.members.get(path)
-            if old is None or (old.data, old.kind) != (now.data, now.kind):
+            now = replace(found, uid=(old or owner).uid, gid=(old or owner).gid)
+            if now.kind is Kind.FOLDER:
+                if path not in known:
+                    changed.append(replace(now, permissions=0o755, mtime=mtime))
+                continue
+            left.discard(path)
+            if old is not None and now.permissions == _readable(old):
+                now = replace(now, permissions=old.permissions)
+            if old is None or _differ(old, now):
                 own = now.mtime if now.mtime < written // 10**9 else mtime
-                changed.append(
-                    replace(now, uid=(old or owner).uid, gid=(old or owner).gid, mtime=own)
-                )
-        return changed, sorted(left)
+                changed.append(replace(now, mtime=own))
+        stays = _with_parents([*(known - _with_parents(left)), *(m.path for m in changed)])
+        return changed, _outermost(left, stays)
 
 
 def wanted_of(catalog: Catalog, upstream: Upstream) -> Wanted:
@@ -127,10 +135,44 @@ def _write(root: Path, members: Iterable[Member], place: Place) -> None:
             path.symlink_to(os.fsdecode(member.data))
         elif member.kind is Kind.FILE:
             path.write_bytes(member.data)
-            path.chmod(member.permissions | 0o400)
+            path.chmod(_readable(member))
             os.utime(path, (member.mtime, member.mtime))
         else:
             os.mkfifo(path)  # as unreadable here as the device or pipe is there
+
+
+def _readable(member: Member) -> int:
+    """Return the permissions that a member has in an extract: its own, and to be read there."""
+    return member.permissions | 0o400
+
+
+def _differ(old: Member, now: Member) -> bool:
+    """Whether a path is other than it was; a link has no permissions that count."""
+    if (old.kind, old.data) != (now.kind, now.data):
+        return True
+    return now.kind is Kind.FILE and old.permissions != now.permissions
+
+
+def _with_parents(paths: Iterable[str]) -> set[str]:
+    """Return the paths, and every folder above one."""
+    every: set[str] = set()
+    for path in paths:
+        at = path
+        while at and at not in every:
+            every.add(at)
+            at = posixpath.dirname(at)
+    return every
+
+
+def _outermost(gone: set[str], stays: set[str]) -> list[str]:
+    """Return what to remove so that `gone` is, and no folder of it is left empty."""
+    removed = set()
+    for path in gone:
+        at = path
+        while posixpath.dirname(at) and posixpath.dirname(at) not in stays:
+            at = posixpath.dirname(at)
+        removed.add(at)
+    return sorted(removed)
 
 
 def _tree(root: Path, upstream: Upstream, place: Place, reference: str) -> ImageTree:
@@ -145,7 +187,7 @@ def _tree(root: Path, upstream: Upstream, place: Place, reference: str) -> Image
 
 
 def _walk(root: Path) -> Iterator[tuple[str, Member]]:
-    """Yield each file and link below a folder by its path, as it is now."""
+    """Yield each file, link and folder below a folder by its path, as it is now."""
     for at, folders, files in os.walk(root):
         for name in [*files, *folders]:
             path = Path(at, name)
@@ -155,6 +197,8 @@ def _walk(root: Path) -> Iterator[tuple[str, Member]]:
                 data, kind = os.fsencode(path.readlink()), Kind.LINK
             elif stat.S_ISREG(status.st_mode):
                 data, kind = path.read_bytes(), Kind.FILE
+            elif stat.S_ISDIR(status.st_mode):
+                data, kind = b"", Kind.FOLDER
             else:
                 continue
             permissions = stat.S_IMODE(status.st_mode)
