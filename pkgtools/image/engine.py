@@ -113,7 +113,9 @@ class EngineImage:
         lists = json.dumps(sorted(wanted.files)), json.dumps(sorted(PAPERS))
         lines = [*filter(None, self.run(["-c", FIND, package, tree, *lists]))]
         try:
-            folders = [str(folder).strip("/") for folder in json.loads(lines[-2])]
+            folders, names = (
+                [str(p).strip("/") for p in json.loads(line)] for line in lines[-3:-1]
+            )
             members = self._unpacked(lines[-1])
         except (ValueError, IndexError, TypeError) as error:
             raise UsageError(
@@ -121,8 +123,9 @@ class EngineImage:
                 remedy="name another with --python, or save the image and give docker-archive:FILE",
             ) from None
         if self._tree is None and len(folders) == 1 and ".." not in folders[0].split("/"):
-            return around(wanted, folders[0], members)
-        return around(wanted, choose(wanted, folders, self._tree, self.reference), members)
+            return around(wanted, folders[0], members, names)
+        folder = choose(wanted, folders, self._tree, self.reference)
+        return around(wanted, folder, members, names)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

@@ -40,7 +40,7 @@ else:
     found = list(spec.submodule_search_locations or []) if spec else []
 found = [f for f in map(os.path.realpath, found) if os.path.isfile(f + "/__init__.py")]
 folders = sorted({os.path.dirname(f) for f in found if os.path.basename(f) == package})
-paths = []
+paths, holders = [], set()
 for folder in folders:
     for name in files:
         path = os.path.join(folder, name)
@@ -49,6 +49,7 @@ for folder in folders:
         paths += [path, *glob.glob(cache + ".*.pyc"), os.path.join(at, stem + ".pyc")]
         while at != folder and at != os.path.dirname(at):
             paths += [at] if os.path.islink(at) else []
+            holders.add(at)
             at = os.path.dirname(at)
     for name in papers:
         paths += glob.glob(os.path.join(glob.escape(folder), "*.dist-info", name))
@@ -57,10 +58,12 @@ for folder in folders:
         folder = os.path.dirname(folder)
 print()
 print(json.dumps(folders))
+print(json.dumps([os.path.join(h, n) for h in holders if os.path.isdir(h) for n in os.listdir(h)]))
 take(paths)
 """
 )
-"""Prints the folders that hold the package, as JSON, and an archive of what matters in them.
+"""Prints the folders that hold the package and the paths around its wanted files, as JSON, and
+an archive of what is read of them.
 
 Arguments: the package; the folder that holds it (empty: where it would be imported from);
 its files that are wanted, and the names that are wanted of a .dist-info, both as JSON.

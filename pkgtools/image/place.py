@@ -61,6 +61,9 @@ class Place:
     members: Mapping[str, Member] = field(repr=False)
     """What is there of the wanted files, of their bytecode, of the .dist-info folders beside the
     package and of a git directory around it; and any link on the way to a wanted file."""
+    names: frozenset[str] = field(repr=False)
+    """Every path in the folders that hold a wanted file, or a folder of it: what stays in a
+    folder keeps it."""
 
 
 def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str) -> str:
@@ -102,8 +105,10 @@ def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str)
     )
 
 
-def around(wanted: Wanted, folder: str, members: Mapping[str, Member]) -> Place:
-    """Return the place at `folder`, out of all that an image has."""
+def around(
+    wanted: Wanted, folder: str, members: Mapping[str, Member], names: Iterable[str]
+) -> Place:
+    """Return the place at `folder`, out of all the members of an image and their names."""
     paths = {posixpath.join(folder, name) for name in wanted.files}
     paths |= {above for path in paths for above in upwards(path) if above.startswith(f"{folder}/")}
     paths |= {posixpath.join(above, ".git/HEAD") for above in upwards(folder)}
@@ -115,7 +120,8 @@ def around(wanted: Wanted, folder: str, members: Mapping[str, Member]) -> Place:
         if path.startswith(inside)
         and (wanted.is_compiled(path.removeprefix(inside)) or _is_paper(path, folder))
     }
-    return Place(folder, found)
+    holders = {posixpath.dirname(path) for path in paths}
+    return Place(folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders))
 
 
 def _is_paper(path: str, folder: str) -> bool:

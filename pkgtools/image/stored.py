@@ -35,7 +35,8 @@ class StoredFiles:
             for path, member in self._members.items()
             if member.kind is Kind.FILE and f"/{path}".endswith(f"/{marker}")
         ]
-        return around(wanted, choose(wanted, folders, self.tree, self.label), self._members)
+        folder = choose(wanted, folders, self.tree, self.label)
+        return around(wanted, folder, self._members, self._members)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

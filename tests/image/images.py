@@ -271,7 +271,7 @@ def _read_layout(rest: str) -> Opened:
 
 def _blob(where: Path, descriptor: Mapping[str, Any]) -> bytes:
     algorithm, _, value = descriptor["digest"].partition(":")
-    raw = (where / "blobs" / algorithm / value).read_bytes()
+    raw: bytes = (where / "blobs" / algorithm / value).read_bytes()
     assert (digest(raw), len(raw)) == (descriptor["digest"], descriptor["size"])
     return raw
 

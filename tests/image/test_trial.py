@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 from xml.etree import ElementTree as ET
@@ -14,7 +16,6 @@ from commands import Result, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from project import Project
 
@@ -96,7 +97,7 @@ print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
         ('print(\'{"name": "run", "message": "no <good>", "seconds": 1}\')', "no <good>"),
         ("print('no check')", "run.py made no check"),
         ("raise SystemExit('broken off')", "broken off"),
-        ("import os; os.kill(os.getpid(), 9)", "status 137"),
+        ("import os; os._exit(7)", "status 7"),
     ],
 )
 def test_checks_that_do_not_hold(
@@ -157,7 +158,7 @@ def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
 
 def test_the_packaged_catalog_brings_its_checks(tmp_path: Path) -> None:
     """A wheel of pkgtools, installed anywhere, can test an image."""
-    uv = shutil.which("uv")
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         pytest.skip("needs uv")
     from pkgtools.catalog import find_catalog  # noqa: PLC0415
