@@ -1,4 +1,4 @@
-"""A Mooncake store on this machine: its master, and a client that only reads."""
+"""A Mooncake store on this machine: its master, and clients that only lend or only read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BUFFER: Final = 64 << 20
 class Master:
     """The master, with the metadata server that clients find each other through."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *arguments: str) -> None:
         self.rpc_port, self.metadata_port, metrics_port = (free_port() for _ in range(3))
         self._log = folder / "mooncake_master.log"
         self._command = [
@@ -37,6 +37,7 @@ class Master:
             "--http_metadata_server_host=127.0.0.1",
             f"--http_metadata_server_port={self.metadata_port}",
             f"--metrics_port={metrics_port}",
+            *arguments,
         ]
         self._process: Process | None = None
 
@@ -91,11 +92,46 @@ class Master:
         self._process.send(signal.SIGCONT)
 
     def _answers(self) -> bool:
-        for port in (self.rpc_port, self.metadata_port):
-            with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", port)) != 0:
-                    return False
-        return True
+        return all(map(_is_listening, (self.rpc_port, self.metadata_port)))
+
+
+class Lender:
+    """A process that lends memory to the store, so that objects outlive who wrote them."""
+
+    def __init__(self, master: Master, folder: Path, segment: int = _SEGMENT) -> None:
+        port = free_port()
+        self._process = Process(
+            [
+                _program("mooncake_client"),
+                "--host=127.0.0.1",
+                f"--port={port}",
+                "--protocol=tcp",
+                f"--global_segment_size={segment}",
+                f"--master_server_address={master.address}",
+                f"--metadata_server={master.metadata}",
+            ],
+            folder / "mooncake_client.log",
+            {"MC_TCP_BIND_ADDRESS": "127.0.0.1"},
+        )
+        self._process.wait_until(lambda: _is_listening(port), 30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+
+    def pause(self) -> None:
+        """Stop it in its tracks: what is written to it neither arrives nor fails."""
+        self._process.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send(signal.SIGCONT)
 
 
 class Reader:
@@ -113,6 +149,10 @@ class Reader:
     def exists(self, *keys: str) -> list[bool]:
         return [status == 1 for status in self.store.batch_is_exist(list(keys))]
 
+    def is_unfinished(self, *keys: str) -> bool:
+        """Say whether a writer has begun all of these objects and finished none."""
+        return list(self.store.batch_remove(list(keys), True)) == [-703] * len(keys)
+
     def read(self, key: str, shape: list[int], dtype: str) -> NDArray[Any]:
         """Return an object as the response describes it; bfloat16 comes as float32."""
         raw = self.store.get(key)
@@ -124,6 +164,11 @@ class Reader:
 
     def close(self) -> None:
         self.store.close()
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _program(name: str) -> str:
