@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from .entries import ask, captured, keys
-from .models import LLAMA
+from .models import LLAMA, hugging_face
 from .server import greedy
 
 if TYPE_CHECKING:
@@ -49,22 +49,14 @@ def check_values(server: Server, reader: Reader, model: Path) -> None:
                 "last": {"shape": [1, len(prompt), size], "dtype": "float32"},
             },
         }
-        aux, last = (
-            reader.read(key, **result["features"][key.rpartition("/")[2]]) for key in keys(entry)
-        )
-        states = _hugging_face(model, prompt)
-        expected = np.concatenate([states[layer + 1] for layer in LAYERS], axis=-1)
-        np.testing.assert_allclose(aux, expected, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(last, states[-1], rtol=0, atol=1e-5)
+        holds_hugging_faces(reader, entry, result, hugging_face(model, prompt)[0])
 
 
-def _hugging_face(folder: Path, prompt: list[int]) -> list[Any]:
-    import torch  # noqa: PLC0415
-    from safetensors.torch import load_file  # noqa: PLC0415
-    from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
-
-    reference = LlamaForCausalLM(LlamaConfig(**LLAMA)).float()
-    reference.load_state_dict(load_file(folder / "model.safetensors"))
-    with torch.no_grad():
-        out = reference(torch.tensor([prompt]), output_hidden_states=True)
-    return [state.numpy() for state in out.hidden_states]
+def holds_hugging_faces(reader: Reader, entry: Any, result: Any, states: list[Any]) -> None:
+    """Hold what the store has of a capture against Hugging Face's states of its prompt."""
+    aux, last = (
+        reader.read(key, **result["features"][key.rpartition("/")[2]]) for key in keys(entry)
+    )
+    expected = np.concatenate([states[layer + 1] for layer in LAYERS], axis=-1)
+    np.testing.assert_allclose(aux[0], expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(last[0], states[-1], rtol=0, atol=1e-5)

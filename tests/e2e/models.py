@@ -109,6 +109,22 @@ def write_llama(folder: Path) -> Path:
     return folder
 
 
+def hugging_face(folder: Path, tokens: list[int]) -> tuple[list[Any], Any]:
+    """Return what Hugging Face's Llama computes: the states before each layer, and the logits.
+
+    The last state is the one after the norm.
+    """
+    import torch  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415
+    from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
+
+    model = LlamaForCausalLM(LlamaConfig(**LLAMA)).float()
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    with torch.no_grad():
+        out = model(torch.tensor([tokens]), output_hidden_states=True)
+    return [state[0].numpy() for state in out.hidden_states], out.logits[0].numpy()
+
+
 def write_k3(folder: Path, *, moe: bool) -> Path:
     """Write the configuration of a Kimi K3; the server makes its weights up."""
     text = {**_K3_TEXT, **(_K3_MOE if moe else _K3_DENSE)}

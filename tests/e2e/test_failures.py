@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PROMPT: Final = [5, 17, 200, 31, 8, 99, 64, 3, 250]
 
 
-def test_a_dead_store_that_returns(trees: Trees, llama: Path, tmp_path: Path) -> None:
+def test_a_store_that_fails_and_returns(trees: Trees, llama: Path, tmp_path: Path) -> None:
     """One target is enough: the code is the same in all, and so are its hooks."""
     pytest.importorskip("mooncake.store", exc_type=ImportError)
     with Master(tmp_path) as master:
@@ -36,42 +36,78 @@ def test_a_dead_store_that_returns(trees: Trees, llama: Path, tmp_path: Path) ->
             {**master.environment(16 << 20), "SGLANG_SPEC_CAPTURE_TIMEOUT": "6"},
         )
         try:
-            _fails_alone_and_returns(server, master)
+            assert "error" not in _capture(server)
+            _dies_under_captures(server, master)
+            master.start()
+            _is_written_to_again(server)
+            _is_full(server, master)
+            _is_stopped_and_goes_on(server, master)
         finally:
             server.close()
 
 
-def _fails_alone_and_returns(server: Server, master: Master) -> None:
-    def capture(tokens: int = 1, prompt: list[int] = _PROMPT) -> Any:
-        return captured(
-            server.generate(input_ids=prompt, sampling_params=greedy(tokens), spec_capture=ask())
-        )
+def _capture(server: Server) -> Any:
+    return captured(
+        server.generate(input_ids=_PROMPT, sampling_params=greedy(), spec_capture=ask())
+    )
 
-    def plain() -> float:
-        start = time.monotonic()
-        reply = server.generate(input_ids=_PROMPT, sampling_params=greedy(2))
-        assert len(reply["output_ids"]) == 2
-        return time.monotonic() - start
 
-    assert "error" not in capture()
-
-    # Dead.
-    master.kill()
+def _plain(server: Server) -> float:
+    """Return the seconds that a request without capture takes."""
     start = time.monotonic()
-    # Mooncake's client tells at once, or gives up its old connections for a while first.
-    assert re.search("(did|does) not answer", capture()["error"])
-    assert time.monotonic() - start < 20
-    assert plain() < 5
-    assert server.is_healthy()
+    reply = server.generate(input_ids=_PROMPT, sampling_params=greedy(2))
+    assert len(reply["output_ids"]) == 2
+    return time.monotonic() - start
 
-    # It returns, empty, and the server lends its memory again.
-    master.start()
+
+def _is_written_to_again(server: Server) -> None:
+    """Wait until the server has lent its memory to a master that came back empty."""
     deadline = time.monotonic() + 40
-    while "error" in capture():
-        assert time.monotonic() < deadline, "the store came back and is not written to"
+    while "error" in (result := _capture(server)):
+        assert time.monotonic() < deadline, result
         time.sleep(0.5)
 
-    # Full: the segment is small.
+
+def _dies_under_captures(server: Server, master: Master) -> None:
+    """Every captured prompt is told so, each in its time; the others know nothing of it."""
+    expected = server.generate(input_ids=_PROMPT, sampling_params=greedy(2))["output_ids"]
+    killed: list[float] = []
+
+    def client(_: int) -> list[tuple[float, float, list[Any]]]:
+        rounds: list[tuple[float, float, list[Any]]] = []
+        while not killed or rounds[-1][0] < killed[0]:  # up to one that begins after it
+            start = time.monotonic()
+            replies = server.generate(
+                input_ids=[_PROMPT, _PROMPT, list(range(3, 253))],
+                sampling_params=greedy(2),
+                spec_capture=[ask(), None, ask()],
+            )
+            rounds.append((start, time.monotonic() - start, replies))
+        return rounds
+
+    with ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(client, i) for i in range(8)]
+        time.sleep(1)
+        master.kill()
+        killed.append(time.monotonic())
+        assert _plain(server) < 5
+        assert server.is_healthy()
+        rounds = [a_round for future in clients for a_round in future.result(60)]
+    in_flight = 0
+    for start, took, replies in rounds:
+        assert took < 20
+        assert replies[1]["output_ids"] == expected
+        assert "spec_capture" not in replies[1]["meta_info"]
+        for reply in (replies[0], replies[2]):
+            assert len(reply["output_ids"]) == 2
+            error = captured(reply).get("error")
+            assert error is not None or start < killed[0]
+            assert error is None or re.search("(did|does) not answer", error)
+            in_flight += error is not None and start < killed[0]
+    assert in_flight, "the master died between two captures"
+
+
+def _is_full(server: Server, master: Master) -> None:
     reader = Reader(master)
     entries = [ask(str(i)) for i in range(30)]
     results = [
@@ -82,16 +118,21 @@ def _fails_alone_and_returns(server: Server, master: Master) -> None:
         )
         for entry in entries
     ]
-    full = [i for i, result in enumerate(results) if "no room" in result.get("error", "")]
-    assert full
+    assert any("no room" in result.get("error", "") for result in results)
     for entry, result in zip(entries, results, strict=True):
         is_answered_as_stored(result, reader, entry)
-    assert plain() < 5
+    assert _plain(server) < 5
     reader.store.remove_all(True)
-    assert "error" not in capture()
+    assert "error" not in _capture(server)
+    reader.close()
 
-    # Stopped: nothing answers. Others pass, also more than may be in flight; what waits
-    # is told so in the end, and what came too late is taken out again.
+
+def _is_stopped_and_goes_on(server: Server, master: Master) -> None:
+    """Nothing answers, so others pass, also more than may be in flight.
+
+    What waits is told so in the end, and what came too late is taken out again.
+    """
+    reader = Reader(master)
     master.pause()
     entries = [ask(str(i)) for i in range(6)]
     with ThreadPoolExecutor(6) as pool:
@@ -109,15 +150,12 @@ def _fails_alone_and_returns(server: Server, master: Master) -> None:
         # One that holds its response back for the store is answered when it is aborted.
         server.abort(entries[0]["store_id"])
         assert "aborted" in captured(waiting[0].result(2))["error"]
-        assert plain() < 3
+        assert _plain(server) < 3
         assert server.is_healthy()
         results = [captured(future.result(60)) for future in waiting]
     assert all(re.search("(did|does) not answer", r["error"]) for r in results[1:])
     master.resume()
-    deadline = time.monotonic() + 40
-    while "error" in capture():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    _is_written_to_again(server)
     for entry, result in zip(entries, results, strict=True):
         is_answered_as_stored(result, reader, entry)
     reader.close()

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from .entries import ask, captured, is_answered_as_stored, keys
-from .llama import PROMPT, check_values
+from .llama import PROMPT, check_values, holds_hugging_faces
+from .models import LLAMA, hugging_face
 from .server import LLAMA_CAPTURE, Server, greedy
 
 if TYPE_CHECKING:
@@ -23,10 +24,16 @@ if TYPE_CHECKING:
     from .mooncake import Master, Reader
     from .trees import Trees
 
-TARGETS: Final = ("v0.5.14", "v0.5.17", "v0.5.23", "kimi-k3-ee560a2")
+# Each method on two targets: their hooks differ, what follows is the same code.
+_METHODS: Final = {
+    "v0.5.14": "dflash",
+    "v0.5.17": "eagle3",
+    "v0.5.23": "dflash",
+    "kimi-k3-ee560a2": "eagle3",
+}
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=_METHODS)
 def server(
     request: pytest.FixtureRequest,
     trees: Trees,
@@ -39,7 +46,11 @@ def server(
         trees.patched(request.param),
         llama,
         tmp_path_factory.mktemp("llama-server"),
-        LLAMA_CAPTURE,
+        (
+            *LLAMA_CAPTURE,
+            f"--spec-capture-method={_METHODS[request.param]}",
+            "--enable-return-hidden-states",
+        ),
         master.environment(),
     )
     yield running
@@ -48,6 +59,57 @@ def server(
 
 def test_the_values_are_hugging_faces(server: Server, reader: Reader, llama: Path) -> None:
     check_values(server, reader, llama)
+
+
+def test_hidden_states_may_be_in_the_response_as_well(
+    server: Server, reader: Reader, llama: Path
+) -> None:
+    """Those of the last layer, as without capture: not the captured layers beside them."""
+    entry = ask()
+    replies = server.generate(
+        input_ids=[PROMPT, PROMPT],
+        sampling_params=greedy(3),
+        return_hidden_states=True,
+        spec_capture=[entry, None],
+    )
+    for reply in replies:
+        prefill, *decoded = reply["meta_info"]["hidden_states"]
+        states, _ = hugging_face(llama, [*PROMPT, *reply["output_ids"][:-1]])
+        rows = np.array([*prefill, *decoded])
+        np.testing.assert_allclose(rows, states[-1][-len(rows) :], rtol=0, atol=1e-5)
+        assert len(decoded) == 2
+    assert len(replies[0]["meta_info"]["hidden_states"][0]) == len(PROMPT)
+    states, _ = hugging_face(llama, PROMPT)
+    holds_hugging_faces(reader, entry, captured(replies[0]), states)
+
+
+def test_retracted_requests(server: Server, reader: Reader, llama: Path) -> None:
+    """More than fits runs at once: some go back to the queue and are computed again."""
+    random = np.random.default_rng(11)
+    prompts = [random.integers(3, 250, 100).tolist() for _ in range(60)]
+    entries = [ask(str(i)) if i % 2 else None for i in range(60)]
+    # With ignore_eos the server would make room for all tokens beforehand.
+    replies = server.generate(
+        timeout=120,
+        input_ids=prompts,
+        sampling_params=greedy(100, ignore_eos=False),
+        spec_capture=entries,
+    )
+    retracted = [reply["meta_info"]["num_retractions"] > 0 for reply in replies]
+    assert any(retracted[::2])
+    assert any(retracted[1::2])
+    for prompt, entry, reply in zip(prompts, entries, replies, strict=True):
+        tokens = reply["output_ids"]
+        assert len(tokens) == 100 or tokens[-1] == LLAMA["eos_token_id"]
+        states, logits = hugging_face(llama, [*prompt, *tokens])
+        # Where two tokens are as likely as each other it may be either.
+        before = logits[99:-1]
+        assert (before.max(axis=1) - before[np.arange(len(tokens)), tokens]).max() < 1e-3
+        if entry is None:
+            assert "spec_capture" not in reply["meta_info"]
+        else:
+            prefill = [state[:100] for state in states]
+            holds_hugging_faces(reader, entry, captured(reply), prefill)
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 2, 7])
