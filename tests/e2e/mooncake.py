@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
-
 from .process import Process, free_port
 
 if TYPE_CHECKING:
@@ -155,6 +153,8 @@ class Reader:
 
     def read(self, key: str, shape: list[int], dtype: str) -> NDArray[Any]:
         """Return an object as the response describes it; bfloat16 comes as float32."""
+        import numpy as np  # noqa: PLC0415 - only who reads needs it
+
         raw = self.store.get(key)
         assert raw, f"{key} is not in the store"
         if dtype == "bfloat16":
