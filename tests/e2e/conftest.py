@@ -1,7 +1,8 @@
-"""One store for all tests of a worker, and each tree made once."""
+"""One store for all tests of a worker, and each tree made once for all workers."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
-    return Trees(tmp_path_factory.mktemp("trees"))
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    return Trees(shared / "trees")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from .entries import ask, captured, is_answered_as_stored
 from .mooncake import Master, Reader
 from .process import NotReadyError
-from .server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy
+from .server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy, refusals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,33 +161,36 @@ def _is_stopped_and_goes_on(server: Server, master: Master) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--chunked-prefill-size=64",), "--chunked-prefill-size -1"),
-        (("--chunked-prefill-size=-1", "--spec-capture-method=dflash"), "dflash needs"),
-        (
-            ("--chunked-prefill-size=-1", "--spec-capture-aux-layer-ids", "2", "9"),
-            "has 6 layers, eagle3 captures 0 to 4, not 9",
-        ),
-    ],
-)
-def test_what_cannot_be_captured_is_refused_at_start(
-    trees: Trees,
-    llama: Path,
-    master: Master,
-    tmp_path: Path,
-    arguments: tuple[str, ...],
-    reason: str,
+_WHOLE: Final = "--chunked-prefill-size=-1"
+_REFUSED: Final[dict[tuple[str, ...], str]] = {
+    ("--chunked-prefill-size=64",): "add --chunked-prefill-size -1",
+    (_WHOLE, "--spec-capture-method=dflash"): "dflash needs --spec-capture-aux-layer-ids",
+    (_WHOLE, "--spec-capture-method=dspark"): "dspark needs --spec-capture-aux-layer-ids",
+    (_WHOLE, "--speculative-algorithm=NGRAM"): "does not work with speculative decoding",
+    (_WHOLE, "--pp-size=2"): "does not work with pipeline parallelism",
+    (_WHOLE, "--tp-size=2", "--attn-cp-size=2"): "does not work with context parallelism",
+    (_WHOLE, "--disaggregation-mode=decode"): "does not work with prefill-decode disaggregation",
+    (_WHOLE, "--enable-pdmux"): "does not work with --enable-pdmux",
+    (_WHOLE, "--enable-two-batch-overlap"): "does not work with --enable-two-batch-overlap",
+    (_WHOLE, "--is-embedding"): "does not work with embedding models",
+}
+
+
+def test_what_cannot_be_captured_is_refused_before_a_model_is_loaded(
+    trees: Trees, llama: Path
 ) -> None:
-    with pytest.raises(NotReadyError, match=reason):
-        Server(
-            trees.patched("v0.5.23"),
-            llama,
-            tmp_path,
-            ("--dtype=float32", "--enable-spec-capture", *arguments),
-            master.environment(),
-        )
+    cases = [("--dtype=float32", "--enable-spec-capture", *case) for case in _REFUSED]
+    good, *reasons = refusals(trees.patched("v0.5.23"), llama, [LLAMA_CAPTURE, *cases])
+    assert good is None
+    for reason, expected in zip(reasons, _REFUSED.values(), strict=True):
+        assert expected in (reason or "accepted")
+
+
+def test_layers_that_the_model_does_not_have_are_refused_at_start(
+    trees: Trees, llama: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(NotReadyError, match="has 6 layers, eagle3 captures 0 to 4, not 9"):
+        Server(trees.patched("v0.5.23"), llama, tmp_path, (*LLAMA_CAPTURE, "9"))
 
 
 @pytest.mark.parametrize("target", ["v0.5.23", "kimi-k3-ee560a2"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from filelock import FileLock
 
 from pkgtools.catalog import load_catalog
 from pkgtools.errors import SourceUnavailableError
@@ -24,7 +25,10 @@ CATALOG: Final = Path(__file__).parents[2] / "targets.toml"
 
 
 class Trees:
-    """Makes each tree once, in `folder`."""
+    """Makes each tree once, in `folder`, also where several processes ask for it.
+
+    It is for reading: servers of all of them run from it, and share its bytecode.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,29 +40,34 @@ class Trees:
         Skips the test where the source is not at hand.
         """
         root = self._folder / name / "pristine"
-        return self._made(name, root)
+        with self._lock(name):
+            if not root.exists():
+                self._make(name, root)
+        return _module_path(root)
 
     def patched(self, name: str) -> Path:
         """Return that of a target's revision with its series, applied by pkgtools."""
         root = self._folder / name / "patched"
-        if root.exists():
-            return _module_path(root)
-        path = self._made(name, root)
-        subprocess.run(
-            [*_APPLY, "--catalog", str(CATALOG), "--target", name, "--tree", str(root)],
-            check=True,
-            capture_output=True,
-        )
-        return path
-
-    def _made(self, name: str, root: Path) -> Path:
-        if not root.exists():
-            target = self._catalog.target(name)
-            if target.revision.version is None:
-                _export(target, root)
-            else:
-                _unpack(target, target.revision.version, root)
+        with self._lock(name):
+            if not root.exists():
+                self._make(name, root)
+                subprocess.run(
+                    [*_APPLY, "--catalog", str(CATALOG), "--target", name, "--tree", str(root)],
+                    check=True,
+                    capture_output=True,
+                )
         return _module_path(root)
+
+    def _lock(self, name: str) -> FileLock:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(self._folder / f"{name}.lock")
+
+    def _make(self, name: str, root: Path) -> None:
+        target = self._catalog.target(name)
+        if target.revision.version is None:
+            _export(target, root)
+        else:
+            _unpack(target, target.revision.version, root)
 
 
 def _module_path(root: Path) -> Path:
