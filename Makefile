@@ -16,7 +16,7 @@ test: $(VENV)/tested lint
 lint: $(VENV)/tested
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy pkgtools tests benchmarks
+	$(BIN)/mypy pkgtools tests benchmarks docker
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from .process import Process, free_port
 
@@ -132,10 +132,20 @@ class Lender:
         self._process.send(signal.SIGCONT)
 
 
+class Store(Protocol):
+    """Where a master is."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def metadata(self) -> str: ...
+
+
 class Reader:
     """What a trainer does: reads objects, lends nothing."""
 
-    def __init__(self, master: Master) -> None:
+    def __init__(self, master: Store) -> None:
         from mooncake.store import MooncakeDistributedStore  # noqa: PLC0415
 
         self.store: Any = MooncakeDistributedStore()

@@ -1,0 +1,137 @@
+"""Images and containers, through the docker command: what a user of docker/ has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+_START_TIMEOUT_S: Final = 240
+
+
+def docker(*arguments: str | Path, program: str = "docker", **variables: str) -> str:
+    """Run a docker command, and return what it prints.
+
+    Raises:
+        subprocess.CalledProcessError: it fails; `stderr` is with what it printed.
+
+    """
+    return subprocess.run(
+        [program, *arguments],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def has_engine() -> bool:
+    try:
+        docker("info")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def find_buildkit(folder: Path) -> str | None:
+    """Return the first docker on the PATH that builds with BuildKit: one may lack buildx."""
+    (folder / "Dockerfile").write_text("FROM scratch\nLABEL a=b\n")
+    for program in _programs():
+        try:
+            docker("build", "--quiet", folder, program=program, DOCKER_BUILDKIT="1")
+        except subprocess.CalledProcessError:
+            continue
+        return program
+    return None
+
+
+def _programs() -> Iterator[str]:
+    for folder in os.get_exec_path():
+        path = Path(folder) / "docker"
+        if os.access(path, os.X_OK):
+            yield str(path)
+
+
+class Container:
+    """A container in the host's network, from its start until it is removed.
+
+    Args:
+        image: its image.
+        arguments: those of the image's entry point.
+        environment: variables.
+        files: folders that it has, by their path in it; copied, so that any engine will do.
+        options: more options of ``docker create``.
+
+    """
+
+    def __init__(
+        self,
+        image: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        files: Mapping[str, Path] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        created = docker(
+            "create", "--network=host", "--health-interval=1s", *options, *variables, image,
+            *arguments,
+        )  # fmt: skip
+        self.id = created.split()[-1]
+        try:
+            for path, folder in (files or {}).items():
+                docker("cp", f"{folder}/.", f"{self.id}:{path}")
+            docker("start", self.id)
+        except BaseException:
+            self.remove()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def state(self) -> Any:
+        return json.loads(docker("inspect", "--format={{json .State}}", self.id))
+
+    def log(self) -> str:
+        return docker("logs", self.id)
+
+    def run(self, *command: str) -> str:
+        return docker("exec", self.id, *command)
+
+    def wait_until_healthy(self) -> None:
+        """Wait for the image's own health check to pass.
+
+        Raises:
+            RuntimeError: it does not in time, or the container ended; with the end of its log.
+
+        """
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while (state := self.state())["Health"]["Status"] != "healthy":
+            if not state["Running"] or time.monotonic() > deadline:
+                raise RuntimeError(f"{state}\n{self.log()[-4000:]}")
+            time.sleep(0.5)
+
+    def stop(self, seconds: int) -> tuple[int, float]:
+        """Send SIGTERM, and SIGKILL after some seconds; return the exit code and what it took."""
+        start = time.monotonic()
+        docker("stop", f"--time={seconds}", self.id)
+        return self.state()["ExitCode"], time.monotonic() - start
+
+    def remove(self) -> None:
+        docker("rm", "--force", "--volumes", self.id)

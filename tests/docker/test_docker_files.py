@@ -1,0 +1,183 @@
+"""What can be said of the files below docker/ without an engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from files import DOCKER, DOCKERFILE, REPOSITORY, SERVER, STORE, clean_environment, read_compose
+
+_NODE: Final = {
+    "CAPTURE_IMAGE": "registry.example/capture@sha256:0",
+    "CAPTURE_ADDRESS": "10.0.0.1",
+    "CAPTURE_MODEL": "/models/k3",
+}
+_SECRET: Final = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
+
+
+def _tool(name: str) -> str:
+    """Find a program that came with a package of this environment, active or not."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    assert found, f"{name} is not installed: pip install --group test"
+    return found
+
+
+def _instructions() -> list[tuple[str, str]]:
+    text = DOCKERFILE.read_text().replace("\\\n", " ")
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
+
+
+def _stage(name: str) -> dict[str, str]:
+    """Return the last instruction of each kind in a stage."""
+    stages: dict[str, dict[str, str]] = {}
+    current: dict[str, str] = {}
+    for keyword, rest in _instructions():
+        if keyword == "FROM":
+            current = stages.setdefault(rest.split(" AS ")[1], {})
+        current[keyword] = rest
+    return stages[name]
+
+
+def test_shellcheck() -> None:
+    scripts = [*DOCKER.glob("*.sh"), REPOSITORY / ".ci" / "run"]
+    assert len(scripts) >= 3
+    done = subprocess.run(
+        [_tool("shellcheck"), *scripts], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_hadolint() -> None:
+    done = subprocess.run(
+        [_tool("hadolint"), "--failure-threshold=error", DOCKERFILE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_dockerfile_needs_no_buildkit() -> None:
+    text = DOCKERFILE.read_text()
+    assert not re.search(r"^#\s*(syntax|escape|check)\s*=", text, re.MULTILINE)
+    assert "<<" not in text
+    for keyword, rest in _instructions():
+        assert not re.match(r"--(mount|network|security|link|parents|chmod)", rest), (keyword, rest)
+
+
+def test_the_stages() -> None:
+    froms = [rest for keyword, rest in _instructions() if keyword == "FROM"]
+    assert froms == [
+        "${BASE} AS base",
+        "base AS tool",
+        "base AS patched",
+        "patched AS test",
+        "patched AS capture",
+    ]
+    assert ("ARG", "BASE") in _instructions(), "no image is a good default"
+
+
+def test_the_capture_stage_runs_as_nobody_special_and_gets_its_signals() -> None:
+    capture = _stage("capture")
+    # By number: so Kubernetes can tell that it is not root.
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", capture["USER"])
+    command = json.loads(capture["ENTRYPOINT"])
+    assert json.loads(capture["HEALTHCHECK"].split(" CMD ")[1]) == [*command, "--health"]
+    assert capture["COPY"] == f"docker/entrypoint.py {command[-1]}"
+
+
+def test_no_credential_is_asked_for_or_set_at_build() -> None:
+    for keyword, rest in _instructions():
+        if keyword in {"ARG", "ENV", "LABEL"}:
+            assert not _SECRET.search(rest), (keyword, rest)
+        assert keyword != "ADD", "what comes from elsewhere is not in the source"
+
+
+def test_what_the_stages_copy_is_in_the_context() -> None:
+    allowed = [
+        line.removeprefix("!")
+        for line in (REPOSITORY / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    ]
+    assert "docker/entrypoint.py" in allowed
+    for name in allowed:
+        assert "*" in name or (REPOSITORY / name).exists(), name
+
+
+def test_compose_has_the_deployments_values() -> None:
+    compose = read_compose(_NODE)
+    master, server = compose["services"]["master"], compose["services"]["server"]
+    assert set(compose["services"]) == {"master", "server"}
+    assert master["environment"] == {
+        "CAPTURE_ROLE": "master",
+        "CAPTURE_RPC_PORT": "35551",
+        "CAPTURE_METADATA_PORT": "35880",
+        "CAPTURE_METRICS_PORT": "35903",
+    }
+    given = server["environment"]
+    assert given["CAPTURE_ROLE"] == "server"
+    assert [given["CAPTURE_PORT"]] == SERVER["--port"]
+    assert given["CAPTURE_RPC_PORT"] == master["environment"]["CAPTURE_RPC_PORT"]
+    assert given["CAPTURE_METADATA_PORT"] == master["environment"]["CAPTURE_METADATA_PORT"]
+    # The entry point makes the others from these.
+    made = {"MOONCAKE_MASTER_SERVER_ADDR", "MOONCAKE_METADATA_SERVER", "MOONCAKE_LOCAL_HOSTNAME"}
+    assert {name: given[name] for name in STORE if name not in made} == {
+        name: value for name, value in STORE.items() if name not in made
+    }
+    (devices,) = server["deploy"]["resources"]["reservations"]["devices"]
+    assert [str(devices["count"])] == SERVER["--tp-size"]
+    (model,) = server["volumes"]
+    assert [model["target"]] == SERVER["--model-path"]
+    assert (model["source"], model["read_only"]) == ("/models/k3", True)
+
+
+def test_compose_services_are_reached_from_other_machines_and_stopped_in_time() -> None:
+    services = read_compose(_NODE)["services"]
+    for service in services.values():
+        assert service["network_mode"] == "host"
+        assert service["image"] == _NODE["CAPTURE_IMAGE"]
+        assert service["stop_grace_period"] in {"30s", "5m"}
+        assert "user" not in service, "the image's, which is not root"
+        assert "privileged" not in service
+    assert services["server"]["depends_on"] == {"master": {"condition": "service_healthy"}}
+
+
+@pytest.mark.parametrize("name", _NODE)
+def test_compose_demands_what_has_no_default(name: str) -> None:
+    with pytest.raises(KeyError, match=name):
+        read_compose({**_NODE, name: ""})
+
+
+def test_compose_takes_secrets_from_files_alone() -> None:
+    compose = read_compose({**_NODE, "HF_TOKEN_FILE": "/run/keys/hf", "HF_TOKEN": "hf_leak"})
+    assert compose["secrets"] == {"hf_token": {"file": "/run/keys/hf"}}
+    assert "hf_leak" not in json.dumps(compose)
+    for service in compose["services"].values():
+        for name, value in service["environment"].items():
+            assert not _SECRET.search(name) or value.startswith("/run/secrets/"), name
+
+
+def test_compose_is_valid_to_docker_compose() -> None:
+    compose = ["docker", "compose"]
+    try:
+        subprocess.run([*compose, "version"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("docker has no compose")
+    done = subprocess.run(
+        [*compose, "-f", DOCKER / "compose.capture.yml", "config", "--format=json"],
+        env=clean_environment(**_NODE),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ours = read_compose(_NODE)["services"]
+    for name, service in json.loads(done.stdout)["services"].items():
+        assert service["environment"] == ours[name]["environment"]
