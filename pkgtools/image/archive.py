@@ -8,7 +8,9 @@ import json
 import re
 import tarfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Final, Self
+
+import msgspec
 
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.files import scratch_of
@@ -30,6 +32,14 @@ _OTHER_INDEXES: Final = {"repositories", "index.json", "oci-layout"}
 """What newer engines write beside it; they would name the base alone."""
 
 
+class _Entry(msgspec.Struct):
+    """What is read of an entry of manifest.json: names of members."""
+
+    Config: str
+    Layers: list[str]
+    RepoTags: list[str] | None = None
+
+
 class ArchiveImage:
     """The one image of an archive."""
 
@@ -40,11 +50,16 @@ class ArchiveImage:
         self.reference = f"{PREFIX}{path}"
         self._archive = _open(path)
         try:
-            (self._entry,) = self._json(_MANIFEST)
-            self.config = Config(self._read(self._entry["Config"]))
+            raw = self._read(_MANIFEST)
+            (self._entry,) = msgspec.json.decode(raw, type=list[_Entry])
+            self.config = Config(self._read(self._entry.Config))
+            self.config.refuse_other_layers(len(self._entry.Layers))
             self.id = self.config.digest
-            layers = [self._layer(name) for name in self._entry["Layers"]]
-        except (ValueError, KeyError, TypeError) as error:
+            layers = [self._layer(name) for name in self._entry.Layers]
+        except MalformedError:
+            self._archive.close()
+            raise
+        except (ValueError, KeyError, msgspec.DecodeError, tarfile.TarError) as error:
             self._archive.close()
             raise MalformedError(
                 f"{path} does not hold exactly one image of `docker save`: {error}",
@@ -89,7 +104,7 @@ class ArchiveImage:
                 f"{path} is the base, which is never overwritten",
                 remedy="give another file with --tag",
             )
-        tags = [_tag_beside(tag, new.config.digest) for tag in self._entry.get("RepoTags") or []]
+        tags = [_tag_beside(tag, new.config.digest) for tag in self._entry.RepoTags or []]
         with _replacing(path) as out:
             self.write(new, tags, out)
         return Stored(name, new.config.digest)
@@ -101,9 +116,9 @@ class ArchiveImage:
         entry = {
             "Config": config,
             "RepoTags": tags,
-            "Layers": [*self._entry["Layers"], layer],
+            "Layers": [*self._entry.Layers, layer],
         }
-        left_out = {_MANIFEST, self._entry["Config"], *_OTHER_INDEXES}
+        left_out = {_MANIFEST, self._entry.Config, *_OTHER_INDEXES}
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for info in self._archive.getmembers():
                 if info.name not in left_out:
@@ -120,16 +135,13 @@ class ArchiveImage:
         def open_layer() -> IO[bytes]:
             try:  # older engines write a layer that two images share as a link to the first
                 file = self._archive.extractfile(info)
-            except (KeyError, tarfile.TarError):
+            except (KeyError, RecursionError, tarfile.TarError):
                 file = None
             if file is None:
                 raise MalformedError(f"{self.reference}: {info.name} is no layer")
             return file
 
         return open_layer
-
-    def _json(self, name: str) -> Any:
-        return json.loads(self._read(name))
 
     def _read(self, name: str) -> bytes:
         return content(self._archive, self._archive.getmember(name), self.reference)

@@ -22,7 +22,7 @@ from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.archive import ArchiveImage, add_file
 from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
-from pkgtools.image.layer import content, read_layer, to_member
+from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.place import PAPERS, Place, around, choose
 
@@ -136,12 +136,9 @@ class EngineImage:
 
     def _unpacked(self, line: str) -> dict[str, Member]:
         """Return what the image's Python sent, which may be anything."""
-        members = {}
-        with io.BytesIO(base64.b64decode(line, validate=True)) as raw:
-            for info, path, archive in read_layer(raw, f"what {self.reference} sent"):
-                data = content(archive, info, self.reference) if info.isreg() else b""
-                members[path] = to_member(info, path, data)
-        return members
+        raw = base64.b64decode(line, validate=True)
+        sent = StoredLayer(f"what {self.reference} sent", lambda: io.BytesIO(raw))
+        return merge([sent], lambda _: True)
 
     def default_name(self, suffix: str) -> str:
         """Return this image's name with a suffix on its tag."""

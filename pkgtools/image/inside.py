@@ -53,8 +53,13 @@ for folder in folders:
             at = os.path.dirname(at)
     for name in papers:
         paths += glob.glob(os.path.join(glob.escape(folder), "*.dist-info", name))
-    while folder != os.path.dirname(folder):
-        paths += [folder + "/.git/HEAD"] if os.path.isfile(folder + "/.git/HEAD") else []
+    while True:
+        for home in (".git/pkgtools", ".pkgtools"):
+            for at, _, names in os.walk(os.path.join(folder, home)):
+                paths += [os.path.join(at, name) for name in names]
+        paths.append(os.path.join(folder, ".git/HEAD"))
+        if folder == os.path.dirname(folder):
+            break
         folder = os.path.dirname(folder)
 print()
 print(json.dumps(folders))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
 import tarfile
+import zlib
 from dataclasses import dataclass
 from enum import Enum
 from typing import IO, TYPE_CHECKING, Final, cast
+
+import zstandard
 
 from pkgtools.errors import MalformedError
 
@@ -65,13 +69,22 @@ def read_layer(
         MalformedError: it is no tar archive, or a path leads out of the image.
 
     """
+    with (
+        _readable(label),
+        tarfile.open(fileobj=_decompressed(raw), mode="r:") as archive,
+    ):
+        for info in archive:
+            path = relative(info.name, label)
+            if path:
+                yield info, path, archive
+
+
+@contextlib.contextmanager
+def _readable(label: str) -> Iterator[None]:
+    """Turn what a damaged archive raises, in any of its formats, into a refusal."""
     try:
-        with tarfile.open(fileobj=_decompressed(raw), mode="r:") as archive:
-            for info in archive:
-                path = _relative(info.name, label)
-                if path:
-                    yield info, path, archive
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError) as error:
+        yield
+    except (tarfile.TarError, OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise MalformedError(f"{label} cannot be read: {error}") from None
 
 
@@ -87,22 +100,19 @@ def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
 
 
 def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> bytes:
-    """Return a file's content; a hard link's is that of the entry it is another name of.
+    """Return a file's content.
 
     Raises:
-        MalformedError: it is larger than `LIMIT`, or a link to nothing in the layer.
+        MalformedError: it is larger than `LIMIT`, or no file.
 
     """
-    try:
-        file = archive.extractfile(info)
-    except KeyError:
-        file = None
-    if file is None:
-        raise MalformedError(f"{label}: {info.name} is a hard link to {info.linkname!r}, no file")
-    data = file.read(LIMIT + 1)
-    if len(data) > LIMIT:
+    if info.size > LIMIT:
         raise MalformedError(f"{label}: {info.name} is larger than {LIMIT} bytes")
-    return data
+    file = archive.extractfile(info) if info.isreg() else None
+    if file is None:
+        raise MalformedError(f"{label}: {info.name} is no file")
+    with _readable(label), file:
+        return file.read()
 
 
 @dataclass(frozen=True)
@@ -146,8 +156,13 @@ def _whiteout(path: str) -> str:
     return f"{folder}{slash}{WHITEOUT}{name}"
 
 
-def _relative(name: str, label: str) -> str:
-    """Return an entry's path without what tools put in front; empty for the root itself."""
+def relative(name: str, label: str) -> str:
+    """Return an entry's path without what tools put in front; empty for the root itself.
+
+    Raises:
+        MalformedError: it leads out of the image.
+
+    """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise MalformedError(
@@ -157,6 +172,13 @@ def _relative(name: str, label: str) -> str:
     return "/".join(parts)
 
 
+def parents(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the image's root last."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     start = raw.read(4)
     raw.seek(0)
@@ -164,6 +186,6 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
         return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
     if start != _ZSTD:
         return raw
-    import zstandard  # noqa: PLC0415 - few images have such a layer
-
-    return cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(raw))
+    # zstd:chunked, and whatever compresses on several threads, makes more frames than one.
+    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return cast("IO[bytes]", reader)

@@ -6,10 +6,12 @@ import hashlib
 import json
 import platform
 import re
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Self
+
+import msgspec
 
 from pkgtools.errors import MalformedError, TreeError, UsageError
-from pkgtools.files import locked_folder, replace_file
+from pkgtools.files import locked_folder, replace_file, sha256
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pkgtools.image.place import Place, Wanted
 
 REF_NAME: Final = "org.opencontainers.image.ref.name"
-_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[-._:@/+]+[A-Za-z0-9]+)*")  # the annotation's grammar
 _OCI: Final = "application/vnd.oci.image"
 _DOCKER: Final = "application/vnd.docker"
@@ -37,24 +38,44 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """What Go, and so OCI, calls a machine."""
 
 
+class _Descriptor(msgspec.Struct):
+    """What is read of a descriptor; a digest is a file's name, so it is never trusted as a path."""
+
+    digest: Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
+    mediaType: str = ""  # noqa: N815 - the specification's
+    annotations: dict[str, str] | None = None
+    platform: dict[str, Any] | None = None
+
+
+class _Index(msgspec.Struct):
+    manifests: list[_Descriptor]
+
+
+class _Manifest(msgspec.Struct):
+    config: _Descriptor
+    layers: list[_Descriptor]
+    mediaType: str = ""  # noqa: N815
+    annotations: dict[str, str] | None = None
+
+
 class LayoutImage:
     """One image in a layout."""
 
     def __init__(self, folder: Path, name: str | None, tree: str | None) -> None:
         self._folder = folder
         self.reference = f"oci:{folder}" + (f":{name}" if name else "")
-        self._index = self._parse(folder / "index.json", self._file(folder / "index.json"))
         self._top = self._named(name)
         self._descriptor = self._resolve(self._top)
         self.manifest_digest: str | None = self._descriptor["digest"]
-        self._manifest = self._blob_json(self._descriptor)
-        try:
-            self._layer_type = _LAYERS[self._manifest_type()]
-            self.config = Config(self._blob(self._manifest["config"]))
-            self.id = self.config.digest
-            layers = [self._layer(entry) for entry in self._manifest["layers"]]
-        except (KeyError, TypeError) as error:
-            raise MalformedError(f"{self.reference} is no image manifest: {error}") from None
+        self._manifest = self._blob_json(self._descriptor, _Manifest)
+        if self._manifest_type() not in _LAYERS:
+            raise MalformedError(
+                f"{self.reference} is no image that is known: {self._manifest_type()!r}"
+            )
+        self.config = Config(self._blob(self._manifest["config"]))
+        self.config.refuse_other_layers(len(self._manifest["layers"]))
+        self.id = self.config.digest
+        layers = [self._layer(entry) for entry in self._manifest["layers"]]
         self._files = StoredFiles(self.reference, layers, tree)
 
     def __enter__(self) -> Self:
@@ -70,6 +91,10 @@ class LayoutImage:
 
     def find(self, wanted: Wanted) -> Place:
         """Return where the package lies; see `Image.find`."""
+        for entry in self._manifest["layers"]:
+            path = self._path(entry)
+            if not path.is_file() or sha256(path) != path.name:
+                raise MalformedError(f"{path} is not there, or not what its digest says")
         return self._files.find(wanted)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
@@ -78,7 +103,7 @@ class LayoutImage:
 
     def default_name(self, suffix: str) -> str:
         """Return the name of this image with a suffix, in the same layout."""
-        own = self._top.get("annotations", {}).get(REF_NAME, "image")
+        own = _name(self._top) or "image"
         return f"oci:{self._folder}:{own}-{suffix}"
 
     def store(self, new: NewImage, name: str) -> Stored:
@@ -92,12 +117,12 @@ class LayoutImage:
             )
         manifest = {
             **self._manifest,
-            "config": self._described(self._manifest["config"]["mediaType"], new.config.raw),
+            "config": self._described(self._manifest["config"].get("mediaType"), new.config.raw),
             "layers": [
                 *self._manifest["layers"],
-                self._described(self._layer_type, new.layer.data),
+                self._described(_LAYERS[self._manifest_type()], new.layer.data),
             ],
-            "annotations": {**self._manifest.get("annotations", {}), **new.annotations},
+            "annotations": {**(self._manifest.get("annotations") or {}), **new.annotations},
         }
         raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
         descriptor = {
@@ -110,7 +135,7 @@ class LayoutImage:
             with locked_folder(self._folder):
                 index = self._index_with(descriptor, tag)
                 for data in (new.layer.data, new.config.raw, raw):
-                    replace_file(self._path(f"sha256:{hashlib.sha256(data).hexdigest()}"), data)
+                    replace_file(self._path(self._described(None, data)), data)
                 replace_file(self._folder / "index.json", index)
         except OSError as error:
             raise TreeError(f"{self._folder} cannot be written: {error.strerror}") from None
@@ -118,7 +143,7 @@ class LayoutImage:
 
     def _index_with(self, descriptor: dict[str, Any], tag: str) -> bytes:
         """Return index.json, as it is now, with a new image instead of any of the same name."""
-        now = self._parse(self._folder / "index.json", self._file(self._folder / "index.json"))
+        now = self._index()
         others = [m for m in now["manifests"] if _name(m) != tag]
         replaced = [m for m in now["manifests"] if _name(m) == tag]
         if any(m["digest"] in (self._top["digest"], self.manifest_digest) for m in replaced):
@@ -128,13 +153,14 @@ class LayoutImage:
             )
         return json.dumps({**now, "manifests": [*others, descriptor]}).encode()
 
+    def _index(self) -> dict[str, Any]:
+        path = self._folder / "index.json"
+        return self._parse(path, self._file(path), _Index)
+
     def _named(self, name: str | None) -> dict[str, Any]:
         """Return the descriptor that a name, or the lack of one, means."""
-        try:
-            every = list(self._index["manifests"])
-            found = [m for m in every if name in (None, _name(m), m["digest"])]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise MalformedError(f"{self._folder}/index.json cannot be read: {error}") from None
+        every = self._index()["manifests"]
+        found = [m for m in every if name in (None, _name(m), m["digest"])]
         if len(found) != 1:
             names = ", ".join(sorted(_name(m) or m["digest"] for m in every))
             what = f"no image {name!r}" if not found else f"{len(found)} images"
@@ -150,11 +176,11 @@ class LayoutImage:
             return descriptor
         machine = platform.machine()
         wanted = ("linux", _ARCHITECTURES.get(machine, machine))
-        entries = self._blob_json(descriptor).get("manifests", [])
+        entries = self._blob_json(descriptor, _Index)["manifests"]
         found = [
             entry
             for entry in entries
-            if (p := entry.get("platform", {})) and (p.get("os"), p.get("architecture")) == wanted
+            if (p := entry.get("platform")) and (p.get("os"), p.get("architecture")) == wanted
         ]
         if len(found) != 1:
             raise UsageError(
@@ -169,28 +195,26 @@ class LayoutImage:
         return str(kind)
 
     def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
-        path = self._path(descriptor["digest"])
+        path = self._path(descriptor)
         return StoredLayer(f"{self.reference} layer {descriptor['digest'][:19]}", _opener(path))
 
-    def _blob_json(self, descriptor: dict[str, Any]) -> dict[str, Any]:
-        path = self._path(descriptor.get("digest"))
-        return self._parse(path, self._blob(descriptor))
+    def _blob_json(self, descriptor: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+        return self._parse(self._path(descriptor), self._blob(descriptor), kind)
 
     def _blob(self, descriptor: dict[str, Any]) -> bytes:
         """Return a small blob, held against its digest."""
-        path = self._path(descriptor.get("digest"))
+        path = self._path(descriptor)
         raw = self._file(path)
         if hashlib.sha256(raw).hexdigest() != path.name:
             raise MalformedError(f"{path} is not what its digest says")
         return raw
 
-    def _path(self, digest: object) -> Path:
-        """Return where a blob lies; a digest is never trusted as a path."""
-        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise MalformedError(f"{self.reference} names a blob {digest!r}, which is no sha256")
+    def _path(self, descriptor: dict[str, Any]) -> Path:
+        """Return where a blob lies."""
+        digest: str = descriptor["digest"]
         return self._folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
-    def _described(self, media_type: str, data: bytes) -> dict[str, Any]:
+    def _described(self, media_type: str | None, data: bytes) -> dict[str, Any]:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         return {"mediaType": media_type, "digest": digest, "size": len(data)}
 
@@ -203,18 +227,18 @@ class LayoutImage:
                 remedy="oci: takes the folder of an OCI image layout",
             ) from None
 
-    def _parse(self, path: Path, raw: bytes) -> dict[str, Any]:
+    def _parse(self, path: Path, raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
+        """Return a file with all its keys, known or not, once the known ones are sound."""
         try:
-            facts = json.loads(raw)
-        except ValueError as error:
-            raise MalformedError(f"{path} is no JSON: {error}") from None
-        if not isinstance(facts, dict):
-            raise MalformedError(f"{path} is no JSON object")
+            msgspec.json.decode(raw, type=kind)
+            facts: dict[str, Any] = json.loads(raw)
+        except (ValueError, RecursionError, msgspec.DecodeError) as error:
+            raise MalformedError(f"{path} cannot be read: {error}") from None
         return facts
 
 
 def _name(descriptor: dict[str, Any]) -> str | None:
-    name: str | None = descriptor.get("annotations", {}).get(REF_NAME)
+    name: str | None = (descriptor.get("annotations") or {}).get(REF_NAME)
     return name
 
 

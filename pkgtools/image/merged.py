@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
-from pkgtools.image.layer import OPAQUE, WHITEOUT, Kind, Member, content, read_layer, to_member
+from pkgtools.errors import MalformedError
+from pkgtools.image.layer import (
+    OPAQUE,
+    WHITEOUT,
+    Kind,
+    Member,
+    content,
+    parents,
+    read_layer,
+    relative,
+    to_member,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    import tarfile
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
 
 
@@ -21,10 +33,24 @@ class StoredLayer:
     """Opens its blob, compressed or not."""
 
 
+@dataclass
+class _Changes:
+    """What one layer does."""
+
+    label: str
+    hidden: set[str] = field(default_factory=set)
+    """Whiteouts."""
+    opaque: set[str] = field(default_factory=set)
+    """Folders of which it hides all that is below."""
+    members: dict[str, Member] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    """Further names of files in it, by path."""
+
+
 def merge(layers: Sequence[StoredLayer], wanted: Callable[[str], bool]) -> dict[str, Member]:
     """Return what an image has at each path, as its layers leave it.
 
-    Every layer is read once, from the lowest to the highest. Only of paths that are
+    Every layer is read from the lowest to the highest. Only of paths that are
     `wanted` is the content kept; the others' is empty.
 
     Raises:
@@ -32,42 +58,64 @@ def merge(layers: Sequence[StoredLayer], wanted: Callable[[str], bool]) -> dict[
 
     """
     merged: dict[str, Member] = {}
+    folders: set[str] = set()
     for layer in layers:
-        with layer.open() as raw:
-            hidden, opaque, members = _read(raw, layer.label, wanted)
+        changes = _read(layer, wanted)
         # Whiteouts hide what is below their layer, never what is in it.
-        _hide(merged, hidden, opaque)
-        _hide(merged, _no_longer_folders(merged, members), ())
-        merged.update(members)
+        _hide(merged, changes.hidden, changes.opaque)
+        others = {p for p, m in changes.members.items() if m.kind is not Kind.FOLDER}
+        _hide(merged, others & folders, ())
+        merged.update(changes.members)
+        _add_parents(folders, changes.members)
     return merged
 
 
-def _read(
-    raw: IO[bytes], label: str, wanted: Callable[[str], bool]
-) -> tuple[set[str], set[str], dict[str, Member]]:
-    """Return a layer's whiteouts, its opaque folders, and its own members."""
-    hidden: set[str] = set()
-    opaque: set[str] = set()
-    members: dict[str, Member] = {}
-    for info, path, archive in read_layer(raw, label):
-        folder, slash, name = path.rpartition("/")
-        if name == OPAQUE:
-            opaque.add(folder)
-        elif name.startswith(WHITEOUT):
-            hidden.add(f"{folder}{slash}{name.removeprefix(WHITEOUT)}")
-        else:
-            keep = (info.isreg() or info.islnk()) and wanted(path)
-            data = content(archive, info, label) if keep else b""
-            members[path] = to_member(info, path, data)
-    return hidden, opaque, members
+def _read(layer: StoredLayer, wanted: Callable[[str], bool]) -> _Changes:
+    changes = _Changes(layer.label)
+    with layer.open() as raw:
+        for info, path, archive in read_layer(raw, layer.label):
+            keep = info.isreg() and wanted(path)
+            data = content(archive, info, layer.label) if keep else b""
+            _take(changes, info, path, data)
+    sources = {changes.links[path] for path in changes.links if wanted(path)}
+    unread = {path for path in sources if not wanted(path)}
+    if unread:  # a stream is not read backwards
+        with layer.open() as raw:
+            for info, path, archive in read_layer(raw, layer.label):
+                if path in unread and info.isreg():
+                    changes.members[path] = to_member(
+                        info, path, content(archive, info, layer.label)
+                    )
+    for path, source in changes.links.items():
+        _link(changes, path, source, is_wanted=wanted(path))
+    return changes
 
 
-def _no_longer_folders(merged: dict[str, Member], members: dict[str, Member]) -> Iterator[str]:
-    """Yield the folders of the layers below that a layer has something else for."""
-    for path, member in members.items():
-        below = merged.get(path)
-        if below is not None and below.kind is Kind.FOLDER and member.kind is not Kind.FOLDER:
-            yield path
+def _take(changes: _Changes, info: tarfile.TarInfo, path: str, data: bytes) -> None:
+    """Sort in one entry."""
+    folder, slash, name = path.rpartition("/")
+    if name == OPAQUE:
+        changes.opaque.add(folder)
+        return
+    if name.startswith(WHITEOUT):
+        changes.hidden.add(f"{folder}{slash}{name.removeprefix(WHITEOUT)}")
+        return
+    changes.links.pop(path, None)
+    if info.islnk():
+        source = relative(info.linkname, changes.label)
+        changes.links[path] = changes.links.get(source, source)
+    changes.members[path] = to_member(info, path, data)
+
+
+def _link(changes: _Changes, path: str, source: str, *, is_wanted: bool) -> None:
+    """Give another name of a file the file's content."""
+    file = changes.members.get(source)
+    if file is not None and file.kind is Kind.FILE and source not in changes.links:
+        changes.members[path] = replace(file, path=path)
+    elif is_wanted:
+        raise MalformedError(
+            f"{changes.label}: {path} is a hard link to {source!r}, which is no file of the layer"
+        )
 
 
 def _hide(merged: dict[str, Member], hidden: Iterable[str], opaque: Collection[str]) -> None:
@@ -78,14 +126,16 @@ def _hide(merged: dict[str, Member], hidden: Iterable[str], opaque: Collection[s
     gone = [
         path
         for path in merged
-        if path in hidden or any(p in hidden or p in opaque for p in _parents(path))
+        if path in hidden or any(p in hidden or p in opaque for p in parents(path))
     ]
     for path in gone:
         del merged[path]
 
 
-def _parents(path: str) -> Iterator[str]:
-    """Yield the folders above a path, the image's root last."""
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
+def _add_parents(folders: set[str], paths: Iterable[str]) -> None:
+    """Add every folder above a path: not every layer has entries for them."""
+    for path in paths:
+        for parent in parents(path):
+            if parent in folders:
+                break
+            folders.add(parent)

@@ -6,7 +6,9 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+
+import msgspec
 
 from pkgtools.errors import MalformedError
 
@@ -16,6 +18,26 @@ if TYPE_CHECKING:
 
     from pkgtools.image.layer import Layer, Member
     from pkgtools.image.place import Place, Wanted
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+class _RootFs(msgspec.Struct):
+    diff_ids: list[str]
+
+
+class _Runtime(msgspec.Struct):
+    Labels: dict[str, str] | None = None
+
+
+class _Facts(msgspec.Struct):
+    """What is read of a configuration."""
+
+    rootfs: _RootFs
+    config: _Runtime | None = None
+    history: list[dict[str, Any]] | None = None
+    created: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,18 +60,23 @@ class Config:
 
         """
         try:
+            msgspec.json.decode(self.raw, type=_Facts)
             facts = json.loads(self.raw)
-            diff_ids = facts["rootfs"]["diff_ids"]
-            runtime = facts.get("config") or {}
-            labels = runtime.get("Labels") or {}
-            sound = all(isinstance(text, str) for text in [*diff_ids, *labels, *labels.values()])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, RecursionError, msgspec.DecodeError) as error:
             raise MalformedError(f"the image's configuration cannot be read: {error}") from None
-        if not sound:
-            raise MalformedError(
-                "the image's configuration has a label or a digest that is no text"
-            )
-        return {**facts, "config": {**runtime, "Labels": labels}}
+        runtime = facts.get("config") or {}
+        return {**facts, "config": {**runtime, "Labels": runtime.get("Labels") or {}}}
+
+    def refuse_other_layers(self, count: int) -> None:
+        """Raise unless the image has as many layers as its configuration names.
+
+        Raises:
+            MalformedError: it has not.
+
+        """
+        named = len(self.facts["rootfs"]["diff_ids"])
+        if named != count:
+            raise MalformedError(f"the image has {count} layers, its configuration names {named}")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -59,12 +86,12 @@ class Config:
 
     @property
     def created(self) -> datetime:
-        """When the image was made, as it says; the epoch where it does not."""
+        """When the image was made, as it says; the epoch where it does not (some say year 1)."""
         try:
             when = datetime.fromisoformat(self.facts.get("created") or "")
-        except (ValueError, TypeError):
-            return datetime.fromtimestamp(0, UTC)
-        return when if when.tzinfo else when.replace(tzinfo=UTC)
+        except ValueError:
+            return _EPOCH
+        return max(when if when.tzinfo else when.replace(tzinfo=UTC), _EPOCH)
 
     def extended(
         self, layer: Layer, labels: Mapping[str, str], created_by: str, when: datetime

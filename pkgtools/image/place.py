@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import UsageError
+from pkgtools.image.layer import parents
 from pkgtools.receipt import NAME, PROVENANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pkgtools.catalog import Upstream
     from pkgtools.image.layer import Member
@@ -38,9 +39,16 @@ class Wanted:
         folder, _, name = path.rpartition("/")
         if folder.endswith(".dist-info"):
             return name in PAPERS
-        inside = path.rpartition(f"/{self.upstream.package}/")[2]
+        inside = f"/{path}".rpartition(f"/{self.upstream.package}/")[2]
         relative = f"{self.upstream.package}/{inside}"
-        return relative in self.files or self.is_compiled(relative) or path.endswith(".git/HEAD")
+        return relative in self.files or self.is_compiled(relative) or self.is_of_home(path)
+
+    def is_of_home(self, path: str) -> bool:
+        """Whether a path says where a checkout's receipt lies, or is one."""
+        folders = path.split("/")
+        if folders[-1] == NAME:
+            return ".pkgtools" in folders or "/.git/pkgtools/" in f"/{path}"
+        return folders[-2:] == [".git", "HEAD"]
 
     def is_compiled(self, relative: str) -> bool:
         """Whether a path is a compiled file of one of the modules."""
@@ -59,8 +67,8 @@ class Place:
     folder: str
     """The folder that holds the package, relative to the image's root."""
     members: Mapping[str, Member] = field(repr=False)
-    """What is there of the wanted files, of their bytecode, of the .dist-info folders beside the
-    package and of a git directory around it; and any link on the way to a wanted file."""
+    """What is there of the wanted files and their bytecode, of the .dist-info folders beside the
+    package, and of a git directory and receipts around it; and any link on the way to one."""
     names: frozenset[str] = field(repr=False)
     """Every path in the folders that hold a wanted file, or a folder of it: what stays in a
     folder keeps it."""
@@ -109,33 +117,26 @@ def around(
     wanted: Wanted, folder: str, members: Mapping[str, Member], names: Iterable[str]
 ) -> Place:
     """Return the place at `folder`, out of all the members of an image and their names."""
-    paths = {posixpath.join(folder, name) for name in wanted.files}
-    paths |= {above for path in paths for above in upwards(path) if above.startswith(f"{folder}/")}
-    paths |= {posixpath.join(above, ".git/HEAD") for above in upwards(folder)}
-    found = {path: members[path] for path in paths if path in members}
-    inside = f"{folder}/"
-    found |= {
-        path: member
-        for path, member in members.items()
-        if path.startswith(inside)
-        and (wanted.is_compiled(path.removeprefix(inside)) or _is_paper(path, folder))
+    inside = f"{folder}/".lstrip("/")
+    files = {posixpath.join(folder, name) for name in wanted.files}
+    holders = {above for path in files for above in parents(path) if above.startswith(inside)}
+    holders.discard(folder)
+    homes = {
+        posixpath.join(above, home)
+        for above in (folder, *parents(folder))
+        for home in (".git", ".pkgtools")
     }
-    holders = {posixpath.dirname(path) for path in paths}
+
+    def belongs(path: str) -> bool:
+        above, _, name = path.rpartition("/")
+        if posixpath.dirname(above) == folder and above.endswith(".dist-info"):
+            return name in PAPERS
+        if path.startswith(inside) and wanted.wants(path):
+            return True
+        return wanted.is_of_home(path) and any(path.startswith(f"{home}/") for home in homes)
+
+    found = {path: member for path, member in members.items() if path in holders or belongs(path)}
     return Place(folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders))
-
-
-def _is_paper(path: str, folder: str) -> bool:
-    above, _, name = path.rpartition("/")
-    beside = posixpath.dirname(above) == folder
-    return beside and above.endswith(".dist-info") and name in PAPERS
-
-
-def upwards(folder: str) -> Iterator[str]:
-    """Yield a folder and those above it, down to the image's root."""
-    while folder:
-        yield folder
-        folder = posixpath.dirname(folder)
-    yield ""
 
 
 def _could_be_imported(folder: str, upstream: Upstream) -> bool:

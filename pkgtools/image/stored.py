@@ -6,7 +6,8 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pkgtools.image.layer import Kind, Member
+from pkgtools.errors import TreeError
+from pkgtools.image.layer import Kind, Member, parents
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.place import Place, Wanted, around, choose
 
@@ -36,7 +37,21 @@ class StoredFiles:
             if member.kind is Kind.FILE and f"/{path}".endswith(f"/{marker}")
         ]
         folder = choose(wanted, folders, self.tree, self.label)
-        return around(wanted, folder, self._members, self._members)
+        place = around(wanted, folder, self._members, self._members)
+        self._refuse_links(place)
+        return place
+
+    def _refuse_links(self, place: Place) -> None:
+        """Raise where a layer has a file below what is no folder: engines differ in what that is.
+
+        Raises:
+            TreeError: it has.
+
+        """
+        for path in sorted({parent for name in place.names for parent in parents(name)}):
+            member = self._members.get(path)
+            if member is not None and member.kind is not Kind.FOLDER:
+                raise TreeError(f"/{path} of {self.label} is no folder, and files lie below it")
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

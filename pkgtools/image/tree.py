@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pkgtools.image.layer import Kind, Member
+from pkgtools.errors import TreeError
+from pkgtools.image.layer import Kind, Member, parents
 from pkgtools.image.place import Wanted
-from pkgtools.receipt import load_receipt
+from pkgtools.receipt import NAME, load_receipt
 from pkgtools.source import Tree, find_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.model import Image
@@ -64,7 +65,7 @@ class Extract:
         """
         package = posixpath.join(self.place.folder, self.tree.upstream.package, "__init__.py")
         owner = self.members[package]
-        known = _with_parents({*self.place.names, package})
+        known = _with_parents({*self.place.names, *self.members})
         written = self.root.stat().st_ctime_ns
         left = {path for path, m in self.members.items() if m.kind is not Kind.FOLDER}
         changed = []
@@ -105,11 +106,26 @@ def extracted(image: Image, wanted: Wanted) -> Iterator[Extract]:
     members = dict(place.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()
+        _refuse_odd_papers(members, image.reference)
         _write(root, members.values(), place)
         tree = _tree(root, wanted.upstream, place, image.reference)
         more = image.read(_receipt_paths(root, tree) - members.keys())
         _write(root, more.values(), place)
         yield Extract(root, tree, members | more, place)
+
+
+def _refuse_odd_papers(members: Mapping[str, Member], label: str) -> None:
+    """Raise where a package manager's file or a receipt is none, so that none is followed.
+
+    Raises:
+        TreeError: it is a link or a device.
+
+    """
+    for path, member in members.items():
+        above = posixpath.basename(posixpath.dirname(path))
+        is_paper = above.endswith(".dist-info") or posixpath.basename(path) in (NAME, "HEAD")
+        if is_paper and member.kind is not Kind.FILE:
+            raise TreeError(f"/{path} of {label} is no file: it is not read")
 
 
 def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
@@ -155,23 +171,16 @@ def _differ(old: Member, now: Member) -> bool:
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
     """Return the paths, and every folder above one."""
-    every: set[str] = set()
-    for path in paths:
-        at = path
-        while at and at not in every:
-            every.add(at)
-            at = posixpath.dirname(at)
-    return every
+    every = set(paths)
+    return every | {parent for path in every for parent in parents(path)}
 
 
 def _outermost(gone: set[str], stays: set[str]) -> list[str]:
     """Return what to remove so that `gone` is, and no folder of it is left empty."""
     removed = set()
     for path in gone:
-        at = path
-        while posixpath.dirname(at) and posixpath.dirname(at) not in stays:
-            at = posixpath.dirname(at)
-        removed.add(at)
+        empty = [parent for parent in parents(path) if parent not in stays]
+        removed.add(empty[-1] if empty else path)
     return sorted(removed)
 
 
