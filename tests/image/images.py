@@ -320,7 +320,7 @@ def _make_way(layer: bytes, into: Path) -> None:
             path = into / info.name.lstrip("/")
             name = path.name
             if name == ".wh..wh..opq":
-                for below in path.parent.iterdir():
+                for below in path.parent.glob("*"):
                     _delete(below)
             elif name.startswith(".wh."):
                 _delete(path.with_name(name.removeprefix(".wh.")))
@@ -332,4 +332,4 @@ def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)

@@ -210,13 +210,13 @@ def test_an_unpacked_one_verifies_and_reverses_to_the_base(
 
 
 def test_pip_uninstalls_what_was_unpacked(project: Project, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
+    venv.create(tmp_path / "venv")
     site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
     before = {path for path in bytes_of(site) if "__pycache__" not in path}
     base = write_base(tmp_path / "base", [installed_entries(project, tmp_path)])
     made = unpack(build(project.catalog(), base).reference, tmp_path / "rootfs")
     shutil.copytree(made, site, dirs_exist_ok=True)
-    pip = [str(tmp_path / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", str(tmp_path / "venv")]
     subprocess.run([*pip, "uninstall", "--yes", "widget-kit"], capture_output=True, check=True)
     assert {path for path in bytes_of(site) if "__pycache__" not in path} == before
     assert not (site / "widget").exists()

@@ -1,0 +1,278 @@
+"""Layers: read, merged and written, beside what GNU tar makes of the same bytes."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from images import (
+    Entry,
+    compress,
+    device,
+    folder,
+    hard_link,
+    opaque,
+    symlink,
+    tar,
+    unpack,
+    whiteout,
+    write_layout,
+)
+
+from pkgtools.errors import MalformedError
+from pkgtools.image import layer as layers_module
+from pkgtools.image.layer import Kind, Member, write_layer
+from pkgtools.image.merged import StoredLayer, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from images import Compression
+
+FORMATS = [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]
+LONG = "/".join(["a-folder-whose-name-is-long"] * 10) + "/" + "n" * 200
+BASE = [
+    folder("d"),
+    Entry("d/one", b"1"),
+    Entry("d/two", b"2", mode=0o4755),
+    folder("d/e"),
+    Entry("d/e/three", b"3"),
+    symlink("link", "d/one"),
+]
+CASES: dict[str, list[list[Entry]]] = {
+    "one layer": [BASE],
+    "nothing": [[]],
+    "a file replaced": [BASE, [Entry("d/one", b"new")]],
+    "a file removed": [BASE, [whiteout("d/one")]],
+    "a folder removed": [BASE, [whiteout("d")]],
+    "a folder removed and made again": [BASE, [whiteout("d"), folder("d"), Entry("d/x", b"x")]],
+    "a whiteout behind what it does not hide": [BASE, [Entry("d/x", b"x"), whiteout("d/one")]],
+    "removed, then there again": [BASE, [whiteout("d/one")], [Entry("d/one", b"again")]],
+    "opaque": [BASE, [folder("d"), opaque("d"), Entry("d/x", b"x")]],
+    "opaque, at the end of its layer": [BASE, [folder("d"), Entry("d/x", b"x"), opaque("d")]],
+    "all removed": [BASE, [Entry(".wh..wh..opq"), Entry("new", b"n")]],
+    "a folder replaced by a file": [BASE, [Entry("d/e", b"a file now")]],
+    "a folder replaced by a link": [BASE, [symlink("d/e", "/etc")]],
+    "a folder without an entry replaced by a file": [
+        [Entry("p/q/r/s", b"s"), Entry("p/t", b"t")],
+        [Entry("p/q", b"a file now")],
+    ],
+    "a folder without an entry removed": [[Entry("p/q/r", b"r")], [whiteout("p/q")]],
+    "a file replaced by a folder": [BASE, [folder("d/one"), Entry("d/one/deep", b"deep")]],
+    "a link replaced by a folder": [BASE, [folder("link"), Entry("link/deep", b"deep")]],
+    "a link replaced by a file": [BASE, [Entry("link", b"plain")]],
+    "hard links": [[*BASE, hard_link("d/other", "d/one"), hard_link("third", "d/other")]],
+    "a hard link's file is replaced above": [
+        [*BASE, hard_link("d/other", "d/one")],
+        [Entry("d/one", b"new")],
+    ],
+    "an entry twice": [[Entry("twice", b"first"), Entry("twice", b"second")]],
+    "long names": [[Entry(LONG, b"deep"), hard_link("short", LONG), symlink("to", LONG)]],
+    "odd names": [[Entry("ümläut \n name", b"1"), Entry(" space ", b"2"), Entry("-dash", b"3")]],
+    "a name that almost hides": [BASE, [Entry("d/.whx", b"x"), Entry("d/wh.one", b"y")]],
+    "empty files": [[Entry("empty"), Entry("d/empty")]],
+}
+
+
+def _stored(plain: Sequence[bytes], how: Compression = "") -> list[StoredLayer]:
+    blobs = [compress(layer, how) for layer in plain]
+    return [StoredLayer(f"layer {n}", _opener(blob)) for n, blob in enumerate(blobs)]
+
+
+def _opener(blob: bytes) -> Callable[[], io.BytesIO]:
+    return lambda: io.BytesIO(blob)
+
+
+def _as_unpacked(plain: Sequence[bytes], scratch: Path) -> dict[str, tuple[str, bytes, int]]:
+    """Return what GNU tar and the rules for whiteouts make of some layers."""
+    reference = write_layout(scratch / "layout", plain)
+    unpack(reference, scratch / "rootfs")
+    found = {}
+    for path in (scratch / "rootfs").rglob("*"):
+        name = path.relative_to(scratch / "rootfs").as_posix()
+        if path.is_symlink():
+            found[name] = ("LINK", bytes(path.readlink()), 0)
+        elif path.is_file():
+            found[name] = ("FILE", path.read_bytes(), path.stat().st_mode & 0o7777)
+    return found
+
+
+def _as_merged(layers: Sequence[StoredLayer]) -> dict[str, tuple[str, bytes, int]]:
+    return {
+        path: (m.kind.name, m.data, m.permissions if m.kind is Kind.FILE else 0)
+        for path, m in merge(layers, lambda _: True).items()
+        if m.kind is not Kind.FOLDER
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layers_are_what_tar_unpacks(name: str, tmp_path: Path) -> None:
+    plain = [tar(entries) for entries in CASES[name]]
+    assert _as_merged(_stored(plain)) == _as_unpacked(plain, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["", "gzip", "zstd"])
+@pytest.mark.parametrize("prefix", ["", "./", "/"])
+@pytest.mark.parametrize("tar_format", FORMATS, ids=["pax", "gnu"])
+def test_the_way_a_layer_is_written_does_not_matter(
+    how: Compression, prefix: str, tar_format: int
+) -> None:
+    for entries in CASES.values():
+        written = [tar(some, prefix, tar_format) for some in entries]
+        expected = _as_merged(_stored([tar(some) for some in entries]))
+        assert _as_merged(_stored(written, how)) == expected
+
+
+_NAMES = st.sampled_from(["a", "b", "a/a", "a/b", "b/a", "a/a/a", "a/a/b", "b/a/a"])
+_KINDS = st.sampled_from(["file", "link", "folder", "whiteout", "opaque"])
+
+
+def _entries(drawn: list[tuple[str, str, int]]) -> list[Entry]:
+    """Return a layer that an engine could have written: every folder above a path is in it."""
+    made: dict[str, Entry] = {}
+    for path, kind, number in drawn:
+        parents = [path[:at] for at, letter in enumerate(path) if letter == "/"]
+        if any(made[p].kind != tarfile.DIRTYPE for p in parents if p in made):
+            continue
+        if any(name.startswith(f"{path}/") for name in made) or path in made:
+            continue
+        hidden = {p.replace(".wh.", "") for p in made if ".wh." in p}
+        if {path, *parents} & hidden:
+            continue
+        for parent in parents:
+            made[parent] = folder(parent)
+        entry = {
+            "file": Entry(path, str(number).encode()),
+            "link": symlink(path, f"/nowhere/{number}"),
+            "folder": folder(path),
+            "whiteout": whiteout(path),
+            "opaque": folder(path),
+        }[kind]
+        made[entry.path] = entry
+        if kind == "opaque":
+            made[f"{path}/.wh..wh..opq"] = opaque(path)
+    return list(made.values())
+
+
+_LAYERS = st.lists(
+    st.lists(st.tuples(_NAMES, _KINDS, st.integers(0, 99)), max_size=5).map(_entries),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_LAYERS)
+def test_any_layers_are_what_tar_unpacks(layers: list[list[Entry]]) -> None:
+    plain = [tar(entries) for entries in layers]
+    with tempfile.TemporaryDirectory() as scratch:
+        assert _as_merged(_stored(plain)) == _as_unpacked(plain, Path(scratch))
+
+
+def test_only_what_is_wanted_is_kept() -> None:
+    plain = tar([Entry("big", b"big"), Entry("small", b"small"), hard_link("name", "big")])
+    kept = merge(_stored([plain]), {"small", "name"}.__contains__)
+    assert {path: member.data for path, member in kept.items()} == {
+        "big": b"big",  # its other name is wanted
+        "small": b"small",
+        "name": b"big",
+    }
+    assert merge(_stored([plain]), {"small"}.__contains__)["big"].data == b""
+
+
+def test_owner_mode_and_time_are_read() -> None:
+    entry = Entry("file", b"", 0o640, owner=(5, 2**31), mtime=7)
+    (member,) = merge(_stored([tar([entry])]), lambda _: True).values()
+    assert member == Member("file", Kind.FILE, 0o640, 5, 2**31, 7, b"")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry("../outside", b"x"),
+        Entry("a/../../outside", b"x"),
+        Entry("a/..", b"x"),
+        whiteout("../outside"),
+        hard_link("inside", "../../etc/passwd"),
+        Entry("short", b"x", pax={"path": "../outside"}),
+    ],
+    ids=lambda entry: entry.path,
+)
+@pytest.mark.parametrize("prefix", ["", "./", "/"])
+def test_a_path_that_leads_out_is_refused(entry: Entry, prefix: str) -> None:
+    with pytest.raises(MalformedError, match="leads out of the image"):
+        merge(_stored([tar([entry], prefix)]), lambda _: True)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [hard_link("name", "nowhere")],
+        [hard_link("name", "name")],
+        [hard_link("one", "two"), hard_link("two", "one")],
+        [folder("d"), hard_link("name", "d")],
+        [symlink("to", "/etc/passwd"), hard_link("name", "to")],
+        [device("null"), hard_link("name", "null")],
+    ],
+    ids=["nothing", "itself", "a loop", "a folder", "a symbolic link", "a device"],
+)
+def test_a_hard_link_to_no_file_is_refused_where_it_matters(entries: list[Entry]) -> None:
+    layers = _stored([tar(entries)])
+    with pytest.raises(MalformedError, match=r"is a hard link to .*, which is no file"):
+        merge(layers, lambda _: True)
+    merge(layers, lambda _: False)
+
+
+def _damaged() -> dict[str, bytes]:
+    plain = tar([Entry("a", b"x" * 100_000), Entry("b", b"y" * 100_000)])
+    zipped, zstd = compress(plain, "gzip"), compress(plain, "zstd")
+    return {
+        "gzip cut short": zipped[: len(zipped) // 2],
+        "gzip damaged": zipped[:40] + b"\xff" * 40 + zipped[80:],
+        "zstd cut short": zstd[:-3],
+        "zstd damaged": zstd[:40] + b"\xff" * 40 + zstd[80:],
+        "tar cut short": plain[:100_000],
+        "no tar": b"this is no archive" * 100,
+        "an odd header": plain[:148] + b"zzzzzzzz" + plain[156:],
+        "a PAX header that lies": tar([Entry("a", b"x", pax={"size": "99999"})]),
+    }
+
+
+@pytest.mark.parametrize("name", _damaged())
+def test_a_damaged_layer_is_refused(name: str) -> None:
+    layer = StoredLayer("layer 0", _opener(_damaged()[name]))
+    with pytest.raises(MalformedError, match=r"^layer 0 cannot be read: "):
+        merge([layer], lambda _: True)
+
+
+def test_a_file_that_is_too_large_is_refused_where_it_matters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(layers_module, "LIMIT", 10)
+    layers = _stored([tar([Entry("large", b"x" * 11), Entry("fits", b"x" * 10)])])
+    with pytest.raises(MalformedError, match="layer 0: large is larger than 10 bytes"):
+        merge(layers, lambda _: True)
+    assert merge(layers, {"fits"}.__contains__)["fits"].data == b"x" * 10
+
+
+def test_a_layer_is_written_as_tar_reads_it() -> None:
+    members = [
+        Member("b", Kind.FILE, 0o640, 3, 4, 5, b"data"),
+        Member(LONG, Kind.LINK, data=b"to"),
+        Member("a", Kind.FOLDER, 0o755),
+    ]
+    written = write_layer(members, ["c/gone", "top"])
+    with tarfile.open(fileobj=io.BytesIO(written.data)) as archive:
+        found = {info.name: info for info in archive}
+        assert archive.extractfile("b").read() == b"data"  # type: ignore[union-attr]
+    assert list(found) == sorted(["a", "b", LONG, "c/.wh.gone", ".wh.top"])
+    b = found["b"]
+    assert (b.mode, b.uid, b.gid, b.mtime, b.uname, b.gname) == (0o640, 3, 4, 5, "", "")
+    assert (found[LONG].issym(), found[LONG].linkname, found["a"].isdir()) == (True, "to", True)
+    assert write_layer(reversed(members), ["top", "c/gone"]) == written
