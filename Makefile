@@ -17,6 +17,7 @@ lint: $(VENV)/tested
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy pkgtools tests benchmarks docker
+	$(BIN)/pkgtools changelog check
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -14,6 +14,7 @@ from pkgtools import __version__
 _COMMANDS: Final = {
     "apply": "Apply a target's series to a tree, exactly or not at all.",
     "build": "Build a patched wheel or container image.",
+    "changelog": "Check that every changed series is told in CHANGELOG.md.",
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",
     "lock": "Prove series on real sources and write their locks.",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import SourceUnavailableError, UsageError
@@ -23,8 +25,7 @@ except ImportError as error:  # GitPython asks for the git command when imported
     ) from None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 
 class Repository:
@@ -71,6 +72,43 @@ class Repository:
                 remedy="fetch it first, or give another repository with --git",
             )
         return source
+
+    @property
+    def root(self) -> Path:
+        """The folder that its paths start from: the work tree, or the git directory."""
+        return Path(self._repo.working_tree_dir or self._repo.git_dir).resolve()
+
+    def last_tag(self) -> str | None:
+        """Return the nearest tag that HEAD descends from, or None.
+
+        Raises:
+            SourceUnavailableError: the history was cut off, so that a tag could be behind it.
+            UsageError: there is no commit yet.
+
+        """
+        with _without_git_variables():
+            try:
+                if self._repo.git.rev_parse("--is-shallow-repository") == "true":
+                    raise SourceUnavailableError(
+                        f"{self.path} is a shallow clone: its last tag may be cut off",
+                        remedy="fetch the history: git fetch --unshallow --tags",
+                    )
+                if not self._repo.git.tag("--merged", "HEAD"):
+                    return None
+                return str(self._repo.git.describe("--tags", "--abbrev=0", "HEAD"))
+            except GitError as error:
+                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
+
+    @contextlib.contextmanager
+    def archive(self, revision: str, paths: Sequence[str]) -> Iterator[IO[bytes]]:
+        """Give a tar archive of some paths of a revision, as a file at its start."""
+        with tempfile.TemporaryFile() as file, _without_git_variables():
+            try:
+                self._repo.archive(file, revision, path=list(paths))
+            except GitError as error:
+                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
+            file.seek(0)
+            yield file
 
 
 class GitSource:

@@ -1,0 +1,227 @@
+"""Whether the changelog keeps up with the series: what `pkgtools changelog check` proves.
+
+A target's name must mean one digest. Where the digest behind a name changed since the
+last tag, an entry says so, names the target and links to what it was made for. Sections
+of released versions are history, and stay as they were.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.errors import CheckFailedError, MalformedError, PkgtoolsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pkgtools.catalog import Target
+    from pkgtools.source.git import Repository
+
+_HEADING: Final = re.compile(r"## +\[?([^\]\s]+)\]?.*")
+_DEFINITION: Final = re.compile(r" {0,3}\[([^\]]+)\]:\s*\S.*")
+_UNFINISHED: Final = re.compile(r"\b(TBD|TBA|TODO|FIXME|XXX)\b", re.IGNORECASE)
+_URL: Final = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
+_NUMBER: Final = "[1-9][0-9]*"
+_HASH: Final = "(?!0+(?:[/?#]|$))[0-9a-f]{7,40}"
+_REAL: Final = re.compile(
+    r"https://(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)/(?P<project>[^/?#]+(?:/[^/?#]+)+?)(?:/-)?/"
+    rf"(?:(?:issues|pull|pulls|merge_requests)/{_NUMBER}|commits?/{_HASH}"
+    r"|releases/(?:tag/)?(?P<tag>[^/?#]+))/?(?:[?#].*)?",
+)
+# RFC 2606 and RFC 6761: names that lead nowhere.
+_RESERVED: Final = re.compile(
+    r"(?:.*\.)?(?:example\.(?:com|org|net)|example|invalid|test|localhost)"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One item of the changelog."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A target whose series is another one than at the last tag, and where that is told."""
+
+    target: str
+    before: str | None
+    """The digest at the tag; None where there was none."""
+    after: str | None
+    """The digest now; None where the target is gone."""
+    line: int
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was proven."""
+
+    changelog: str
+    since: str | None
+    """The last tag; None where there is none, so that every series is new."""
+    changed: tuple[Changed, ...]
+
+
+def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
+    """Prove that CHANGELOG.md, beside `catalog`, tells every series that changed.
+
+    Raises:
+        CheckFailedError: it does not; the message lists every fault.
+        MalformedError: it cannot be read, or the catalog at the last tag cannot.
+
+    """
+    path = catalog.path.with_name("CHANGELOG.md")
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MalformedError(f"{path} cannot be read: {error}") from None
+    tag = repository.last_tag()
+    with tempfile.TemporaryDirectory() as scratch:
+        before, old = (None, "") if tag is None else _at_tag(catalog, repository, tag, scratch)
+        digests = {t.name: t.series.digest for t in before.targets} if before else {}
+    known = {entry.text for _, entries in _sections(old) for entry in entries}
+    entries = [
+        entry
+        for name, entries in _sections(text)
+        if name not in _released(old)
+        for entry in entries
+        if entry.text not in known
+    ]
+    faults = [*_history_faults(old, text, tag), *_unfinished(entries)]
+    now = {t.name: t for t in catalog.targets}
+    gone = {t.name: t for t in before.targets if t.name not in now} if before else {}
+    changed = []
+    for target in [*now.values(), *gone.values()]:
+        after = target.series.digest if target.name in now else None
+        if digests.get(target.name) == after:
+            continue
+        found = _told(target, digests.get(target.name), after, entries)
+        if isinstance(found, str):
+            faults.append(found)
+        else:
+            changed.append(found)
+    if faults:
+        raise CheckFailedError(
+            f"{path} is not ready to ship:" + "".join(f"\n  {fault}" for fault in faults),
+            remedy="write an entry under Unreleased that names the target and links to the "
+            "issue, pull request, commit or release that it was made for",
+            details={"file": str(path), "since": tag, "faults": faults},
+        )
+    return Checked(str(path), tag, tuple(changed))
+
+
+def _at_tag(
+    catalog: Catalog, repository: Repository, tag: str, scratch: str
+) -> tuple[Catalog | None, str]:
+    """Return the catalog and the changelog of a tag; the files come to lie in `scratch`."""
+    source = repository.get(tag)
+    folder = catalog.path.resolve().parent.relative_to(repository.root).as_posix()
+    prefix = "" if folder == "." else f"{folder}/"
+    old = source.read(f"{prefix}CHANGELOG.md")
+    text = old.data.decode(errors="replace") if old else ""
+    name = f"{prefix}{catalog.path.name}"
+    if source.read(name) is None:
+        return None, text
+    archive = repository.archive(tag, [name, f"{prefix}patches"])
+    with archive as file, tarfile.open(fileobj=file) as tar:
+        tar.extractall(scratch, filter="data")
+    try:
+        before = load_catalog(Path(scratch, name))
+        for target in before.targets:
+            _ = target.series  # read now: the files go with the folder
+    except PkgtoolsError as error:
+        raise MalformedError(f"the catalog at {tag} cannot be read: {error.message}") from None
+    return before, text
+
+
+def _told(
+    target: Target, before: str | None, after: str | None, entries: list[Entry]
+) -> Changed | str:
+    """Return where a change is told, or what is missing."""
+    word = re.compile(rf"(?<![\w.+-]){re.escape(target.name)}(?![\w+-]|\.\w)")
+    naming = [entry for entry in entries if word.search(entry.text)]
+    if not naming:
+        what = "is gone" if after is None else "changed" if before else "is new"
+        return f"{target.name} {what}, and no new entry names it"
+    for entry in naming:
+        links = tuple(url for url in _urls(entry.text) if _is_real(url, target))
+        if links:
+            return Changed(target.name, before, after, entry.line, links)
+    line = naming[0].line
+    urls = ", ".join(_urls(naming[0].text)) or "none"
+    return f"line {line}: the entry that names {target.name} has no real link (found: {urls})"
+
+
+def _urls(text: str) -> list[str]:
+    return [url.rstrip(".,;:!?") for url in _URL.findall(text)]
+
+
+def _is_real(url: str, target: Target) -> bool:
+    """Whether a link leads to an issue, a change, a commit or a release.
+
+    A release of the target's own upstream has to be the target's.
+    """
+    match = _REAL.fullmatch(url)
+    if match is None or _RESERVED.fullmatch(match["host"]):
+        return False
+    upstream = target.upstream.git.removesuffix(".git").rstrip("/")
+    own = f"https://{match['host']}/{match['project']}" == upstream
+    return match["tag"] is None or not own or match["tag"] == target.revision.tag
+
+
+def _unfinished(entries: list[Entry]) -> Iterator[str]:
+    for entry in entries:
+        for word in _UNFINISHED.findall(entry.text):
+            yield f"line {entry.line}: the entry still says {word}"
+
+
+def _history_faults(old: str, text: str, tag: str | None) -> Iterator[str]:
+    """Yield what is no longer as it was in the sections that were released at `tag`."""
+    now = _released(text)
+    for name, section in _released(old).items():
+        if now.get(name) != section:
+            what = "is gone" if name not in now else "is not what it was"
+            yield f"the section of {name} {what} at {tag}: history stays as it is"
+    lines = set(text.splitlines())
+    for line in old.splitlines():
+        match = _DEFINITION.fullmatch(line)
+        if match and match[1].lower() != "unreleased" and line not in lines:
+            yield f"the link {match[1]} is not what it was at {tag}: history stays as it is"
+
+
+def _released(text: str) -> dict[str, str]:
+    """Return each released version's section to the byte, without the links at its end."""
+    sections: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if heading := _HEADING.fullmatch(line.rstrip("\r\n")):
+            name = heading[1]
+        if name and name.lower() != "unreleased" and not _DEFINITION.fullmatch(line.rstrip("\r\n")):
+            sections[name] = sections.get(name, "") + line
+    return {name: section.rstrip("\r\n") for name, section in sections.items()}
+
+
+def _sections(text: str) -> list[tuple[str, list[Entry]]]:
+    """Return each version's entries: a list item at the margin, and what is indented under it."""
+    sections: list[tuple[str, list[Entry]]] = []
+    item: list[str] = []
+    for number, line in enumerate([*text.splitlines(), "##"], 1):
+        goes_on = bool(item) and (line.startswith((" ", "\t")) or not line.strip())
+        if not goes_on and item:
+            start = number - len(item)
+            sections[-1][1].append(Entry(start, "\n".join(item).rstrip()))
+            item = []
+        if heading := _HEADING.fullmatch(line):
+            sections.append((heading[1], []))
+        elif goes_on or (sections and line.startswith(("- ", "* ", "+ "))):
+            item.append(line)
+    return sections

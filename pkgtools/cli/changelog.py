@@ -1,0 +1,58 @@
+"""``pkgtools changelog``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.changelog import check_changelog
+from pkgtools.cli import common
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.group(short_help="Check the changelog.")
+def changelog() -> None:
+    """Hold CHANGELOG.md against the series.
+
+    \b
+    Examples:
+      pkgtools changelog check
+    """
+
+
+@changelog.command(short_help="Check that every changed series is told.")
+@common.catalog_option
+@common.json_option
+@common.command
+def check(catalog: Path, as_json: bool) -> int:
+    """Check that every series that changed since the last tag is told in CHANGELOG.md.
+
+    The file lies beside targets.toml, in a git repository. Each target whose
+    series has another digest than at the last tag (each target, where there is no
+    tag) needs an entry that is new since then, names the target, and links to an
+    issue, a pull request, a commit or a release on a forge; a release of the
+    target's upstream has to be the target's. No new entry says TBD or the like,
+    and the sections of released versions are what they were.
+
+    \b
+    Examples:
+      pkgtools changelog check
+      pkgtools changelog check --catalog ours/targets.toml --json
+    """
+    table = load_catalog(catalog)
+    folder = catalog.resolve().parent
+    around = (path for path in (folder, *folder.parents) if (path / ".git").exists())
+    repository = common.open_repositories([next(around, folder)])[0]
+    found = check_changelog(table, repository)
+    if as_json:
+        common.print_json(found)
+        return 0
+    since = f"since {found.since}" if found.since else "there is no tag yet"
+    click.echo(f"{found.changelog} tells every changed series ({since})")
+    for changed in found.changed:
+        click.echo(f"  {changed.target} at line {changed.line}: {', '.join(changed.links)}")
+    return 0
