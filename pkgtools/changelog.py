@@ -88,14 +88,8 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
     with tempfile.TemporaryDirectory() as scratch:
         before, old = (None, "") if tag is None else _at_tag(catalog, repository, tag, scratch)
         digests = {t.name: t.series.digest for t in before.targets} if before else {}
-    known = {entry.text for _, entries in _sections(old) for entry in entries}
-    entries = [
-        entry
-        for name, entries in _sections(text)
-        if name not in _released(old)
-        for entry in entries
-        if entry.text not in known
-    ]
+    known = {entry.text for entry in _entries(old)}
+    entries = [entry for entry in _entries(text) if entry.text not in known]
     faults = [*_history_faults(old, text, tag), *_unfinished(entries)]
     now = {t.name: t for t in catalog.targets}
     gone = {t.name: t for t in before.targets if t.name not in now} if before else {}
@@ -210,18 +204,17 @@ def _released(text: str) -> dict[str, str]:
     return {name: section.rstrip("\r\n") for name, section in sections.items()}
 
 
-def _sections(text: str) -> list[tuple[str, list[Entry]]]:
+def _entries(text: str) -> list[Entry]:
     """Return each version's entries: a list item at the margin, and what is indented under it."""
-    sections: list[tuple[str, list[Entry]]] = []
+    entries: list[Entry] = []
     item: list[str] = []
-    for number, line in enumerate([*text.splitlines(), "##"], 1):
+    is_version = False
+    for number, line in enumerate([*text.splitlines(), "#"], 1):
         goes_on = bool(item) and (line.startswith((" ", "\t")) or not line.strip())
         if not goes_on and item:
-            start = number - len(item)
-            sections[-1][1].append(Entry(start, "\n".join(item).rstrip()))
+            entries.append(Entry(number - len(item), "\n".join(item).rstrip()))
             item = []
-        if heading := _HEADING.fullmatch(line):
-            sections.append((heading[1], []))
-        elif goes_on or (sections and line.startswith(("- ", "* ", "+ "))):
+        is_version = is_version or _HEADING.fullmatch(line) is not None
+        if goes_on or (is_version and line.startswith(("- ", "* ", "+ "))):
             item.append(line)
-    return sections
+    return entries
