@@ -41,10 +41,7 @@ class TomlFile:
         try:
             return msgspec.toml.decode(self.text, type=kind)
         except msgspec.ValidationError as error:
-            match = _AT.fullmatch(str(error))
-            message, at = (match[1], match[2] or "") if match else (str(error), "")
-            unknown = _FIELD.search(message)
-            self.fail(message, f"{at}.{unknown[1]}" if unknown else at)
+            self.fail(*message_and_key(error))
         except msgspec.DecodeError as error:
             line = _SYNTAX_LINE.search(str(error))
             where = f"{self.path}:{line[1]}" if line else str(self.path)
@@ -52,7 +49,7 @@ class TomlFile:
 
     def fail(self, message: str, key: str, *, remedy: str | None = None) -> NoReturn:
         """Raise with the place of `key`, which is written ``.target[2].alias[0].name``."""
-        line = self._line_of(key)
+        line = self.line_of(key)
         shown = key.lstrip(".") or "the file"
         raise MalformedError(
             f"{self.path}:{line}: {shown}: {message}",
@@ -60,7 +57,11 @@ class TomlFile:
             details={"file": str(self.path), "key": shown, "line": line},
         )
 
-    def _line_of(self, key: str) -> int:
+    def has(self, key: str) -> bool:
+        """Whether `key` stands in the file on a line of its own."""
+        return key in self._lines_by_key()
+
+    def line_of(self, key: str) -> int:
         """Return the line of `key`, or of the nearest thing around it that has one."""
         lines = self._lines_by_key()
         while key and key not in lines:
@@ -78,6 +79,15 @@ class TomlFile:
             elif key := _KEY.match(line):
                 lines.setdefault(f"{table}.{key[1].strip(chr(34) + chr(39))}", number)
         return lines
+
+
+def message_and_key(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return what is wrong, and the key as `TomlFile.fail` takes it."""
+    match = _AT.fullmatch(str(error))
+    message, at = (match[1], match[2] or "") if match else (str(error), "")
+    at = at.partition("[...]")[0]  # inside a table of any keys, which msgspec does not name
+    unknown = _FIELD.search(message)
+    return message, f"{at}.{unknown[1]}" if unknown else at
 
 
 def _open_table(name: str, counts: dict[str, int], *, array: bool) -> str:

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",
     "lock": "Prove series on real sources and write their locks.",
+    "recipe": "Check, render and validate a deployment of spec capture.",
     "recover": "Finish or undo what a killed run left half done.",
     "reverse": "Take the series out of a tree again, to the byte.",
     "status": "Say what a tree is and what was applied to it.",

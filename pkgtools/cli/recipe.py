@@ -1,0 +1,111 @@
+"""``pkgtools recipe``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pkgtools.cli import common
+from pkgtools.errors import CheckFailedError, UsageError
+from pkgtools.recipe.load import load_recipe
+from pkgtools.recipe.plan import Finding, Outcome, check_plan
+from pkgtools.recipe.processes import processes
+from pkgtools.recipe.render import FORMATS
+from pkgtools.recipe.siblings import check_siblings
+
+_FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
+_COLORS: Final = {Outcome.OK: "green", Outcome.WRONG: "red", Outcome.OPEN: "yellow"}
+_site_option = click.option("--site", type=_FILE, help="A file that says what the recipe leaves.")
+
+
+@click.group(short_help="Check, render and validate a deployment.")
+def recipe() -> None:
+    """Check a deployment of spec capture before it takes a node.
+
+    \b
+    Examples:
+      pkgtools recipe check docker/recipes/*.toml
+      pkgtools recipe render docker/recipes/kimi-k3-capture.toml --site site.toml --format slurm
+    """
+
+
+@recipe.command(short_help="Check the plan, without a machine.")
+@click.argument("files", type=_FILE, nargs=-1, required=True)
+@_site_option
+@common.json_option
+@common.command
+def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
+    """Hold recipes against the rules, and those of one family against each other.
+
+    Exits with 8 when a rule is broken, or when the site has yet to say something
+    that the recipe leaves out.
+
+    \b
+    Examples:
+      pkgtools recipe check docker/recipes/kimi-k3-capture.toml
+      pkgtools recipe check docker/recipes/*.toml --site site.toml --json
+    """
+    loaded = [load_recipe(file, site) for file in files]
+    by_file = {str(each.path): check_plan(each) for each in loaded}
+    siblings = check_siblings(loaded)
+    if as_json:
+        common.print_json({"recipes": by_file, "siblings": siblings})
+    else:
+        for file, findings in by_file.items():
+            click.secho(file, bold=True)
+            for finding in findings:
+                _show(finding)
+        for finding in siblings:
+            _show(finding)
+    every = [finding for findings in by_file.values() for finding in findings] + siblings
+    sound = all(finding.outcome is Outcome.OK for finding in every)
+    return 0 if sound else CheckFailedError.exit_code
+
+
+def _show(finding: Finding) -> None:
+    outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
+    click.echo(f"{outcome} {finding.rule}: {finding.found}")
+    click.echo(f"       {finding.computed}")
+    if finding.outcome is not Outcome.OK:
+        click.echo(f"       why: {finding.why}")
+        click.echo(f"       at {finding.where}: {finding.key}")
+
+
+@recipe.command(short_help="Write out what each process is started with.")
+@click.argument("file", type=_FILE)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="shell",
+    show_default=True,
+    help="What is to start them.",
+)
+@click.option("--process", "name", help="One of them alone.  [default: all]")
+@_site_option
+@common.json_option
+@common.command
+def render(file: Path, form: str, name: str | None, site: Path | None, as_json: bool) -> int:
+    """Write out the environment and the command of the master, the server and the trainer.
+
+    The values of credentials are in none of it: they come from the environment in
+    which a process is started.
+
+    \b
+    Examples:
+      pkgtools recipe render kimi-k3-capture.toml --site site.toml > start.sh
+      pkgtools recipe render kimi-k3-capture.toml --site site.toml --format compose
+      pkgtools recipe render kimi-k3-capture.toml --site site.toml --process server --json
+    """
+    loaded = load_recipe(file, site)
+    found = processes(loaded.recipe)
+    if name is not None and name not in found:
+        raise UsageError(f"there is no process {name!r}", remedy=f"one of {', '.join(found)}")
+    chosen = [process for process in found.values() if name in (None, process.name)]
+    if as_json:
+        common.print_json(chosen)
+    else:
+        click.echo(FORMATS[form](loaded.recipe.name, chosen), nl=False)
+    return 0

@@ -1,0 +1,174 @@
+"""Reading a recipe and the site file that completes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import msgspec
+
+from pkgtools.catalog.tomlfile import TomlFile, message_and_key
+from pkgtools.errors import CheckFailedError
+from pkgtools.recipe.model import Recipe
+from pkgtools.recipe.secrets import find_secrets, secret_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_FLAG: Final = re.compile(r"[a-z][a-z0-9-]*")
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9.:_-]+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A recipe, and the files that it was read from."""
+
+    recipe: Recipe
+    files: tuple[TomlFile, ...]
+    """The recipe, and the site file where one was given."""
+
+    @property
+    def path(self) -> Path:
+        """The recipe's file."""
+        return self.files[0].path
+
+    def place(self, key: str) -> str:
+        """Return ``file:line`` of a key (``server.flags``), or of what is around it."""
+        file = _file_of(self.files, f".{key}")
+        return f"{file.path}:{file.line_of(f'.{key}')}"
+
+
+def load_recipe(path: Path, site: Path | None = None) -> Loaded:
+    """Read a recipe, completed by a site file.
+
+    A site file gives what the recipe leaves out, and cannot change what it says.
+
+    Raises:
+        CheckFailedError: a credential stands in a file.
+        MalformedError: with the file, the key and the line.
+
+    """
+    files = tuple(TomlFile(p) for p in (path, site) if p is not None)
+    for file in files:
+        for secret in find_secrets(file.text):
+            _refuse_secret(f"{file.path}:{secret.line}", secret.kind)
+    tables = [file.decode(dict[str, Any]) for file in files]
+    for file, table in zip(files, tables, strict=True):
+        _check_texts(file, table)
+    raw = _merge(files, tables[0], tables[1], "") if site else tables[0]
+    try:
+        recipe = msgspec.convert(raw, Recipe)
+    except msgspec.ValidationError as error:
+        _fail(files, *message_and_key(error))
+    _check_names(files, recipe)
+    return Loaded(recipe, files)
+
+
+def _file_of(files: tuple[TomlFile, ...], key: str) -> TomlFile:
+    """Return the file in which a key stands: the site's only if it alone has it."""
+    return next((file for file in files if file.has(key)), files[0])
+
+
+def _fail(files: tuple[TomlFile, ...], message: str, key: str) -> NoReturn:
+    _file_of(files, key).fail(message, key)
+
+
+def _refuse_secret(where: str, kind: str) -> NoReturn:
+    raise CheckFailedError(
+        f"{where}: {kind} stands in the file (it is not shown here)",
+        remedy="take it out of the file and of its history, revoke it, and name the variable "
+        "under trainer.secrets: its value comes from where the trainer is started",
+        details={"where": where, "kind": kind},
+    )
+
+
+def _merge(
+    files: tuple[TomlFile, ...], recipe: dict[str, Any], site: dict[str, Any], at: str
+) -> dict[str, Any]:
+    merged = dict(recipe)
+    for name, value in site.items():
+        key = f"{at}.{name}"
+        if name not in merged:
+            merged[name] = value
+        elif isinstance(merged[name], dict) and isinstance(value, dict):
+            merged[name] = _merge(files, merged[name], value, key)
+        else:
+            files[1].fail(f"{files[0].path} says it already; a site file only completes", key)
+    return merged
+
+
+def _check_texts(file: TomlFile, table: dict[str, Any]) -> None:
+    """Refuse a credential that is written with escapes, and what no line can hold."""
+    for key, name, text in _texts(table, "", ""):
+        if kind := secret_kind(name, text):
+            _refuse_secret(f"{file.path}:{file.line_of(key)}", kind)
+        if not text.isprintable():
+            file.fail("it has a character that is not printable, such as a line end", key)
+
+
+def _texts(value: object, key: str, name: str) -> Iterator[tuple[str, str, str]]:
+    if isinstance(value, str):
+        yield key, name, value
+    elif isinstance(value, dict):
+        for inner, item in value.items():
+            yield f"{key}.{inner}", "", inner
+            yield from _texts(item, f"{key}.{inner}", inner)
+    elif isinstance(value, list):
+        before = ""
+        for item in value:
+            yield from _texts(item, key, before)
+            is_option = isinstance(item, str) and item.startswith("--")
+            before = item if is_option else ""  # its value may be the next word
+
+
+def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
+    if not _NAME.fullmatch(recipe.name):
+        _fail(files, "a name has letters, digits and . _ - only", ".name")
+    for name, node in (("capture", recipe.capture_node), ("trainer", recipe.trainer_node)):
+        if node.address is not None and not _ADDRESS.fullmatch(node.address):
+            _fail(files, "it is neither an IP address nor a host's name", f".{name}_node.address")
+    for flag, value in recipe.server.flags.items():
+        if not _FLAG.fullmatch(flag):
+            _fail(files, f"{flag!r} is no flag: write it as after its --", f".server.flags.{flag}")
+        if flag in _OWN:
+            _fail(files, f"it comes from {_OWN[flag]}", f".server.flags.{flag}")
+        if isinstance(value, list) and not value:
+            _fail(files, "an empty list is no value; leave the flag out", f".server.flags.{flag}")
+    for table, environment in (
+        ("server", recipe.server.environment),
+        ("trainer", recipe.trainer.environment),
+    ):
+        for variable in environment:
+            key = f".{table}.environment.{variable}"
+            if not _VARIABLE.fullmatch(variable):
+                _fail(files, f"{variable!r} is no name of a variable", key)
+            if variable in _OWN_VARIABLES:
+                _fail(files, f"it comes from {_OWN_VARIABLES[variable]}", key)
+    for variable in recipe.trainer.secrets:
+        if not _VARIABLE.fullmatch(variable):
+            _fail(files, "a secret is the name of a variable", ".trainer.secrets")
+    for command, key in (
+        (recipe.server.command, ".server.command"),
+        (recipe.trainer.command, ".trainer.command"),
+    ):
+        if command is not None and not (command and command[0]):
+            _fail(files, "a command needs a program", key)
+
+
+_OWN: Final = {"model-path": "model.path", "host": "capture_node", "port": "server.port"}
+_OWN_VARIABLES: Final = {
+    "MOONCAKE_MASTER_SERVER_ADDR": "capture_node and master.rpc_port",
+    "MOONCAKE_METADATA_SERVER": "capture_node and master.metadata_port",
+    "MOONCAKE_LOCAL_HOSTNAME": "the node's address",
+    "MOONCAKE_PROTOCOL": "store.protocol",
+    "MOONCAKE_RDMA_DEVICES": "store.rdma_devices",
+    "MOONCAKE_GLOBAL_SEGMENT_SIZE": "store.segment",
+    "MOONCAKE_LOCAL_BUFFER_SIZE": "store.buffer",
+    "MC_TCP_BIND_ADDRESS": "the node's bind_address",
+    "MC_TRANSFER_TIMEOUT": "store.transfer_timeout_seconds",
+}
+"""What a recipe says in a typed place, and so not as a variable."""

@@ -1,0 +1,204 @@
+"""What a recipe says, typed.
+
+A value that differs from site to site may be left out of the recipe and stand in a site
+file; `None` is one that neither gives. docs/recipe.md tells what each means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Size = Annotated[str, msgspec.Meta(pattern="^[0-9]+ ?(B|KiB|MiB|GiB|TiB)$")]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Method = Literal["eagle3", "dflash", "dspark"]
+Flag = bool | int | float | str | list[int | str]
+
+_UNITS: Final = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_WIDTHS: Final = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """A table of a recipe."""
+
+
+class Model(_Table):
+    """The model whose hidden states are captured."""
+
+    layers: Count
+    hidden_size: Count
+    dtype: Literal["bfloat16", "float16", "float32"]
+    hooks: list[Method]
+    """The capture methods that it has a hook for, at the target's revision."""
+    path: str | None = None
+    """Its folder, the same on the node and in the container."""
+    revision: str | None = None
+    """The commit of its repository on the hub."""
+
+
+class Draft(_Table):
+    """The checkpoint that the trainer starts from: a file or a folder."""
+
+    path: str | None = None
+    sha256: Sha256 | None = None
+
+
+class Dataset(_Table):
+    """What is captured: a file of JSON lines, one row a line."""
+
+    rows: Count
+    longest_row: Count
+    """Tokens."""
+    path: str | None = None
+    sha256: Sha256 | None = None
+
+
+class Node(_Table):
+    """A machine."""
+
+    address: str | None = None
+    """How the other node reaches it."""
+    interfaces: list[str] | None = None
+    """The addresses of all its interfaces, bridges of containers included."""
+    bind_address: str | None = None
+    memory: Size | None = None
+    """Its share that the deployment may take, of the host."""
+
+
+class Link(_Table):
+    """The network between the nodes."""
+
+    gigabits_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """What the deployment gets of it."""
+
+
+class Master(_Table):
+    """Mooncake's master, on the capture node."""
+
+    rpc_port: Port
+    metadata_port: Port
+    metrics_port: Port
+    lease_seconds: Count
+
+
+class Store(_Table):
+    """What the store's clients are told."""
+
+    segment: Size
+    """What each lender lends."""
+    lenders_per_node: Count
+    """Ranks of the capture node that lend a segment; with spec capture rank 0 alone."""
+    buffer: Size
+    zero_copy: bool
+    """Whether both sides move objects from and into registered memory, past the buffer."""
+    transfer_timeout_seconds: Count
+    protocol: Literal["tcp", "rdma"]
+    rdma_devices: str = ""
+
+
+class Server(_Table):
+    """The patched server, on the capture node."""
+
+    port: Port
+    flags: dict[str, Flag]
+    command: tuple[str, ...] = ("python3", "-m", "sglang.launch_server")
+    environment: dict[str, str] = {}
+
+    def has(self, flag: str) -> bool:
+        """Whether a flag without a value is given."""
+        return self.flags.get(flag) is True
+
+    def number(self, flag: str) -> int | None:
+        """Return a flag's whole number, or None where it has none."""
+        value = self.flags.get(flag)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def method(self) -> str:
+        """The capture method; the server's default where none is given."""
+        return str(self.flags.get("spec-capture-method", "eagle3"))
+
+    @property
+    def layer_ids(self) -> list[int]:
+        """The captured layers; empty where the server chooses, or where they are no numbers."""
+        value = self.flags.get("spec-capture-aux-layer-ids", [])
+        items = value if isinstance(value, list) else [value]
+        numbers = [i for i in items if isinstance(i, int) and not isinstance(i, bool)]
+        return numbers if len(numbers) == len(items) else []
+
+
+class Trainer(_Table):
+    """The reader, on the trainer node."""
+
+    ranks: Count
+    optimizer_step: Count
+    """Samples that one optimizer step takes, over all ranks."""
+    low_watermark: Count
+    """Requests that are kept in flight."""
+    image: str | None = None
+    command: tuple[str, ...] | None = None
+    output: str | None = None
+    environment: dict[str, str] = {}
+    secrets: list[str] = []
+    """Names of variables that come from where it is started, never from a file."""
+
+
+class Recipe(_Table):
+    """One deployment."""
+
+    name: str
+    target: str
+    model: Model
+    dataset: Dataset
+    master: Master
+    store: Store
+    server: Server
+    trainer: Trainer
+    draft: Draft | None = None
+    capture_node: Node = msgspec.field(default_factory=Node)
+    trainer_node: Node = msgspec.field(default_factory=Node)
+    link: Link = msgspec.field(default_factory=Link)
+    image: str | None = None
+    """Of the master and the server, by digest."""
+    family: str = ""
+    """Recipes of one family are held against each other."""
+    differs: list[str] = []
+    """Keys in which this one is meant to differ from its family."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one token's hidden state of one layer."""
+        return self.model.hidden_size * _WIDTHS[self.model.dtype]
+
+    @property
+    def object_bytes(self) -> int:
+        """Bytes of the captured layers of the longest row: the largest object."""
+        return len(self.server.layer_ids) * self.row_bytes * self.dataset.longest_row
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of all that is captured of the longest row: the layers and the last state."""
+        return self.object_bytes + self.row_bytes * self.dataset.longest_row
+
+    @property
+    def batches_in_flight(self) -> int:
+        """Captured batches that may be on their way; the server's default is 2."""
+        text = self.server.environment.get("SGLANG_SPEC_CAPTURE_MAX_INFLIGHT", "2")
+        return int(text) if text.isdecimal() else 2
+
+
+def size_bytes(size: str) -> int:
+    """Return a `Size` in bytes."""
+    digits = size.rstrip("BKMGTi ")
+    return int(digits) * _UNITS[size[len(digits) :].strip()]
+
+
+def shown_bytes(count: float) -> str:
+    """Return a number of bytes as a person reads it: 5.25 GiB."""
+    power = min(4, int(math.log2(count) // 10)) if count >= 1 else 0
+    unit = list(_UNITS)[power]
+    return f"{count / 2 ** (10 * power):.4g} {unit}"

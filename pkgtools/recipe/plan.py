@@ -1,0 +1,105 @@
+"""The config plan: a recipe held against every rule, and what its site has yet to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.errors import UsageError
+from pkgtools.recipe.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pkgtools.recipe.load import Loaded
+    from pkgtools.recipe.model import Recipe
+
+
+class Outcome(StrEnum):
+    """What a rule says of a recipe."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one rule says of one recipe."""
+
+    rule: str
+    outcome: Outcome
+    found: str
+    computed: str
+    why: str
+    key: str
+    where: str
+    """``file:line`` of the key."""
+
+
+def check_plan(loaded: Loaded) -> list[Finding]:
+    """Hold a recipe against every rule."""
+    findings = [
+        Finding(
+            "site", Outcome.OPEN, f"{key} is not said", f"give {what}", why, key, loaded.place(key)
+        )
+        for key, what, why in missing_values(loaded.recipe)
+    ]
+    for rule in RULES:
+        result = rule.check(loaded.recipe)
+        outcome = Outcome.OPEN
+        if result.ok is not None:
+            outcome = Outcome.OK if result.ok else Outcome.WRONG
+        where = loaded.place(rule.key)
+        findings.append(
+            Finding(rule.name, outcome, result.found, result.computed, rule.why, rule.key, where)
+        )
+    return findings
+
+
+def missing_values(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
+    """Yield each value that neither the recipe nor the site says: key, what, why."""
+    for key, what, why in SITE:
+        table, _, name = key.rpartition(".")
+        holder = getattr(recipe, table) if table else recipe
+        if holder is not None and getattr(holder, name) is None:
+            yield key, what, why
+
+
+_ADDRESS: Final = "the address under which the other node reaches this one"
+_BIND: Final = "the routable address of the interface that is to be used"
+_INTERFACES: Final = "the addresses of all interfaces: ip -brief address"
+SITE: Final = (
+    ("image", "the image of master and server as NAME@sha256:...", "what runs is what it says"),
+    ("model.path", "the model's folder", "the server reads it"),
+    ("model.revision", "the commit of the model's repository", "a model is its revision"),
+    ("draft.path", "the draft checkpoint's file or folder", "the trainer starts from it"),
+    ("draft.sha256", "its digest (docs/recipe.md: of a folder)", "a checkpoint is its bytes"),
+    ("dataset.path", "the data set's file", "the trainer reads its rows"),
+    ("dataset.sha256", "its SHA-256", "a data set is its bytes"),
+    ("capture_node.address", _ADDRESS, "the trainer reads from it"),
+    ("capture_node.bind_address", _BIND, "Mooncake publishes it"),
+    ("capture_node.interfaces", _INTERFACES, "with several, Mooncake may choose a bridge"),
+    ("capture_node.memory", "what the deployment may take", "the segment comes out of it"),
+    ("trainer_node.address", _ADDRESS, "the store's client is known by it"),
+    ("trainer_node.bind_address", _BIND, "Mooncake publishes it"),
+    ("trainer_node.interfaces", _INTERFACES, "with several, Mooncake may choose a bridge"),
+    ("link.gigabits_per_second", "what the deployment gets of the link", "a lease must outlast"),
+    ("trainer.image", "the trainer's image as NAME@sha256:...", "what runs is what it says"),
+    ("trainer.command", "the trainer's command", "it is not ours to know"),
+    ("trainer.output", "the folder that it writes to", "the first update is read from it"),
+)
+"""What a site file says where the recipe does not: key, what it is, why it is needed."""
+
+
+def require_site(recipe: Recipe) -> None:
+    """Raise a `UsageError` that lists the values that the site has yet to say, if any."""
+    missing = [f"{key}: {what}" for key, what, _ in missing_values(recipe)]
+    if missing:
+        raise UsageError(
+            f"{recipe.name} lacks what its site has to say:"
+            + "".join(f"\n  {line}" for line in missing),
+            remedy="give a file that says them with --site; docs/recipe.md shows one",
+            details={"missing": [key for key, _, _ in missing_values(recipe)]},
+        )

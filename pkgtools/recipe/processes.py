@@ -1,0 +1,148 @@
+"""The environment and the command of each process that a recipe starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.recipe.model import size_bytes
+from pkgtools.recipe.plan import require_site
+from pkgtools.recipe.rules import RENDEZVOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.recipe.model import Flag, Node, Recipe
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process, as every format starts it."""
+
+    name: str
+    image: str
+    address: str
+    """Of the node that it runs on."""
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
+    """Variables that have to be set where it is started."""
+    unset: tuple[str, ...] = ()
+    """Variables that must not reach it."""
+    reads: tuple[str, ...] = ()
+    """Files and folders of the host."""
+    writes: tuple[str, ...] = ()
+    after: str = ""
+    """A URL that answers once this can start."""
+    gpus: int = 0
+    memory: int = 0
+    """Bytes of the node's memory; 0 where the recipe does not say."""
+
+
+def processes(recipe: Recipe) -> dict[str, Process]:
+    """Return the master, the server and the trainer, by name.
+
+    Raises:
+        UsageError: the site has yet to say something; the message lists what.
+
+    """
+    require_site(recipe)
+    return {p.name: p for p in (_master(recipe), _server(recipe), _trainer(recipe))}
+
+
+def store_environment(recipe: Recipe, node: Node, segment: int) -> dict[str, str]:
+    """Return Mooncake's variables of a client on `node` that lends `segment` bytes."""
+    master, store = recipe.master, recipe.store
+    capture = host(recipe.capture_node)
+    variables = {
+        "MOONCAKE_MASTER_SERVER_ADDR": f"{capture}:{master.rpc_port}",
+        "MOONCAKE_METADATA_SERVER": f"http://{capture}:{master.metadata_port}/metadata",
+        "MOONCAKE_LOCAL_HOSTNAME": str(node.address),
+        "MOONCAKE_PROTOCOL": store.protocol,
+        "MOONCAKE_GLOBAL_SEGMENT_SIZE": str(segment),
+        "MOONCAKE_LOCAL_BUFFER_SIZE": str(size_bytes(store.buffer)),
+        "MC_TCP_BIND_ADDRESS": str(node.bind_address),
+        "MC_TRANSFER_TIMEOUT": str(store.transfer_timeout_seconds),
+    }
+    if store.rdma_devices:
+        variables["MOONCAKE_RDMA_DEVICES"] = store.rdma_devices
+    return variables
+
+
+def host(node: Node) -> str:
+    """Return a node's address as it stands before a port."""
+    address = str(node.address)
+    return f"[{address}]" if ":" in address else address
+
+
+def server_url(recipe: Recipe) -> str:
+    """Return where the server listens."""
+    return f"http://{host(recipe.capture_node)}:{recipe.server.port}"
+
+
+def _master(recipe: Recipe) -> Process:
+    master, address = recipe.master, recipe.capture_node.bind_address
+    command = (
+        "mooncake_master",
+        f"--rpc_address={address}",
+        f"--rpc_port={master.rpc_port}",
+        "--enable_http_metadata_server=true",
+        f"--http_metadata_server_host={address}",
+        f"--http_metadata_server_port={master.metadata_port}",
+        f"--metrics_host={address}",
+        f"--metrics_port={master.metrics_port}",
+        f"--default_kv_lease_ttl={master.lease_seconds * 1000}",  # milliseconds
+    )
+    return Process("master", str(recipe.image), str(recipe.capture_node.address), command, {})
+
+
+def _server(recipe: Recipe) -> Process:
+    server, node = recipe.server, recipe.capture_node
+    command = (
+        *server.command,
+        *("--model-path", str(recipe.model.path)),
+        *("--host", str(node.bind_address)),
+        *("--port", str(server.port)),
+        *_arguments(server.flags),
+    )
+    segment = size_bytes(recipe.store.segment)
+    return Process(
+        "server",
+        str(recipe.image),
+        str(node.address),
+        command,
+        {**store_environment(recipe, node, segment), **server.environment},
+        reads=(str(recipe.model.path),),
+        gpus=0 if server.flags.get("device") == "cpu" else server.number("tp-size") or 1,
+        memory=size_bytes(str(node.memory)),
+    )
+
+
+def _trainer(recipe: Recipe) -> Process:
+    trainer, node, draft = recipe.trainer, recipe.trainer_node, recipe.draft
+    reads = [str(recipe.dataset.path), *([str(draft.path)] if draft else [])]
+    return Process(
+        "trainer",
+        str(trainer.image),
+        str(node.address),
+        trainer.command or (),
+        {**store_environment(recipe, node, 0), **trainer.environment},
+        secrets=tuple(trainer.secrets),
+        unset=RENDEZVOUS,
+        reads=tuple(reads),
+        writes=(str(trainer.output),),
+        after=f"{server_url(recipe)}/health",
+        gpus=trainer.ranks,
+    )
+
+
+def _arguments(flags: Mapping[str, Flag]) -> Sequence[str]:
+    """Return flags as a command line has them; one that is false is left out."""
+    words: list[str] = []
+    for name, value in flags.items():
+        if value is False:
+            continue
+        words.append(f"--{name}")
+        if value is not True:
+            words += [str(item) for item in (value if isinstance(value, list) else [value])]
+    return words

@@ -1,0 +1,315 @@
+"""The rules of the config plan, each a small function that needs no machine.
+
+A rule says what it found and what it worked out of it. Why it matters stands beside it in
+`RULES`. What a rule cannot decide, because the site has not said a value, is open.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.recipe.model import shown_bytes, size_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pkgtools.recipe.model import Node, Recipe
+
+RENDEZVOUS: Final = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "NODE_RANK",
+)
+"""What a launcher of ranks sets; left over from another job, they lead to that job."""
+_DIGEST: Final = re.compile(r"\S+@sha256:[0-9a-f]{64}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_GRPC: Final = 10_000
+"""SGLang takes the port that is so much further on as well."""
+_RESERVED_TOKENS: Final = 6
+"""SGLang answers rows of fewer tokens than the smaller limit less this (tp_worker.py)."""
+_DOCKER_BRIDGE: Final = ipaddress.ip_network("172.17.0.0/16")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a rule's function returns; without a verdict, the site has yet to say something."""
+
+    ok: bool | None
+    found: str
+    computed: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of the table."""
+
+    name: str
+    key: str
+    check: Callable[[Recipe], Result]
+    why: str
+
+
+def _image(recipe: Recipe) -> Result:
+    images = [image for image in (recipe.image, recipe.trainer.image) if image is not None]
+    tags = [image for image in images if not _DIGEST.fullmatch(image)]
+    found = ", ".join(images) or "no image"
+    if tags:
+        return Result(False, found, f"{' and '.join(tags)}: a tag, not a digest")
+    return Result(True if len(images) == 2 else None, found, "pinned by digest")
+
+
+def _artifacts(recipe: Recipe) -> Result:
+    revision = recipe.model.revision
+    pins = {"model": revision, "dataset": recipe.dataset.sha256}
+    if recipe.draft is not None:
+        pins["draft"] = recipe.draft.sha256
+    found = ", ".join(f"{name} {(pin or 'not pinned')[:12]}" for name, pin in pins.items())
+    if revision is not None and not _COMMIT.fullmatch(revision):
+        return Result(False, found, f"{revision!r} is no commit of 40 digits: it can move")
+    loose = [name for name, pin in pins.items() if pin is None]
+    computed = f"no revision or digest: {', '.join(loose)}" if loose else "all pinned"
+    return Result(None if loose else True, found, computed)
+
+
+def _object_size(recipe: Recipe) -> Result:
+    layers, tokens = len(recipe.server.layer_ids), recipe.dataset.longest_row
+    sample = recipe.sample_bytes
+    held = max(recipe.trainer.low_watermark, recipe.trainer.optimizer_step)
+    whole = (held + recipe.batches_in_flight) * sample
+    segment = size_bytes(recipe.store.segment) * recipe.store.lenders_per_node
+    buffer = size_bytes(recipe.store.buffer)
+    found = f"segment {shown_bytes(segment)}, buffer {recipe.store.buffer}"
+    computed = (
+        f"({layers} + 1) x {recipe.model.hidden_size} x {tokens} x "
+        f"{recipe.row_bytes // recipe.model.hidden_size} bytes = {shown_bytes(sample)} a sample; "
+        f"{held} waiting and {recipe.batches_in_flight} being written = {shown_bytes(whole)}"
+    )
+    if whole > segment:
+        return Result(False, found, f"{computed}, more than the segment")
+    if recipe.object_bytes > buffer and not recipe.store.zero_copy:
+        largest = shown_bytes(recipe.object_bytes)
+        return Result(False, found, f"{computed}; an object of {largest} passes the buffer")
+    past = "" if recipe.object_bytes <= buffer else "; objects go past the buffer, uncopied"
+    return Result(True, found, computed + past)
+
+
+def _lease(recipe: Recipe) -> Result:
+    lease, timeout = recipe.master.lease_seconds, recipe.store.transfer_timeout_seconds
+    rate = recipe.link.gigabits_per_second
+    found = f"lease {lease} s, transfer timeout {timeout} s, link {rate or 'not said'} Gbit/s"
+    readers = recipe.trainer.ranks
+    whole = readers * recipe.sample_bytes
+    if timeout > lease:
+        return Result(False, found, "a transfer may run on after its lease has ended")
+    if rate is None:
+        least = whole * 8 / min(lease, timeout) / 1e9
+        return Result(None, found, f"{shown_bytes(whole)} need {least:.3g} Gbit/s")
+    seconds = whole * 8 / (rate * 1e9)
+    computed = f"{readers} ranks reading at once: {shown_bytes(whole)} take {seconds:.3g} s"
+    return Result(seconds <= min(lease, timeout), found, computed)
+
+
+def _memory(recipe: Recipe) -> Result:
+    store, node = recipe.store, recipe.capture_node
+    lent = store.lenders_per_node * (size_bytes(store.segment) + size_bytes(store.buffer))
+    # PyTorch rounds pinned memory up to a power of two.
+    staging = recipe.batches_in_flight * (1 << (recipe.sample_bytes - 1).bit_length())
+    total = lent + staging
+    found = (
+        f"{store.lenders_per_node} x (segment {store.segment} + buffer {store.buffer}), "
+        f"memory {node.memory or 'not said'}"
+    )
+    computed = f"{shown_bytes(lent)} and {shown_bytes(staging)} to copy to = {shown_bytes(total)}"
+    if node.memory is None:
+        return Result(None, found, computed)
+    return Result(total <= size_bytes(node.memory), found, computed)
+
+
+def _bind(recipe: Recipe) -> Result:
+    nodes = {"capture_node": recipe.capture_node, "trainer_node": recipe.trainer_node}
+    found = ", ".join(
+        f"{name} binds {node.bind_address or 'nothing'} of {len(node.interfaces or [])} interfaces"
+        for name, node in nodes.items()
+    )
+    apart = recipe.capture_node.address != recipe.trainer_node.address
+    problems = {name: _bind_problem(node, apart=apart) for name, node in nodes.items()}
+    wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem]
+    if wrong:
+        return Result(False, found, "; ".join(wrong))
+    said = all(node.bind_address and node.interfaces and node.address for node in nodes.values())
+    return Result(True if said else None, found, "each is an interface that the other reaches")
+
+
+def _bind_problem(node: Node, *, apart: bool) -> str:
+    interfaces = node.interfaces or []
+    if node.bind_address is None:
+        return "several interfaces and no bind_address" if len(interfaces) > 1 else ""
+    try:
+        address = ipaddress.ip_address(node.bind_address)
+    except ValueError:
+        return f"{node.bind_address!r} is no IP address"
+    if interfaces and node.bind_address not in interfaces:
+        return f"{address} is none of its interfaces"
+    if apart and address.is_loopback:
+        return f"{address} is loopback: the other node does not reach it"
+    unroutable = address.is_unspecified or address.is_link_local or address.is_multicast
+    if unroutable or address in _DOCKER_BRIDGE:
+        return f"{address} is not routable from the other node"
+    try:
+        published = ipaddress.ip_address(node.address or node.bind_address)
+    except ValueError:
+        return ""  # a host's name
+    return "" if published == address else f"it binds {address} and publishes {published}"
+
+
+def _ports(recipe: Recipe) -> Result:
+    master, port = recipe.master, recipe.server.port
+    ports = {
+        "master.rpc_port": master.rpc_port,
+        "master.metadata_port": master.metadata_port,
+        "master.metrics_port": master.metrics_port,
+        "server.port": port,
+        "the server's gRPC port": port + _GRPC,
+    }
+    found = ", ".join(f"{name} {number}" for name, number in ports.items())
+    by_number: dict[int, list[str]] = {}
+    for name, number in ports.items():
+        by_number.setdefault(number, []).append(name)
+    twice = [" and ".join(names) for names in by_number.values() if len(names) > 1]
+    if port + _GRPC > 65535:
+        twice.append(f"the server takes {port + _GRPC} too, which is no port")
+    return Result(not twice, found, "; ".join(twice) or "all different, on one node")
+
+
+def _prefill(recipe: Recipe) -> Result:
+    size = recipe.server.flags.get("chunked-prefill-size")
+    found = f"chunked-prefill-size {'is not given' if size is None else size}"
+    ok = recipe.server.has("enable-spec-capture") and size == -1
+    if not recipe.server.has("enable-spec-capture"):
+        return Result(False, "enable-spec-capture is not given", "the server captures nothing")
+    return Result(ok, found, "the whole row is one prefill" if ok else "it has to be -1")
+
+
+def _limits(recipe: Recipe) -> Result:
+    row = recipe.dataset.longest_row
+    limits = {n: recipe.server.number(n) for n in ("context-length", "max-total-tokens")}
+    found = ", ".join(f"{name} {value or 'not given'}" for name, value in limits.items())
+    if None in limits.values():
+        return Result(False, found, "both have to be given, or memory decides them at start")
+    least = row + _RESERVED_TOKENS + 1
+    computed = f"the longest row has {row} tokens: at least {least}"
+    return Result(all(v is not None and v >= least for v in limits.values()), found, computed)
+
+
+def _method(recipe: Recipe) -> Result:
+    method, hooks = recipe.server.method, recipe.model.hooks
+    found = f"method {method}, the model has hooks for {', '.join(hooks) or 'none'}"
+    if method not in hooks:
+        return Result(False, found, f"the model has no hook for {method}")
+    if "dspark" in hooks and method != "dspark":
+        return Result(False, found, f"{method} does not capture what the dspark hook does")
+    return Result(True, found, "its hook is called")
+
+
+def _layers(recipe: Recipe) -> Result:
+    ids, depth = recipe.server.layer_ids, recipe.model.layers
+    last = depth - 1 if recipe.server.method == "dspark" else depth - 2
+    found = f"layers {' '.join(map(str, ids)) or 'not given'} of {depth}"
+    if not ids:
+        return Result(False, found, "the object size is worked out of them")
+    outside = [i for i in ids if not 0 <= i <= last]
+    if outside:
+        return Result(False, found, f"{outside} are not in 0 to {last}")
+    return Result(ids == sorted(set(ids)), found, f"inside 0 to {last}, to go up, none twice")
+
+
+def _watermark(recipe: Recipe) -> Result:
+    trainer = recipe.trainer
+    found = f"low watermark {trainer.low_watermark}, optimizer step {trainer.optimizer_step}"
+    ok = trainer.low_watermark >= trainer.optimizer_step
+    return Result(ok, found, "enough in flight for a step" if ok else "a step never fills")
+
+
+def _rendezvous(recipe: Recipe) -> Result:
+    names = [name for name in RENDEZVOUS if name in recipe.trainer.environment]
+    names += [name for name in RENDEZVOUS if name in recipe.trainer.secrets]
+    found = ", ".join(names) or "none of them set"
+    return Result(not names, found, f"{', '.join(RENDEZVOUS)} are unset before the trainer starts")
+
+
+RULES: Final = (
+    Rule("image", "image", _image, "a tag moves: two starts of one recipe could run two programs"),
+    Rule(
+        "artifacts",
+        "model.revision",
+        _artifacts,
+        "a result that cannot say what it was made from cannot be made again",
+    ),
+    Rule(
+        "object-size",
+        "store.segment",
+        _object_size,
+        "objects are pinned: a full store refuses the next sample, it evicts nothing",
+    ),
+    Rule(
+        "lease",
+        "master.lease_seconds",
+        _lease,
+        "a lease that ends while its object is in flight lets the memory go under the reader",
+    ),
+    Rule(
+        "memory",
+        "capture_node.memory",
+        _memory,
+        "a segment is lent by each rank that lends: one rank's size is not the node's",
+    ),
+    Rule(
+        "bind-address",
+        "capture_node.bind_address",
+        _bind,
+        "Mooncake publishes the address it finds first: a bridge's fails every remote read",
+    ),
+    Rule("ports", "server.port", _ports, "the second to start fails, or talks to the first"),
+    Rule(
+        "prefill",
+        "server.flags.chunked-prefill-size",
+        _prefill,
+        "capture needs the whole sequence in one prefill",
+    ),
+    Rule(
+        "limits",
+        "server.flags.context-length",
+        _limits,
+        "a row that does not fit is cut or refused after hours of shorter ones",
+    ),
+    Rule(
+        "method",
+        "server.flags.spec-capture-method",
+        _method,
+        "another method's states have the same shape and are not what the draft is trained on",
+    ),
+    Rule(
+        "layers",
+        "server.flags.spec-capture-aux-layer-ids",
+        _layers,
+        "a layer that is not there is refused at start, after the weights were loaded",
+    ),
+    Rule(
+        "watermark",
+        "trainer.low_watermark",
+        _watermark,
+        "with fewer in flight than a step takes, producer and consumers wait for each other",
+    ),
+    Rule(
+        "rendezvous",
+        "trainer.environment",
+        _rendezvous,
+        "left over from another launcher, they send the ranks to a meeting that never takes place",
+    ),
+)

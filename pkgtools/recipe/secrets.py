@@ -1,0 +1,75 @@
+"""Credentials in a file, found without ever being shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What a token looks like wherever it stands.
+_FORMS: Final = (
+    ("a Hugging Face token", re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}")),
+    ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
+    ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY")),
+    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})")),
+    ("a GitLab token", re.compile(r"\bglpat-[\w-]{20,}")),
+    ("a Slack token", re.compile(r"\bxox[abprs]-[\w-]{10,}")),
+    ("an API key", re.compile(r"\b(?:sk|nvapi)-[\w-]{20,}|\bAIza[\w-]{35}")),
+    ("a JSON web token", re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}")),
+    ("a password in a URL", re.compile(r"://[^/\s:@\"']*:[^/\s@\"'$]+@")),
+    ("a Weights & Biases key", re.compile(r"wandb.*\b[0-9a-f]{40}\b", re.IGNORECASE)),
+)
+_NAME: Final = (
+    r"(?:[\w-]*[_-])?(?:token|api[_-]?key|secret|secret[_-]?key|access[_-]?key|passw(?:or)?d"
+    r"|credentials?)"
+)
+_IS_NAME: Final = re.compile(rf"-*{_NAME}", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(
+    rf"""(?<![\w-])(?:
+        -*{_NAME}["']?\s*=\s*              # HF_TOKEN = "...", --api-key=..., HF_TOKEN=...
+        | --{_NAME}(?:["']\s*,\s*|\s+)     # "--api-key", "..." and --api-key ...
+        | {_NAME}:\s*(?=\S{{16}})           # api_key: ...
+    )["']*(?P<value>[^\s"',\]}}]+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# A reference to a value, a path to one, a number, a placeholder, or another variable's name.
+_HARMLESS: Final = re.compile(
+    r"[$<{(/~.].*|\d{1,9}|(?i:true|false|none|null|[*x.]+)|[A-Z]+(?:_[A-Z]+)+"
+)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Where a credential stands, and what it looks like. Never what it is."""
+
+    line: int
+    kind: str
+
+
+def find_secrets(text: str) -> Iterator[Secret]:
+    """Yield the credentials in a text, comments included."""
+    for number, line in enumerate(text.splitlines(), 1):
+        kind = _kind(line)
+        if kind is not None:
+            yield Secret(number, kind)
+
+
+def secret_kind(name: str, value: str) -> str | None:
+    """Return what `value` is, if it is a credential by its form or by its name."""
+    by_form = next((kind for kind, form in _FORMS if form.search(value)), None)
+    by_name = _IS_NAME.fullmatch(name) and value and not _HARMLESS.fullmatch(value)
+    whole = _kind(f"{name}={value}")
+    return by_form or ("a credential's value" if by_name else whole)
+
+
+def _kind(line: str) -> str | None:
+    for kind, form in _FORMS:
+        if form.search(line):
+            return kind
+    for match in _ASSIGNED.finditer(line):
+        if not _HARMLESS.fullmatch(match["value"]):
+            return "a credential's value"
+    return None

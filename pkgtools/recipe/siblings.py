@@ -1,0 +1,112 @@
+"""Recipes of one family held against each other: which is the odd one, and what it silences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pkgtools.recipe.plan import Finding, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pkgtools.recipe.load import Loaded
+
+_COMPARED: Final = ("server.flags", "server.environment", "trainer.environment", "store", "master")
+_ABSENT: Final = "nothing"
+_WHY: Final = "a flag that one of several lacks was forgotten, and what depends on it does nothing"
+_GIVES_MEANING: Final = {
+    "enable-spec-capture": ("spec-capture-", "SGLANG_SPEC_CAPTURE_", "MOONCAKE_", "MC_"),
+    "enable-hierarchical-cache": ("hicache-", "MOONCAKE_", "MC_"),
+    "hicache-storage-backend": ("hicache-storage-", "MOONCAKE_", "MC_"),
+    "disaggregation-mode": ("disaggregation-", "MOONCAKE_", "MC_"),
+    "disaggregation-transfer-backend": ("MOONCAKE_", "MC_"),
+    "speculative-algorithm": ("speculative-",),
+}
+"""Flags without which others, and variables, mean nothing: by how those begin."""
+
+
+def check_siblings(recipes: Sequence[Loaded]) -> list[Finding]:
+    """Compare the recipes of each family, key by key."""
+    families: dict[str, list[Loaded]] = {}
+    for loaded in recipes:
+        if loaded.recipe.family:
+            families.setdefault(loaded.recipe.family, []).append(loaded)
+    return [
+        finding
+        for family in families.values()
+        if len(family) > 1
+        for finding in _check_family(family)
+    ]
+
+
+def _check_family(family: list[Loaded]) -> Iterator[Finding]:
+    values = [_flatten(loaded) for loaded in family]
+    keys = sorted({key for each in values for key in each})
+    for key in keys:
+        odd = _odd_one([each.get(key, _ABSENT) for each in values], values, key)
+        if odd is None or key in family[odd].recipe.differs:
+            continue
+        others = [loaded.recipe.name for i, loaded in enumerate(family) if i != odd]
+        usual = next(each.get(key, _ABSENT) for i, each in enumerate(values) if i != odd)
+        own = values[odd].get(key, _ABSENT)
+        silenced = _silenced(key, values[odd]) if own in (_ABSENT, "false") else []
+        effect = f"; it silences {', '.join(silenced)}" if silenced else ""
+        table = key if key in values[odd] else key.rpartition(".")[0]
+        yield Finding(
+            "siblings",
+            Outcome.WRONG,
+            f"{family[odd].recipe.name} has {own} for {key}, {' and '.join(others)} {usual}",
+            f"{family[odd].recipe.name} is the odd one{effect}; if it is meant to be, "
+            f"name {key} under its differs",
+            _WHY,
+            key,
+            family[odd].place(table),
+        )
+
+
+def _odd_one(column: list[str], values: list[dict[str, str]], key: str) -> int | None:
+    """Return which of a family differs from all others, if the others agree.
+
+    Of two, neither is odd, unless one lacks what the things that it carries need.
+    """
+    counts = Counter(column)
+    if len(counts) != 2:
+        return None
+    if len(column) == 2:
+        lacking = [i for i, value in enumerate(column) if value in (_ABSENT, "false")]
+        return lacking[0] if lacking and _silenced(key, values[lacking[0]]) else None
+    rare, count = counts.most_common()[-1]
+    return column.index(rare) if count == 1 else None
+
+
+def _silenced(key: str, values: dict[str, str]) -> list[str]:
+    """Return the keys that mean nothing without the flag `key`."""
+    flag = key.removeprefix("server.flags.")
+    if flag == key:
+        return []
+    stem = flag.removeprefix("enable-")
+    begins = (*_GIVES_MEANING.get(flag, ()), f"{stem}-")
+    infix = stem.replace("-", "_").upper()
+    return [
+        other
+        for other in values
+        if other != key
+        and (other.rpartition(".")[2].startswith(begins) or infix in other.rpartition(".")[2])
+    ]
+
+
+def _flatten(loaded: Loaded) -> dict[str, str]:
+    """Return the compared values by key, as texts."""
+    whole = msgspec.to_builtins(loaded.recipe)
+    flat = {}
+    for path in _COMPARED:
+        table = whole
+        for name in path.split("."):
+            table = table[name]
+        for name, value in table.items():
+            if not isinstance(value, dict):
+                flat[f"{path}.{name}"] = msgspec.json.encode(value).decode()
+    return flat

@@ -1,0 +1,98 @@
+"""The K3 recipe, rendered, against the values of the deployment that it is for.
+
+The values stand here once more, on purpose: none is taken from the recipe.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from commands import call
+from recipes import K3, SITE
+
+_SERVER: Final = (
+    "--tp-size 8 --mem-fraction-static 0.76 --context-length 66048 --max-running-requests 1 "
+    "--max-total-tokens 66048 --attention-backend trtllm_mla --moe-runner-backend marlin "
+    "--mamba-radix-cache-strategy extra_buffer --max-mamba-cache-size 5 --disable-cuda-graph "
+    "--chunked-prefill-size -1 --enable-spec-capture --spec-capture-method dspark "
+    "--spec-capture-aux-layer-ids 7 23 51 67 83 --trust-remote-code --skip-tokenizer-init"
+)
+_STORE: Final = {
+    "MOONCAKE_MASTER_SERVER_ADDR": "192.0.2.10:35551",
+    "MOONCAKE_METADATA_SERVER": "http://192.0.2.10:35880/metadata",
+    "MOONCAKE_PROTOCOL": "tcp",
+    "MOONCAKE_LOCAL_BUFFER_SIZE": str(1 << 30),
+    "MC_TRANSFER_TIMEOUT": "300",
+}
+_UNSET: Final = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK"}
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, Any]:
+    facts = call("recipe", "render", K3, "--site", SITE, "--json").facts
+    return {process["name"]: process for process in facts}
+
+
+def test_the_master(rendered: dict[str, Any]) -> None:
+    assert rendered["master"]["command"] == [
+        "mooncake_master",
+        "--rpc_address=192.0.2.10",
+        "--rpc_port=35551",
+        "--enable_http_metadata_server=true",
+        "--http_metadata_server_host=192.0.2.10",
+        "--http_metadata_server_port=35880",
+        "--metrics_host=192.0.2.10",
+        "--metrics_port=35903",
+        f"--default_kv_lease_ttl={5 * 60 * 1000}",
+    ]
+
+
+def test_the_server(rendered: dict[str, Any]) -> None:
+    server = rendered["server"]
+    assert server["command"] == [
+        *("python3", "-m", "sglang.launch_server"),
+        *("--model-path", "/srv/models/kimi-k3"),
+        *("--host", "192.0.2.10", "--port", "30000"),
+        *_SERVER.split(),
+    ]
+    environment = dict(server["environment"])
+    assert int(environment.pop("MOONCAKE_GLOBAL_SEGMENT_SIZE")) >= 1 << 40
+    assert environment == {
+        **_STORE,
+        "MOONCAKE_LOCAL_HOSTNAME": "192.0.2.10",
+        "MC_TCP_BIND_ADDRESS": "192.0.2.10",
+    }
+    assert server["gpus"] == 8
+
+
+def test_the_trainer(rendered: dict[str, Any]) -> None:
+    trainer = rendered["trainer"]
+    assert trainer["environment"] == {
+        **_STORE,
+        "MOONCAKE_LOCAL_HOSTNAME": "192.0.2.11",
+        "MC_TCP_BIND_ADDRESS": "192.0.2.11",
+        "MOONCAKE_GLOBAL_SEGMENT_SIZE": "0",
+    }
+    assert set(trainer["unset"]) == _UNSET
+    assert trainer["secrets"] == ["HF_TOKEN", "WANDB_API_KEY"]
+    assert trainer["gpus"] == 4
+
+
+def test_the_plan() -> None:
+    facts = call("recipe", "check", K3, "--site", SITE, "--json").facts
+    (findings,) = facts["recipes"].values()
+    by_rule = {finding["rule"]: finding for finding in findings}
+    assert "= 5.25 GiB a sample" in by_rule["object-size"]["computed"]
+    assert "cdd2e49a2c1c" in by_rule["artifacts"]["found"]
+    assert "6d50e6bb9ee5" in by_rule["artifacts"]["found"]
+    assert "low watermark 4, optimizer step 4" in by_rule["watermark"]["found"]
+
+
+def test_the_artifacts() -> None:
+    """Pinned in the recipe itself: a site cannot say another."""
+    text = K3.read_text()
+    assert 'revision = "cdd2e49a2c1cf8d4713b513955e415ed75405a72"' in text
+    assert 'sha256 = "6d50e6bb9ee59095eed91bfba035081efef9fea43bece9ad5dd01c6648a8ef24"' in text
+    assert "rows = 462" in text
+    assert "epoch_0_step_0" in text

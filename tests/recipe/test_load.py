@@ -1,0 +1,119 @@
+"""Reading recipes: every error names the file, the key and the line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from recipes import K3, SITE, write_variant
+
+from pkgtools.errors import MalformedError
+from pkgtools.recipe.model import shown_bytes, size_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("edits", "key", "message", "text"),
+    [
+        ({"layers = 93": 'layers = "93"'}, "model.layers", "Expected `int`", "layers"),
+        ({"layers = 93": "layers = 0"}, "model.layers", "`int` >= 1", "layers"),
+        ({"layers = 93": "layer = 93"}, "model.layer", "unknown field", "layer"),
+        ({"rpc_port = 35551": "rpc_port = 70000"}, "master.rpc_port", "<= 65535", "rpc_port"),
+        ({'"1 TiB"': '"1 TB"'}, "store.segment", "regex", "segment"),
+        ({'dtype = "bfloat16"': 'dtype = "int4"'}, "model.dtype", "enum value", "dtype"),
+        ({"tp-size = 8": "tp-size = {}"}, "server.flags", "`object`", "[server.flags]"),
+        ({"tp-size = 8": "tp-size = []"}, "server.flags.tp-size", "an empty list", "tp-size"),
+        ({"tp-size = 8": '"--tp-size" = 8'}, "server.flags.--tp-size", "is no flag", '"--tp'),
+        ({"tp-size = 8": "port = 8"}, "server.flags.port", "comes from server.port", "port = 8"),
+        ({"[server]\n": '[server.environment]\n"A B" = ""\n[server]\n'}, "server.environment.A B",
+         "no name of a variable", "[server.env"),
+        ({"[server]\n": '[server.environment]\nMC_TRANSFER_TIMEOUT = "9"\n[server]\n'},
+         "server.environment.MC_TRANSFER_TIMEOUT", "transfer_timeout_seconds", "MC_TRANSFER"),
+        ({'name = "kimi-k3-capture"': 'name = "a b"'}, "name", "letters, digits", "name"),
+        ({'"/srv/out"': '"/srv\\n/out"'}, "trainer.output", "not printable", "output"),
+        ({'"/srv/out"': '"/srv\\u001b[2J"'}, "trainer.output", "not printable", "output"),
+        ({'command = ["torchrun", ': "command = []  # "}, "trainer.command", "a program",
+         "command"),
+        ({'address = "192.0.2.10"\nb': 'address = "a b"\nb'}, "capture_node.address",
+         "a host's name", "address"),
+        ({"memory": "memori"}, "capture_node.memori", "unknown field", "memori"),
+    ],
+)  # fmt: skip
+def test_malformed(
+    tmp_path: Path, edits: dict[str, str], key: str, message: str, text: str
+) -> None:
+    variant = write_variant(tmp_path, edits)
+    with pytest.raises(MalformedError) as caught:
+        variant.load()
+    details = caught.value.details
+    assert isinstance(details, dict)
+    assert details["key"] == key
+    assert message in caught.value.message
+    file = variant.site if variant.site.read_text() != SITE.read_text() else variant.recipe
+    assert details["file"] == str(file)
+    assert file.read_text().splitlines()[details["line"] - 1].startswith(text)
+
+
+def test_no_toml(tmp_path: Path) -> None:
+    variant = write_variant(tmp_path, {"[model]\nrev": "[model\nrev"})
+    with pytest.raises(MalformedError, match=rf"{variant.recipe}:11: "):
+        variant.load()
+
+
+def test_a_site_completes_and_changes_nothing(tmp_path: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text("[server.flags]\n\ntp-size = 4\n")
+    done = call("recipe", "check", K3, "--site", site)
+    assert done.code == 6
+    assert f"{site}:3: server.flags.tp-size: {K3} says it already" in done.err
+    site.write_text('server = "none"\n')
+    assert call("recipe", "check", K3, "--site", site).code == 6
+
+
+def test_what_the_site_has_yet_to_say() -> None:
+    facts = call("recipe", "check", K3, "--json").facts
+    (findings,) = facts["recipes"].values()
+    missing = {f["key"] for f in findings if f["rule"] == "site"}
+    assert missing == {
+        "image",
+        "model.path",
+        "draft.path",
+        "draft.sha256",
+        "dataset.path",
+        *(f"capture_node.{name}" for name in ("address", "bind_address", "interfaces", "memory")),
+        *(f"trainer_node.{name}" for name in ("address", "bind_address", "interfaces")),
+        "link.gigabits_per_second",
+        "trainer.image",
+        "trainer.command",
+        "trainer.output",
+    }
+    assert not [f for f in findings if f["outcome"] == "wrong"]
+    done = call("recipe", "render", K3)
+    assert done.code == 2
+    assert all(f"  {key}: " in done.err for key in missing)
+    assert call("recipe", "check", K3, "--site", SITE).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("0 B", 0), ("17B", 17), ("1 KiB", 1024), ("1536MiB", 1536 << 20), ("2 TiB", 2 << 40)],
+)
+def test_sizes(text: str, count: int) -> None:
+    assert size_bytes(text) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (5_637_144_576, "5.25 GiB"),
+        (2**50, "1024 TiB"),
+    ],
+)
+def test_shown_sizes(count: int, text: str) -> None:
+    assert shown_bytes(count) == text

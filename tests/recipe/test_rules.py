@@ -1,0 +1,215 @@
+"""Each rule's wrong and right cases, as edits of the K3 recipe and a site's file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from recipes import write_variant
+
+from pkgtools.recipe.plan import Outcome
+from pkgtools.recipe.rules import RULES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_IMAGE: Final = (
+    "sglang-capture@sha256:1f0c7d3a5b2e4968a7c6d5e4f3021b0a9c8d7e6f5a4b3c2d1e0f9a8b7c6d5e4f"
+)
+_FLAGS: Final = {"[server]\n": "[server.environment]\n{}\n\n[server]\n"}
+
+
+def _server_environment(line: str) -> dict[str, str]:
+    return {old: new.format(line) for old, new in _FLAGS.items()}
+
+
+_WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
+    ("image", {_IMAGE: "sglang-capture:latest"}, "sglang-capture:latest", "a tag, not a digest"),
+    ("image", {_IMAGE: "x@sha256:1f0c"}, "x@sha256:1f0c", "a tag, not a digest"),
+    (
+        "image",
+        {"trainer@sha256:2f0c7d3a5b2e4968a7c6d5e4f3021b0a9c8d7e6f5a4b3c2d1e0f9a8b7c6d5e4f": "t:1"},
+        "registry.invalid/t:1",
+        "a tag",
+    ),
+    (
+        "artifacts",
+        {'revision = "cdd2e49a2c1cf8d4713b513955e415ed75405a72"': 'revision = "main"'},
+        "model main",
+        "'main' is no commit of 40 digits",
+    ),
+    ("object-size", {'segment = "1 TiB"': 'segment = "31 GiB"'}, "31 GiB", "more than the segment"),
+    ("object-size", {"zero_copy = true": "zero_copy = false"}, "buffer 1 GiB", "of 4.375 GiB"),
+    ("object-size", {"low_watermark = 4": "low_watermark = 200"}, "1 TiB", "200 waiting"),
+    (
+        "object-size",
+        {**_server_environment('SGLANG_SPEC_CAPTURE_MAX_INFLIGHT = "300"')},
+        "1 TiB",
+        "300 being written",
+    ),
+    ("lease", {"lease_seconds = 300": "lease_seconds = 10"}, "lease 10 s", "after its lease"),
+    (
+        "lease",
+        {
+            "lease_seconds = 300": "lease_seconds = 10",
+            "timeout_seconds = 300": "timeout_seconds = 10",
+        },
+        "lease 10 s",
+        "21 GiB take 18 s",
+    ),
+    ("lease", {"second = 10.0": "second = 0.5"}, "link 0.5 Gbit/s", "take 361 s"),
+    # InferenceX#2639: 96 GB a rank on four ranks, and a share for one.
+    (
+        "memory",
+        {
+            'segment = "1 TiB"': 'segment = "96 GiB"',
+            "lenders_per_node = 1": "lenders_per_node = 4",
+            'memory = "1200 GiB"': 'memory = "113 GiB"',
+        },
+        "4 x (segment 96 GiB",
+        "388 GiB and 16 GiB to copy to = 404 GiB",
+    ),
+    ("memory", {'memory = "1200 GiB"': 'memory = "1040 GiB"'}, "1040 GiB", "1.017 TiB"),
+    (
+        "bind-address",
+        {'bind_address = "192.0.2.10"\n': ""},
+        "binds nothing of 3 interfaces",
+        "several interfaces and no bind_address",
+    ),
+    (
+        "bind-address",
+        {'bind_address = "192.0.2.10"': 'bind_address = "172.17.0.1"'},
+        "172.17.0.1",
+        "172.17.0.1 is not routable",
+    ),
+    (
+        "bind-address",
+        {'bind_address = "192.0.2.11"': 'bind_address = "127.0.0.1"'},
+        "127.0.0.1",
+        "trainer_node: 127.0.0.1 is loopback",
+    ),
+    (
+        "bind-address",
+        {'bind_address = "192.0.2.10"': 'bind_address = "192.0.2.99"'},
+        "192.0.2.99",
+        "none of its interfaces",
+    ),
+    ("bind-address", {'bind_address = "192.0.2.10"': 'bind_address = "eth0"'}, "eth0", "no IP"),
+    (
+        "bind-address",
+        {'address = "192.0.2.11"\nbind': 'address = "192.0.2.12"\nbind'},
+        "192.0.2.11",
+        "binds 192.0.2.11 and publishes 192.0.2.12",
+    ),
+    ("ports", {"port = 30000": "port = 35903"}, "35903", "master.metrics_port and server.port"),
+    ("ports", {"metadata_port = 35880": "metadata_port = 35551"}, "35551", "rpc_port and master"),
+    ("ports", {"metadata_port = 35880": "metadata_port = 40000"}, "40000", "gRPC"),
+    ("ports", {"port = 30000": "port = 60000"}, "60000", "70000 too, which is no port"),
+    ("prefill", {"size = -1": "size = 4096"}, "4096", "it has to be -1"),
+    ("prefill", {"chunked-prefill-size = -1\n": ""}, "is not given", "it has to be -1"),
+    ("prefill", {"enable-spec-capture = true\n": ""}, "is not given", "captures nothing"),
+    ("limits", {"context-length = 66048": "context-length = 65542"}, "65542", "at least 65543"),
+    ("limits", {"total-tokens = 66048": "total-tokens = 32768"}, "32768", "at least 65543"),
+    ("limits", {"max-total-tokens = 66048\n": ""}, "not given", "both have to be given"),
+    ("limits", {"longest_row = 65536": "longest_row = 70000"}, "66048", "70000 tokens"),
+    ("method", {'method = "dspark"': 'method = "dflash"'}, "method dflash", "no hook for dflash"),
+    (
+        "method",
+        {'method = "dspark"': 'method = "dflash"', '["dspark"]': '["dflash", "dspark"]'},
+        "method dflash",
+        "does not capture what the dspark hook does",
+    ),
+    ("method", {'spec-capture-method = "dspark"\n': ""}, "method eagle3", "no hook for eagle3"),
+    ("layers", {"67, 83]": "67, 93]"}, "of 93", "[93] are not in 0 to 92"),
+    ("layers", {"[7, 23": "[-1, 23"}, "-1", "[-1] are not in 0 to 92"),
+    ("layers", {"[7, 23": "[23, 23"}, "23 23", "none twice"),
+    ("layers", {"[7, 23": "[51, 23"}, "51 23", "to go up"),
+    ("layers", {"ids = [7, 23, 51, 67, 83]": 'ids = ["7", "23"]'}, "not given", "object size"),
+    ("watermark", {"low_watermark = 4": "low_watermark = 3"}, "watermark 3", "never fills"),
+    (
+        "rendezvous",
+        {"[trainer]\nranks": '[trainer.environment]\nMASTER_ADDR = "h"\n\n[trainer]\nranks'},
+        "MASTER_ADDR",
+        "are unset",
+    ),
+    ("rendezvous", {'"HF_TOKEN", ': '"HF_TOKEN", "RANK", '}, "RANK", "are unset"),
+]
+
+
+@pytest.mark.parametrize(("rule", "edits", "found", "computed"), _WRONG)
+def test_wrong(tmp_path: Path, rule: str, edits: dict[str, str], found: str, computed: str) -> None:
+    finding = write_variant(tmp_path, edits).finding(rule)
+    assert finding.outcome is Outcome.WRONG, finding
+    assert found in finding.found
+    assert computed in finding.computed
+    assert finding.why
+
+
+def test_each_rule_has_a_wrong_case() -> None:
+    assert {rule for rule, *_ in _WRONG} == {rule.name for rule in RULES}
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES])
+def test_right(tmp_path: Path, rule: str) -> None:
+    assert write_variant(tmp_path, {}).finding(rule).outcome is Outcome.OK
+
+
+_RIGHT: Final[list[tuple[str, dict[str, str]]]] = [
+    ("object-size", {'segment = "1 TiB"': 'segment = "32 GiB"'}),
+    ("object-size", {"zero_copy = true": "zero_copy = false", '"1 GiB"': '"5 GiB"'}),
+    (
+        "object-size",
+        {'segment = "1 TiB"': 'segment = "8 GiB"', "lenders_per_node = 1": "lenders_per_node = 4"},
+    ),
+    ("lease", {"second = 10.0": "second = 0.61"}),
+    ("memory", {'memory = "1200 GiB"': 'memory = "1041 GiB"'}),
+    ("bind-address", {'"127.0.0.1", "192.0.2.10", "172.17.0.1"': '"192.0.2.10"'}),
+    ("bind-address", {'address = "192.0.2.10"\nbind': 'address = "node-7"\nbind'}),
+    ("ports", {"port = 30000": "port = 55535"}),
+    ("limits", {"context-length = 66048": "context-length = 65543"}),
+    ("layers", {"67, 83]": "67, 92]"}),
+    ("layers", {"[7, 23": "[0, 23"}),
+    ("watermark", {"low_watermark = 4": "low_watermark = 5"}),
+]
+
+
+@pytest.mark.parametrize(("rule", "edits"), _RIGHT)
+def test_just_right(tmp_path: Path, rule: str, edits: dict[str, str]) -> None:
+    finding = write_variant(tmp_path, edits).finding(rule)
+    assert finding.outcome is Outcome.OK, finding
+
+
+_OPEN: Final[list[tuple[str, dict[str, str], str]]] = [
+    ("lease", {"[link]\ngigabits_per_second = 10.0\n": ""}, "21 GiB need 0.601 Gbit/s"),
+    ("memory", {'memory = "1200 GiB"\n': ""}, "1.017 TiB"),
+    (
+        "artifacts",
+        {'sha256 = "9b74c9897bac770ffc029102a200c5de11d0e4c5f6a7b8c9d0e1f2a3b4c5d6e7"\n': ""},
+        "draft",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "edits", "computed"), _OPEN)
+def test_open(tmp_path: Path, rule: str, edits: dict[str, str], computed: str) -> None:
+    """What the site has not said is neither right nor wrong."""
+    finding = write_variant(tmp_path, edits).finding(rule)
+    assert finding.outcome is Outcome.OPEN
+    assert computed in finding.computed
+
+
+def test_the_place_of_a_finding(tmp_path: Path) -> None:
+    variant = write_variant(tmp_path, {"size = -1": "size = 4096", '"1200 GiB"': '"1 GiB"'})
+    for rule, path, text in (
+        ("prefill", variant.recipe, "chunked-prefill-size"),
+        ("memory", variant.site, "memory"),
+    ):
+        where, _, line = variant.finding(rule).where.rpartition(":")
+        assert where == str(path)
+        assert path.read_text().splitlines()[int(line) - 1].startswith(text)
+
+
+def test_the_size_of_a_k3_sample(tmp_path: Path) -> None:
+    """Worked out here by hand."""
+    recipe: Any = write_variant(tmp_path, {}).load().recipe
+    assert recipe.sample_bytes == 5_637_144_576 == int(5.25 * 1024**3)
