@@ -153,9 +153,14 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
         click.echo(f"  next: {error.remedy}", err=True)
 
 
+def as_json(facts: object) -> bytes:
+    """Return facts as JSON."""
+    return msgspec.json.format(msgspec.json.encode(facts, enc_hook=str), indent=2) + b"\n"
+
+
 def print_json(facts: object) -> None:
     """Print facts as JSON on stdout."""
-    click.echo(msgspec.json.format(msgspec.json.encode(facts, enc_hook=str), indent=2))
+    click.echo(as_json(facts), nl=False)
 
 
 def short(revisions: Sequence[str]) -> str:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.errors import CheckFailedError, UsageError
+from pkgtools.files import replace_file
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import Finding, Outcome, check_plan
 from pkgtools.recipe.processes import processes
 from pkgtools.recipe.render import FORMATS
 from pkgtools.recipe.siblings import check_siblings
+from pkgtools.recipe.validate import STEPS, Deployment, validate
+
+if TYPE_CHECKING:
+    from pkgtools.recipe.validate import Report
+    from pkgtools.source import Source
 
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COLORS: Final = {Outcome.OK: "green", Outcome.WRONG: "red", Outcome.OPEN: "yellow"}
@@ -109,3 +117,71 @@ def render(file: Path, form: str, name: str | None, site: Path | None, as_json: 
     else:
         click.echo(FORMATS[form](loaded.recipe.name, chosen), nl=False)
     return 0
+
+
+@recipe.command("validate", short_help="Validate a deployment, step by step.")
+@click.argument("file", type=_FILE)
+@click.option(
+    "--up-to",
+    type=click.Choice(list(STEPS)),
+    required=True,
+    help="The last step to make.",
+)
+@click.option("--report", "path", type=common.PATH, help="A file for the evidence, as JSON.")
+@_site_option
+@common.tree_option
+@common.python_option
+@common.catalog_option
+@common.json_option
+@common.command
+def validate_command(
+    file: Path,
+    up_to: str,
+    path: Path | None,
+    site: Path | None,
+    tree: Path | None,
+    python: str | None,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Validate a deployment: its plan, its parts, and then the running whole.
+
+    The steps are made in order, up to the one that is named, and stop at the first
+    that fails, with 8. It runs on the capture node, where the tree is the one that
+    the server runs from and --python has Mooncake. The last step reads what the
+    trainer wrote; the full run after it is a person's.
+
+    \b
+    Examples:
+      pkgtools recipe validate kimi-k3-capture.toml --site site.toml --up-to artifacts
+      pkgtools recipe validate kimi-k3-capture.toml --site site.toml --up-to sample \
+        --python /opt/sglang/bin/python --report evidence.json
+    """
+    loaded = load_recipe(file, site)
+    table = load_catalog(catalog)
+
+    def open_source() -> Source:
+        chosen = table.target(loaded.recipe.target)
+        return common.open_tree(table, chosen, tree, None if tree else python)
+
+    deployment = Deployment(loaded, table, open_source, python or sys.executable)
+    found = validate(deployment, up_to, common.Progress())
+    if path is not None:
+        replace_file(path, common.as_json(found))
+    if as_json:
+        common.print_json(found)
+    else:
+        _show_report(found)
+    return 0 if found.passed else CheckFailedError.exit_code
+
+
+def _show_report(report: Report) -> None:
+    for step in report.steps:
+        word = click.style("passed", fg="green") if step.passed else click.style("failed", fg="red")
+        click.echo(f"{word} {step.step}")
+        if step.message:
+            click.echo(f"       {step.message}")
+        if step.remedy:
+            click.echo(f"       next: {step.remedy}")
+    for name in report.left[1:]:
+        click.echo(f"left   {name}")

@@ -27,7 +27,7 @@ class Master:
         self.rpc_port, self.metadata_port, metrics_port = (free_port() for _ in range(3))
         self._log = folder / "mooncake_master.log"
         self._command = [
-            _program("mooncake_master"),
+            program("mooncake_master"),
             "--logtostderr=1",
             "--rpc_address=127.0.0.1",
             f"--rpc_port={self.rpc_port}",
@@ -100,7 +100,7 @@ class Lender:
         port = free_port()
         self._process = Process(
             [
-                _program("mooncake_client"),
+                program("mooncake_client"),
                 "--host=127.0.0.1",
                 f"--port={port}",
                 "--protocol=tcp",
@@ -181,6 +181,6 @@ def _is_listening(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     """Find a program that came with a package of this environment, active or not."""
     return shutil.which(name, path=str(Path(sys.executable).parent)) or name

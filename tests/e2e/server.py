@@ -16,7 +16,14 @@ from .process import NotReadyError, Process, free_port
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_CPU: Final = Path(__file__).parent / "cpu"
+CPU: Final = Path(__file__).parent / "cpu"
+
+CPU_ENVIRONMENT: Final = {
+    "SGLANG_USE_CPU_ENGINE": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+}
 
 _ARGUMENTS: Final = (
     "--device=cpu",
@@ -149,11 +156,5 @@ def refusals(tree: Path, model: Path, cases: Sequence[Sequence[str]]) -> list[st
 
 
 def _environment(tree: Path) -> dict[str, str]:
-    path = [str(_CPU / "stubs"), str(_CPU / "site"), str(tree)]
-    return {
-        "PYTHONPATH": os.pathsep.join(path),
-        "SGLANG_USE_CPU_ENGINE": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-    }
+    path = [str(CPU / "stubs"), str(CPU / "site"), str(tree)]
+    return {"PYTHONPATH": os.pathsep.join(path), **CPU_ENVIRONMENT}

@@ -86,7 +86,7 @@ def test_other_families_are_left_alone(tmp_path: Path) -> None:
 
 def test_on_the_command_line(tmp_path: Path) -> None:
     family = _family(tmp_path, {}, {}, {"tp-size = 8": "tp-size = 4"})
-    arguments = [*(v.recipe for v in family), "--site", family[0].site]
+    arguments: list[str | Path] = [*(v.recipe for v in family), "--site", family[0].site]
     done = call("recipe", "check", *arguments, "--json")
     assert done.code == 8
     assert [f["key"] for f in done.facts["siblings"]] == ["server.flags.tp-size"]

@@ -1,0 +1,140 @@
+"""What a recipe pins, held against what lies on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from pkgtools.errors import CheckFailedError
+from pkgtools.files import sha256
+
+if TYPE_CHECKING:
+    from pkgtools.recipe.model import Dataset, Draft, Model
+
+_INDEX: Final = "model.safetensors.index.json"
+
+
+def check_model(model: Model) -> dict[str, object]:
+    """Hold a model's folder against its revision, its size, and its own list of weights.
+
+    Raises:
+        CheckFailedError: it is another, or not whole.
+
+    """
+    folder = _existing(model.path, "model")
+    found = _revisions(folder)
+    if found != {model.revision}:
+        said = " and ".join(sorted(found)) or "nothing: no snapshots folder and no download record"
+        raise CheckFailedError(
+            f"{folder}: its revision should be {model.revision}, and what says it is {said}",
+            remedy="fetch it with `hf download --revision`, into the cache or with --local-dir",
+        )
+    config = _read_json(folder / "config.json")
+    text = config.get("text_config") or config
+    for key, expected in (
+        ("num_hidden_layers", model.layers),
+        ("hidden_size", model.hidden_size),
+    ):
+        if text.get(key) != expected:
+            raise CheckFailedError(
+                f"{folder / 'config.json'}: {key} is {text.get(key)}, the recipe says {expected}"
+            )
+    names = {"config.json"}
+    if (folder / _INDEX).exists():
+        weights = _read_json(folder / _INDEX).get("weight_map")
+        names |= set(weights.values()) if isinstance(weights, dict) else set()
+    missing = [n for n in sorted(map(str, names)) if not (folder / n).is_file()]
+    if missing:
+        raise CheckFailedError(f"{folder} lacks {', '.join(missing)} of its own index")
+    return {"path": str(folder), "revision": model.revision, "files": len(names)}
+
+
+def _revisions(folder: Path) -> set[str]:
+    """Return the commits that the hub's client wrote down: in the cache's path, or beside it."""
+    path = folder.resolve()
+    if path.parent.name == "snapshots":
+        return {path.name}
+    records = (path / ".cache/huggingface/download").rglob("*.metadata")
+    return {record.read_text(errors="replace").partition("\n")[0] for record in records}
+
+
+def check_dataset(dataset: Dataset) -> dict[str, object]:
+    """Hold a data set against its digest, its rows and, where it has tokens, its longest row.
+
+    Raises:
+        CheckFailedError: it is another.
+
+    """
+    path = _existing(dataset.path, "data set")
+    _same_digest(path, sha256(path), dataset.sha256)
+    rows = longest = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = msgspec.json.decode(line)
+            except msgspec.DecodeError as error:
+                raise CheckFailedError(f"{path}:{number}: no JSON: {error}") from None
+            rows += 1
+            tokens = row.get("input_ids") if isinstance(row, dict) else None
+            longest = max(longest, len(tokens) if isinstance(tokens, list) else 0)
+    if rows != dataset.rows:
+        raise CheckFailedError(f"{path} has {rows} rows, the recipe says {dataset.rows}")
+    if longest > dataset.longest_row:
+        raise CheckFailedError(
+            f"{path} has a row of {longest} tokens, the recipe says at most {dataset.longest_row}"
+        )
+    return {"path": str(path), "sha256": dataset.sha256, "rows": rows, "longest_row": longest}
+
+
+def check_draft(draft: Draft) -> dict[str, object]:
+    """Hold a draft checkpoint against its digest.
+
+    Raises:
+        CheckFailedError: it is another.
+
+    """
+    path = _existing(draft.path, "draft checkpoint")
+    _same_digest(path, digest(path), draft.sha256)
+    return {"path": str(path), "sha256": draft.sha256}
+
+
+def digest(path: Path) -> str:
+    """Return a file's SHA-256; of a folder, that of its files' list as ``sha256sum`` prints it.
+
+    The list has each file, by its path below the folder, sorted by bytes (docs/recipe.md has
+    the command). Links to files count, links to folders are not gone into.
+    """
+    if path.is_file():
+        return sha256(path)
+    names = [p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file()]
+    whole = hashlib.sha256()
+    for name in sorted(names, key=str.encode):
+        whole.update(f"{sha256(path / name)}  {name}\n".encode())
+    return whole.hexdigest()
+
+
+def _existing(path: str | None, what: str) -> Path:
+    found = Path(str(path))
+    if path is None or not found.exists():
+        raise CheckFailedError(f"the {what} {path or ''} is not there", remedy="fetch it first")
+    return found
+
+
+def _same_digest(path: Path, found: str, expected: str | None) -> None:
+    if found != expected:
+        raise CheckFailedError(
+            f"{path}: its sha256 is {found}, the recipe says {expected}",
+            remedy="fetch it again; if it is meant to be another, the recipe has to say so",
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CheckFailedError(f"{path} cannot be read: {error}") from None

@@ -1,0 +1,196 @@
+"""The steps that talk to a running deployment: the store, the server, one captured sample."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pkgtools.errors import CheckFailedError
+from pkgtools.recipe import http
+from pkgtools.recipe.model import shown_bytes, size_bytes
+from pkgtools.recipe.processes import host, server_url, store_environment
+
+if TYPE_CHECKING:
+    from pkgtools.recipe.model import Recipe
+
+_PROBE: Final = Path(__file__).with_name("probe.py")
+_KEY: Final = "pkgtools-recipe"
+_LENT: Final = 64 << 20
+"""Bytes that the probe lends, so that a store without a server takes an object."""
+_CAPACITY: Final = re.compile(rb"^master_total_capacity_bytes (\S+)$", re.MULTILINE)
+_LONGEST: Final = 1800
+"""Seconds within which the server has to answer the longest row."""
+
+
+def check_store(recipe: Recipe, python: str) -> dict[str, object]:
+    """Ask the master's two HTTP ports, and put an object and get it back.
+
+    Raises:
+        CheckFailedError: something does not answer, or not as it should.
+
+    """
+    base = f"http://{host(recipe.capture_node)}"
+    http.request(f"{base}:{recipe.master.metrics_port}/health")
+    _reach(str(recipe.capture_node.address), recipe.master.rpc_port)
+    url = f"{base}:{recipe.master.metadata_port}/metadata?key={_KEY}"
+    http.request(url, "PUT", _KEY)
+    try:
+        if json.loads(http.request(url)) != _KEY:
+            raise CheckFailedError(f"{url} answers with another value than was put there")
+    finally:
+        http.request(url, "DELETE")
+    answer = _probe(recipe, python, {"segment": _LENT, "key": f"{_KEY}/store"})
+    return {"capacity": _capacity(recipe), "round_trip": answer["bytes"]}
+
+
+def _reach(address: str, port: int) -> None:
+    """Raise unless something listens: Mooncake's client would try for 90 seconds."""
+    try:
+        socket.create_connection((address, port), timeout=10).close()
+    except OSError as error:
+        raise CheckFailedError(
+            f"the store's master at {address}:{port} does not answer: {error}"
+        ) from None
+
+
+def _capacity(recipe: Recipe) -> int:
+    """Return the bytes that are lent to the store, as its master counts them."""
+    url = f"http://{host(recipe.capture_node)}:{recipe.master.metrics_port}/metrics"
+    match = _CAPACITY.search(http.request(url))
+    if match is None:
+        raise CheckFailedError(f"{url} does not say master_total_capacity_bytes")
+    return int(float(match[1]))
+
+
+def check_server(recipe: Recipe) -> dict[str, object]:
+    """Ask the server whether it is healthy, and whether it runs with the recipe's flags.
+
+    Raises:
+        CheckFailedError: it is not, or does not.
+
+    """
+    url = server_url(recipe)
+    http.request(f"{url}/health")
+    info = http.request_json(f"{url}/get_server_info")
+    meant: dict[str, object] = {
+        **{flag.replace("-", "_"): value for flag, value in recipe.server.flags.items()},
+        "model_path": recipe.model.path,
+        "port": recipe.server.port,
+    }
+    other = {
+        name: {"recipe": value, "server": info.get(name)}
+        for name, value in meant.items()
+        if info.get(name) != value
+    }
+    if other:
+        told = "; ".join(f"{n} is {o['server']}, not {o['recipe']}" for n, o in other.items())
+        raise CheckFailedError(
+            f"{url} runs with other arguments than the recipe's: {told}",
+            remedy="start it with what `pkgtools recipe render` prints",
+            details={"differing": other},
+        )
+    return {"url": url, "version": info.get("version"), "flags": meant}
+
+
+def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
+    """Capture one row as long as the longest, and read its tensors back from the store.
+
+    Raises:
+        CheckFailedError: the server answers otherwise, or the tensors are not what they
+            should be.
+
+    """
+    tokens, model, ids = recipe.dataset.longest_row, recipe.model, recipe.server.layer_ids
+    entry = {
+        "store_id": _KEY,
+        "sample_id": "sample",
+        "gen": 0,
+        "replace": True,
+        "features": {"aux": "aux", "last_hidden": "last_hidden"},
+    }
+    body = {
+        "input_ids": [10 + position % 200 for position in range(tokens)],
+        "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+        "spec_capture": entry,
+    }
+    reply = http.request_json(f"{server_url(recipe)}/generate", "POST", body, seconds=_LONGEST)
+    result = _result(reply)
+    expected = {
+        "aux": {"shape": [1, tokens, len(ids) * model.hidden_size], "dtype": model.dtype},
+        "last_hidden": {"shape": [1, tokens, model.hidden_size], "dtype": model.dtype},
+    }
+    for name, found, meant in (
+        ("layers", result.get("aux_layer_ids"), ids),
+        ("features", result.get("features"), expected),
+    ):
+        if found != meant:
+            raise CheckFailedError(
+                f"the sample's {name} are {found}, they should be {meant}",
+                details={"result": result},
+            )
+    wanted = [{"key": f"{_KEY}/sample/g0/{name}", **what} for name, what in expected.items()]
+    tensors = _probe(recipe, python, {"segment": 0, "tensors": wanted})["tensors"]
+    for tensor in tensors:
+        if not tensor["finite"] or tensor["largest"] == 0:
+            what = "all zeros" if tensor["finite"] else "not finite everywhere"
+            raise CheckFailedError(f"{tensor['key']} is {what}", details={"tensors": tensors})
+    capacity, lent = _capacity(recipe), size_bytes(recipe.store.segment)
+    lent *= recipe.store.lenders_per_node
+    if capacity < lent:
+        raise CheckFailedError(
+            f"{shown_bytes(capacity)} are lent to the store, the recipe says {shown_bytes(lent)}",
+            remedy="see the server's log: its segment was not taken whole",
+            details={"capacity": capacity, "recipe": lent},
+        )
+    return {"tokens": tokens, "tensors": tensors, "capacity": capacity}
+
+
+def _result(reply: dict[str, Any]) -> dict[str, Any]:
+    meta = reply.get("meta_info")
+    result = meta.get("spec_capture") if isinstance(meta, dict) else None
+    if not isinstance(result, dict):
+        raise CheckFailedError(
+            "the server's answer has no capture in it: it runs without the patches, or without "
+            "--enable-spec-capture",
+            details={"answer": sorted(reply)},
+        )
+    if "error" in result:
+        raise CheckFailedError(f"the sample was not captured: {result['error']}", details=result)
+    return result
+
+
+def _probe(recipe: Recipe, python: str, request: dict[str, object]) -> dict[str, Any]:
+    """Run the program that talks to the store, under the interpreter that has Mooncake."""
+    store = recipe.store
+    environment = store_environment(recipe, recipe.capture_node, 0)
+    buffer = min(size_bytes(store.buffer), _LENT)
+    try:
+        done = subprocess.run(
+            [python, str(_PROBE)],
+            input=json.dumps({**request, "buffer": buffer}),
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=store.transfer_timeout_seconds + 120,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        raise CheckFailedError("the store did not answer in time, and was given up") from None
+    except (OSError, ValueError, IndexError) as error:
+        said = done.stderr.strip()[-500:] if isinstance(error, ValueError | IndexError) else error
+        raise CheckFailedError(f"{python} cannot talk to the store: {said}") from None
+    if "error" in answer:
+        remedy = None
+        if answer.get("absent"):
+            remedy = (
+                "name an interpreter that has it with --python, or install "
+                "mooncake-transfer-engine (-non-cuda without a GPU), libibverbs1 and libnuma1"
+            )
+        raise CheckFailedError(str(answer["error"]), remedy=remedy)
+    return answer

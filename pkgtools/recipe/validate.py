@@ -1,0 +1,159 @@
+"""Validation of a deployment: steps in order, evidence of each, a stop at the first that fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.errors import CheckFailedError, PkgtoolsError
+from pkgtools.files import sha256
+from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
+from pkgtools.recipe.live import check_sample, check_server, check_store
+from pkgtools.recipe.plan import Outcome, check_plan, require_site
+from pkgtools.recipe.update import check_update
+from pkgtools.verify import Outcome as Verdict
+from pkgtools.verify import dry_run_source, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pkgtools.catalog import Catalog
+    from pkgtools.recipe.load import Loaded
+    from pkgtools.report import Reporter
+    from pkgtools.source import Source
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What the steps look at."""
+
+    loaded: Loaded
+    catalog: Catalog
+    open_source: Callable[[], Source]
+    """Return the tree that the server runs from."""
+    python: str
+    """The interpreter that has Mooncake."""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """How one step went."""
+
+    step: str
+    passed: bool
+    evidence: object
+    message: str | None = None
+    remedy: str | None = None
+
+
+@dataclass
+class Report:
+    """The evidence of a validation, for `--report` and `--json`."""
+
+    recipe: str
+    files: dict[str, str]
+    """SHA-256 of the recipe and the site file, by path."""
+    up_to: str
+    steps: list[StepReport] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    """The steps that have yet to pass, up to the one that was asked for."""
+    passed: bool = False
+
+
+def validate(deployment: Deployment, up_to: str, reporter: Reporter) -> Report:
+    """Make the steps in order up to one, and stop at the first that fails."""
+    loaded = deployment.loaded
+    names = list(STEPS)
+    wanted = names[: names.index(up_to) + 1]
+    files = {str(file.path): sha256(file.path) for file in loaded.files}
+    report = Report(loaded.recipe.name, files, up_to, left=wanted)
+    for name in wanted:
+        try:
+            with reporter.task(f"{name}: {_TASKS[name]}"):
+                evidence = STEPS[name](deployment)
+        except PkgtoolsError as error:
+            report.steps.append(StepReport(name, False, error.details, error.message, error.remedy))
+            return report
+        report.steps.append(StepReport(name, True, evidence))
+        report.left = report.left[1:]
+    report.passed = True
+    return report
+
+
+def _plan(deployment: Deployment) -> object:
+    require_site(deployment.loaded.recipe)
+    findings = check_plan(deployment.loaded)
+    broken = [f for f in findings if f.outcome is not Outcome.OK]
+    if broken:
+        told = "; ".join(f"{f.rule}: {f.found}: {f.computed}" for f in broken)
+        raise CheckFailedError(
+            f"the plan does not hold: {told}",
+            remedy="see `pkgtools recipe check`",
+            details={"findings": findings},
+        )
+    return {"findings": findings}
+
+
+def _patches(deployment: Deployment) -> object:
+    """Hold the tree against the target: the series applies, or is in it exactly."""
+    catalog = deployment.catalog
+    target = catalog.target(deployment.loaded.recipe.target)
+    source = deployment.open_source()
+    found = dry_run_source(catalog, target, source)
+    if found.outcome is Verdict.REFUSED:
+        raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
+    if found.outcome is Verdict.PATCHED:
+        verify(catalog, target, source)
+    return {
+        "source": found.source,
+        "target": found.target,
+        "revision": found.revision,
+        "state": found.outcome,
+        "series": target.series.digest,
+    }
+
+
+def _artifacts(deployment: Deployment) -> object:
+    recipe = deployment.loaded.recipe
+    evidence = {"model": check_model(recipe.model), "dataset": check_dataset(recipe.dataset)}
+    if recipe.draft is not None:
+        evidence["draft"] = check_draft(recipe.draft)
+    return evidence
+
+
+def _store(deployment: Deployment) -> object:
+    return check_store(deployment.loaded.recipe, deployment.python)
+
+
+def _server(deployment: Deployment) -> object:
+    return check_server(deployment.loaded.recipe)
+
+
+def _sample(deployment: Deployment) -> object:
+    return check_sample(deployment.loaded.recipe, deployment.python)
+
+
+def _update(deployment: Deployment) -> object:
+    return check_update(Path(str(deployment.loaded.recipe.trainer.output)))
+
+
+STEPS: Final[dict[str, Callable[[Deployment], object]]] = {
+    "plan": _plan,
+    "patches": _patches,
+    "artifacts": _artifacts,
+    "store": _store,
+    "server": _server,
+    "sample": _sample,
+    "update": _update,
+}
+"""In order. After them comes the full run, which is a person's."""
+_TASKS: Final = {
+    "plan": "the rules",
+    "patches": "the tree",
+    "artifacts": "digests, rows and the model's revision",
+    "store": "the master, and an object there and back",
+    "server": "its health and its flags",
+    "sample": "one captured row, read back",
+    "update": "the first optimizer step",
+}
