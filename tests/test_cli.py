@@ -28,13 +28,19 @@ VERBS = [
     "identify",
     "image",
     "lock",
+    "recipe",
     "recover",
     "reverse",
     "status",
     "targets",
     "verify",
 ]
-GROUPS = {"build": ["wheel", "image"], "changelog": ["check"], "image": ["inspect", "test"]}
+GROUPS = {
+    "build": ["wheel", "image"],
+    "changelog": ["check"],
+    "image": ["inspect", "test"],
+    "recipe": ["check", "render", "validate"],
+}
 
 
 def test_the_verbs() -> None:
@@ -134,7 +140,7 @@ def _complete(words: str, cwd: Path) -> list[str]:
 
 def test_completion(project: Project, tmp_path: Path) -> None:
     folder = project.targets.parent
-    assert _complete("pkgtools re", folder) == ["recover", "reverse"]
+    assert _complete("pkgtools re", folder) == ["recipe", "recover", "reverse"]
     assert _complete("pkgtools apply --ta", folder) == ["--target"]
     assert _complete("pkgtools apply --target w-d", folder) == [
         "w-dev",

@@ -23,6 +23,8 @@ _KEY: Final = "pkgtools-recipe"
 _LENT: Final = 64 << 20
 """Bytes that the probe lends, so that a store without a server takes an object."""
 _CAPACITY: Final = re.compile(rb"^master_total_capacity_bytes (\S+)$", re.MULTILINE)
+_GRACE: Final = 120
+"""Seconds on top of a transfer, to start and to connect."""
 _LONGEST: Final = 1800
 """Seconds within which the server has to answer the longest row."""
 
@@ -176,7 +178,7 @@ def _probe(recipe: Recipe, python: str, request: dict[str, object]) -> dict[str,
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=store.transfer_timeout_seconds + 120,
+            timeout=store.transfer_timeout_seconds + _GRACE,
             check=False,
         )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
