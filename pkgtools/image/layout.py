@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import re
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import msgspec
 
@@ -17,7 +17,7 @@ from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
     from pathlib import Path
     from types import TracebackType
 
@@ -41,7 +41,7 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 class _Descriptor(msgspec.Struct):
     """What is read of a descriptor; a digest is a file's name, so it is never trusted as a path."""
 
-    digest: Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
+    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
     mediaType: str = ""  # noqa: N815 - the specification's
     annotations: dict[str, str] | None = None
     platform: dict[str, Any] | None = None
@@ -63,6 +63,7 @@ class LayoutImage:
 
     def __init__(self, folder: Path, name: str | None, tree: str | None) -> None:
         self._folder = folder
+        self._blobs = folder / "blobs" / "sha256"
         self.reference = f"oci:{folder}" + (f":{name}" if name else "")
         self._top = self._named(name)
         self._descriptor = self._resolve(self._top)
@@ -93,8 +94,8 @@ class LayoutImage:
         """Return where the package lies; see `Image.find`."""
         for entry in self._manifest["layers"]:
             path = self._path(entry)
-            if not path.is_file() or sha256(path) != path.name:
-                raise MalformedError(f"{path} is not there, or not what its digest says")
+            if sha256(path) != path.name:
+                raise MalformedError(f"{path} is not what its digest says")
         return self._files.find(wanted)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
@@ -115,9 +116,10 @@ class LayoutImage:
                 f"{name} is no name for an image on {self.reference}",
                 remedy=f"the new image shares the layout of its base: --tag {own}NAME",
             )
+        config = self._manifest["config"]
         manifest = {
             **self._manifest,
-            "config": self._described(self._manifest["config"].get("mediaType"), new.config.raw),
+            "config": self._described(config.get("mediaType", ""), new.config.raw),
             "layers": [
                 *self._manifest["layers"],
                 self._described(_LAYERS[self._manifest_type()], new.layer.data),
@@ -135,7 +137,7 @@ class LayoutImage:
             with locked_folder(self._folder):
                 index = self._index_with(descriptor, tag)
                 for data in (new.layer.data, new.config.raw, raw):
-                    replace_file(self._path(self._described(None, data)), data)
+                    replace_file(self._blobs / hashlib.sha256(data).hexdigest(), data)
                 replace_file(self._folder / "index.json", index)
         except OSError as error:
             raise TreeError(f"{self._folder} cannot be written: {error.strerror}") from None
@@ -155,7 +157,14 @@ class LayoutImage:
 
     def _index(self) -> dict[str, Any]:
         path = self._folder / "index.json"
-        return self._parse(path, self._file(path), _Index)
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror}",
+                remedy="oci: takes the folder of an OCI image layout",
+            ) from None
+        return self._parse(path, raw, _Index)
 
     def _named(self, name: str | None) -> dict[str, Any]:
         """Return the descriptor that a name, or the lack of one, means."""
@@ -196,7 +205,8 @@ class LayoutImage:
 
     def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
         path = self._path(descriptor)
-        return StoredLayer(f"{self.reference} layer {descriptor['digest'][:19]}", _opener(path))
+        label = f"{self.reference} layer {descriptor['digest'][:19]}"
+        return StoredLayer(label, lambda: path.open("rb"))
 
     def _blob_json(self, descriptor: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
         return self._parse(self._path(descriptor), self._blob(descriptor), kind)
@@ -204,7 +214,7 @@ class LayoutImage:
     def _blob(self, descriptor: dict[str, Any]) -> bytes:
         """Return a small blob, held against its digest."""
         path = self._path(descriptor)
-        raw = self._file(path)
+        raw = path.read_bytes()
         if hashlib.sha256(raw).hexdigest() != path.name:
             raise MalformedError(f"{path} is not what its digest says")
         return raw
@@ -212,20 +222,14 @@ class LayoutImage:
     def _path(self, descriptor: dict[str, Any]) -> Path:
         """Return where a blob lies."""
         digest: str = descriptor["digest"]
-        return self._folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
+        path = self._blobs / digest.removeprefix("sha256:")
+        if not path.is_file():
+            raise MalformedError(f"{path} is not there")
+        return path
 
-    def _described(self, media_type: str | None, data: bytes) -> dict[str, Any]:
+    def _described(self, media_type: str, data: bytes) -> dict[str, Any]:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         return {"mediaType": media_type, "digest": digest, "size": len(data)}
-
-    def _file(self, path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            raise UsageError(
-                f"{path} cannot be read: {error.strerror}",
-                remedy="oci: takes the folder of an OCI image layout",
-            ) from None
 
     def _parse(self, path: Path, raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
         """Return a file with all its keys, known or not, once the known ones are sound."""
@@ -240,13 +244,3 @@ class LayoutImage:
 def _name(descriptor: dict[str, Any]) -> str | None:
     name: str | None = (descriptor.get("annotations") or {}).get(REF_NAME)
     return name
-
-
-def _opener(path: Path) -> Callable[[], IO[bytes]]:
-    def open_blob() -> IO[bytes]:
-        try:
-            return path.open("rb")
-        except OSError as error:
-            raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
-
-    return open_blob
