@@ -1,0 +1,490 @@
+"""OCI layouts and archives: names, what is stored beside what was there, and damage."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import tarfile
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from building import build, bytes_of, write_base
+from crash import fork, in_child
+from images import (
+    Entry,
+    add_to_index,
+    config_of,
+    digest,
+    put_blob,
+    read,
+    symlink,
+    tar,
+    write_layout,
+)
+
+from pkgtools.build.image import build_image
+from pkgtools.errors import MalformedError, TreeError, UsageError
+from pkgtools.image.reference import open_image
+from pkgtools.report import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from project import Project
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+
+
+@pytest.mark.parametrize("spelling", ["oci:{0}:base", "oci:{0}/:base", "oci:{0}/../layout:base"])
+def test_the_name_of_the_base_is_never_taken(
+    spelling: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    write_base(where, [widget])
+    before = bytes_of(where)
+    for base in (f"oci:{where}:base", f"oci:{where}"):  # by its name, and as the only one
+        with pytest.raises(UsageError) as refused:
+            build(project.catalog(), base, spelling.format(where))
+        assert "never overwritten" in refused.value.message or "shares the layout" in str(
+            refused.value.remedy
+        )
+    assert bytes_of(where) == before
+
+
+def test_another_name_of_the_base_is_never_taken(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    (descriptor,) = json.loads((where / "index.json").read_bytes())["manifests"]
+    add_to_index(where, {k: descriptor[k] for k in ("mediaType", "digest", "size")}, "stable")
+    before = bytes_of(where)
+    with pytest.raises(UsageError, match="stable is the name of the base"):
+        build(project.catalog(), base, f"oci:{where}:stable")
+    assert bytes_of(where) == before
+
+
+def test_the_name_of_another_image_is_replaced(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    write_layout(where, [tar([])], name="latest")
+    write_layout(where, [tar([symlink("a", "b")])], name="kept")
+    kept = read(f"oci:{where}:kept")
+    index = json.loads((where / "index.json").read_bytes())
+    (where / "index.json").write_text(json.dumps({**index, "annotations": {"mine": "stay"}}))
+    build(project.catalog(), base, f"oci:{where}:latest")
+    assert read(f"oci:{where}:latest").labels["pkgtools.target"] == "w-1.0"
+    assert read(f"oci:{where}:kept") == kept
+    assert json.loads((where / "index.json").read_bytes())["annotations"] == {"mine": "stay"}
+
+
+@pytest.mark.parametrize("tag", ["", "../outside", "a b", "-x", "new\n", "a" + "/.." * 3])
+def test_a_name_that_is_none_is_refused(
+    tag: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    before = bytes_of(tmp_path)
+    with pytest.raises(UsageError, match="is no name for an image on"):
+        build(project.catalog(), base, f"oci:{tmp_path / 'layout'}:{tag}")
+    assert bytes_of(tmp_path) == before
+
+
+def test_concurrent_builds_into_one_layout_all_land(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """Each opened the layout before any of the others had stored."""
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    catalog = project.catalog()
+    names = [f"oci:{where}:new-{number}" for number in range(4)]
+    target = catalog.target("w-1.0")
+    opened = [open_image(base) for _ in names]
+    running = [
+        fork(partial(build_image, catalog, target, image, Silent(), name))
+        for image, name in zip(opened, names, strict=True)
+    ]
+    assert not any(child.wait().failed for child in running)
+    assert len({digest(read(name).blobs[-1]) for name in names}) == 1
+    assert read(base).labels == {}
+
+
+@pytest.mark.parametrize("limit", [0, 200, 1000, 4000, 9000])
+def test_a_full_disk_leaves_the_old_layout(
+    limit: int, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """A limit of the kernel: what is larger cannot be written, be it blob, index or extract."""
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    catalog = project.catalog()
+    assert catalog.target("w-1.0").lock.revision  # read now
+    before = bytes_of(where)
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        with pytest.raises((TreeError, OSError), match="File too large"):
+            build(catalog, base, f"oci:{where}:new")
+
+    assert not in_child(limited).failed
+    after = bytes_of(where)
+    assert {name: after.get(name) for name in before} == before
+    assert not [name for name in after if name.endswith(".pkgtools-new")]
+    assert len(read(base).layers) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 200, 4000, 30_000])
+def test_a_full_disk_leaves_the_old_archive(
+    limit: int, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path, [widget], "archive")
+    old = tmp_path / "old.tar"
+    shutil.copy(tmp_path / "base.tar", old)
+    catalog = project.catalog()
+    assert catalog.target("w-1.0").lock.revision  # read now
+    before = bytes_of(tmp_path)
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        with pytest.raises((TreeError, OSError), match="File too large"):
+            build(catalog, base, f"docker-archive:{old}")
+
+    assert not in_child(limited).failed
+    assert bytes_of(tmp_path) == before
+
+
+def test_an_archive_never_overwrites_its_base(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path, [widget], "archive")
+    (tmp_path / "link.tar").symlink_to(tmp_path / "base.tar")
+    (tmp_path / "hard.tar").hardlink_to(tmp_path / "base.tar")
+    before = bytes_of(tmp_path)
+    for name in ("base.tar", "./base.tar", "link.tar", "hard.tar"):
+        with pytest.raises(UsageError, match="is the base, which is never overwritten"):
+            build(project.catalog(), base, f"docker-archive:{tmp_path}/{name}")
+    for name in ("base.tar", f"docker-archive:{tmp_path}", "oci:new:new"):
+        with pytest.raises(UsageError, match="is no name for an image on"):
+            build(project.catalog(), base, name)
+    assert bytes_of(tmp_path) == before
+
+
+def test_an_archive_has_a_tag_of_its_own(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """Loaded, it must not take the name of the base, which another engine has already."""
+    built = build(project.catalog(), write_base(tmp_path, [widget], "archive"))
+    path = built.reference.removeprefix("docker-archive:")
+    with tarfile.open(path) as archive:
+        entry = json.load(archive.extractfile("manifest.json"))[0]  # type: ignore[arg-type]
+        assert {"index.json", "repositories"}.isdisjoint(archive.getnames())
+    assert entry["RepoTags"] == [f"registry.example:5000/widget:patched-{built.digest[7:19]}"]
+
+
+def test_a_layer_that_is_a_link_in_an_archive(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """Older engines write a layer that an image has twice as a link to the first."""
+    layers = [tar([]), tar(widget), tar([])]
+    config = config_of(layers)
+    saved = [{"Config": "c.json", "RepoTags": None, "Layers": ["a/l.tar", "b/l.tar", "c/l.tar"]}]
+    members = {"c.json": config, "manifest.json": json.dumps(saved).encode()}
+    members |= {"a/l.tar": layers[0], "b/l.tar": layers[1]}
+
+    entries = [Entry(name, data) for name, data in members.items()]
+    (tmp_path / "base.tar").write_bytes(tar([*entries, symlink("c/l.tar", "../a/l.tar")]))
+    built = build(project.catalog(), f"docker-archive:{tmp_path / 'base.tar'}")
+    with tarfile.open(built.reference.removeprefix("docker-archive:")) as archive:
+        assert archive.getmember("c/l.tar").linkname == "../a/l.tar"
+        assert len(json.load(archive.extractfile("manifest.json"))[0]["Layers"]) == 4  # type: ignore[arg-type]
+
+
+def test_platforms_are_told_apart(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    where = tmp_path / "layout"
+    entries = []
+    for machine, layer in {"amd64": widget, "arm64": widget, "unknown": []}.items():
+        write_layout(where, [tar(layer)], name=machine)
+        (found,) = (
+            m
+            for m in json.loads((where / "index.json").read_bytes())["manifests"]
+            if m["annotations"]["org.opencontainers.image.ref.name"] == machine
+        )
+        entries.append({**found, "platform": {"os": "linux", "architecture": machine}})
+    index = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
+    (where / "index.json").unlink()
+    add_to_index(where, put_blob(where, index, INDEX), "multi")
+    built = build(project.catalog(), f"oci:{where}:multi")
+    assert read(built.reference).labels["pkgtools.target"] == "w-1.0"
+    (new,) = json.loads((where / "index.json").read_bytes())["manifests"][1:]
+    assert new["platform"]["os"] == "linux"
+    with pytest.raises(UsageError, match="multi is the name of the base"):
+        build(project.catalog(), f"oci:{where}:multi", f"oci:{where}:multi")
+
+
+def test_a_platform_that_is_not_there(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    write_layout(where, [tar(widget)])
+    (found,) = json.loads((where / "index.json").read_bytes())["manifests"]
+    entry = {**found, "platform": {"os": "linux", "architecture": "s390x"}}
+    index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+    (where / "index.json").unlink()
+    add_to_index(where, put_blob(where, index, INDEX), "multi")
+    with pytest.raises(UsageError, match="has 0 images for linux/"):
+        build(project.catalog(), f"oci:{where}:multi")
+
+
+def test_several_images_must_be_named(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    write_base(where, [widget])
+    write_layout(where, [tar([])], name="other")
+    with pytest.raises(UsageError, match="has 2 images") as refused:
+        build(project.catalog(), f"oci:{where}")
+    assert refused.value.remedy == "name one of: base, other"
+    with pytest.raises(UsageError, match="has no image 'nobody'"):
+        build(project.catalog(), f"oci:{where}:nobody")
+    for name in ("", ":base"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            build(project.catalog(), f"oci:{tmp_path / 'nowhere'}{name}")
+
+
+def _index(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def damage(where: Path) -> None:
+        path = where / "index.json"
+        facts = json.loads(path.read_bytes())
+        path.write_text(json.dumps(change(facts)))
+
+    return damage
+
+
+def _descriptor(**changes: object) -> Callable[[Path], None]:
+    return _index(lambda facts: {"manifests": [{**facts["manifests"][0], **changes}]})
+
+
+def _manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def damage(where: Path) -> None:
+        (descriptor,) = json.loads((where / "index.json").read_bytes())["manifests"]
+        raw = (where / "blobs" / "sha256" / descriptor["digest"][7:]).read_bytes()
+        new = put_blob(where, json.dumps(change(json.loads(raw))).encode(), MANIFEST)
+        _descriptor(**new)(where)
+
+    return damage
+
+
+def _config(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def with_config(where: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+        raw = (where / "blobs" / "sha256" / manifest["config"]["digest"][7:]).read_bytes()
+        made = put_blob(where, json.dumps(change(json.loads(raw))).encode(), "config")
+        return {**manifest, "config": made}
+
+    def damage(where: Path) -> None:
+        _manifest(lambda manifest: with_config(where, manifest))(where)
+
+    return damage
+
+
+def _blob(number: int, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Damage a blob in place: the manifest's, the configuration's, the layer's."""
+
+    def damage(where: Path) -> None:
+        (descriptor,) = json.loads((where / "index.json").read_bytes())["manifests"]
+        blobs = where / "blobs" / "sha256"
+        manifest = json.loads((blobs / descriptor["digest"][7:]).read_bytes())
+        entry = [descriptor, manifest["config"], *manifest["layers"]][number]
+        path = blobs / entry["digest"][7:]
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+def _text(text: str) -> Callable[[Path], None]:
+    def damage(where: Path) -> None:
+        (where / "index.json").write_text(text)
+
+    return damage
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "no JSON": _text("nothing"),
+    "a list": _text("[]"),
+    "deep JSON": _text("[" * 100_000),
+    "deep JSON in a key that is not read": _text('{"manifests": [], "x": ' + "[" * 100_000),
+    "no manifests": _text("{}"),
+    "manifests are text": _index(lambda _: {"manifests": "abc"}),
+    "manifests are a dict": _index(lambda facts: {"manifests": facts}),
+    "a manifest is text": _index(lambda _: {"manifests": ["abc"]}),
+    "a manifest is null": _index(lambda _: {"manifests": [None]}),
+    "annotations are a list": _descriptor(annotations=["a"]),
+    "a name is a number": _descriptor(annotations={"org.opencontainers.image.ref.name": 7}),
+    "a media type is a list": _descriptor(mediaType=[INDEX]),
+    "a digest leads out": _descriptor(digest="sha256:../../x"),
+    "a digest leads out, of its length": _descriptor(digest="sha256:" + "../" * 21 + "x"),
+    "a digest is a path": _descriptor(digest="/etc/passwd"),
+    "a digest is a number": _descriptor(digest=7),
+    "a digest of another kind": _descriptor(digest="sha512:" + "0" * 128),
+    "a digest with a line end": _descriptor(digest="sha256:" + "0" * 64 + "\n"),
+    "a manifest is an index of text": _descriptor(mediaType=INDEX, digest="sha256:" + "0" * 63),
+    "an unknown manifest": _manifest(lambda m: {**m, "mediaType": "application/x-other"}),
+    "a manifest without layers": _manifest(lambda m: {"config": m["config"]}),
+    "a manifest without config": _manifest(lambda m: {"layers": m["layers"]}),
+    "layers are text": _manifest(lambda m: {**m, "layers": "abc"}),
+    "a layer is null": _manifest(lambda m: {**m, "layers": [None]}),
+    "a layer's digest leads out": _manifest(
+        lambda m: {**m, "layers": [{"digest": "sha256:../../../x"}]}
+    ),
+    "a layer twice": _manifest(lambda m: {**m, "layers": m["layers"] * 2}),
+    "the config is text": _manifest(lambda m: {**m, "config": "abc"}),
+    "annotations of a manifest are text": _manifest(lambda m: {**m, "annotations": "x"}),
+    "a config without rootfs": _config(lambda _: {}),
+    "diff ids are text": _config(lambda c: {**c, "rootfs": {"diff_ids": "abc"}}),
+    "diff ids are numbers": _config(lambda c: {**c, "rootfs": {"diff_ids": [1]}}),
+    "labels are a list": _config(lambda c: {**c, "config": {"Labels": ["a"]}}),
+    "a label is a number": _config(lambda c: {**c, "config": {"Labels": {"a": 1}}}),
+    "the runtime is text": _config(lambda c: {**c, "config": "x"}),
+    "the history is text": _config(lambda c: {**c, "history": "x"}),
+    "the time is a number": _config(lambda c: {**c, "created": 1}),
+    "the manifest has other bytes": _blob(0, lambda raw: raw + b" "),
+    "the config has other bytes": _blob(1, lambda raw: raw + b" "),
+    "the layer has other bytes": _blob(2, lambda raw: raw + b" "),
+    "the layer is cut short": _blob(2, lambda raw: raw[: len(raw) // 2]),
+    "the layer is empty": _blob(2, lambda _: b""),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_layout_is_refused(
+    name: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    write_base(where, [widget])
+    DAMAGE[name](where)
+    before = bytes_of(tmp_path)
+    for base in (f"oci:{where}:base", f"oci:{where}"):
+        with pytest.raises((MalformedError, UsageError)) as refused:
+            build(project.catalog(), base, f"oci:{where}:new")
+        if isinstance(refused.value, UsageError):  # it has no image of that name, which is true
+            assert "has no image 'base'" in refused.value.message
+    assert refused.type is MalformedError
+    assert bytes_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_blob_that_is_not_there(
+    missing: int, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    (descriptor,) = json.loads((tmp_path / "layout" / "index.json").read_bytes())["manifests"]
+    blobs = tmp_path / "layout" / "blobs" / "sha256"
+    manifest = json.loads((blobs / descriptor["digest"][7:]).read_bytes())
+    entry = [descriptor, manifest["config"], *manifest["layers"]][missing]
+    (blobs / entry["digest"][7:]).unlink()
+    with pytest.raises(MalformedError, match="is not there"):
+        build(project.catalog(), base)
+
+
+def test_keys_that_are_null_or_absent(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """Go writes null for an empty map; the specification calls most keys optional."""
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    _config(
+        lambda c: {
+            "rootfs": c["rootfs"],
+            "config": {"Labels": None, "Cmd": ["x"]},
+            "history": None,
+            "created": "0001-01-01T00:00:00Z",
+        }
+    )(where)
+    _manifest(lambda m: {**m, "annotations": None})(where)
+    new = read(build(project.catalog(), base).reference)
+    assert new.config["config"]["Cmd"] == ["x"]
+    assert new.config["created"] == "1970-01-01T00:00:00Z"
+    assert {info.mtime for info in new.top.values()} == {0}
+
+
+def test_a_docker_manifest_stays_one(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    docker = "application/vnd.docker"
+    kind = f"{docker}.distribution.manifest.v2+json"
+    base = write_layout(tmp_path / "layout", [tar(widget)], media_type=kind)
+    new = read(build(project.catalog(), base).reference)
+    assert new.manifest["mediaType"] == kind
+    assert new.manifest["layers"][-1]["mediaType"] == f"{docker}.image.rootfs.diff.tar"
+
+
+def _saved(**changes: object) -> bytes:
+    layer = tar([])
+    entry = {"Config": "c.json", "RepoTags": ["a:b"], "Layers": ["l.tar"], **changes}
+
+    manifest = json.dumps([entry]).encode()
+    members = {"c.json": config_of([layer]), "l.tar": layer, "manifest.json": manifest}
+    return tar([Entry(name, data) for name, data in members.items()])
+
+
+def _of(members: dict[str, bytes]) -> bytes:
+
+    return tar([Entry(name, data) for name, data in members.items()])
+
+
+ARCHIVES = {
+    "empty": tar([]),
+    "no manifest": _of({"x": b""}),
+    "no image": _of({"manifest.json": b"[]"}),
+    "two images": _of({"manifest.json": b"[{}, {}]"}),
+    "no JSON": _of({"manifest.json": b"["}),
+    "deep JSON": _of({"manifest.json": b"[" * 100_000}),
+    "a manifest that is a link to itself": tar([symlink("manifest.json", "manifest.json")]),
+    "a manifest that is a link out": tar([symlink("manifest.json", "/etc/passwd")]),
+    "no such config": _saved(Config="nothing"),
+    "a config that leads out": _saved(Config="../../etc/passwd"),
+    "a config that is a number": _saved(Config=7),
+    "layers are text": _saved(Layers="l.tar"),
+    "no such layer": _saved(Layers=["nothing"]),
+    "a layer is a number": _saved(Layers=[7]),
+    "tags are numbers": _saved(RepoTags=[7]),
+    "a layer too many": _saved(Layers=["l.tar", "l.tar"]),
+    "cut short": _saved()[:1500],
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_damaged_archive_is_refused(name: str, project: Project, tmp_path: Path) -> None:
+    (tmp_path / "base.tar").write_bytes(ARCHIVES[name])
+    with pytest.raises(MalformedError):
+        build(project.catalog(), f"docker-archive:{tmp_path / 'base.tar'}")
+    assert [path.name for path in tmp_path.iterdir()] == ["base.tar"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"", "is no tar archive"), (b"x" * 5000, "is no tar archive"), (None, "cannot be read")],
+)
+def test_a_file_that_is_no_archive(
+    data: bytes | None, message: str, project: Project, tmp_path: Path
+) -> None:
+    path = tmp_path / "base.tar"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(UsageError, match=message):
+        build(project.catalog(), f"docker-archive:{path}")
+
+
+def test_an_archive_of_one_layer_that_loops(project: Project, tmp_path: Path) -> None:
+    layer = tar([])
+    entry = {"Config": "c.json", "RepoTags": [], "Layers": ["l.tar"]}
+
+    entries = [
+        Entry("c.json", config_of([layer])),
+        Entry("manifest.json", json.dumps([entry]).encode()),
+        symlink("l.tar", "l.tar"),
+    ]
+    (tmp_path / "base.tar").write_bytes(tar(entries))
+    with pytest.raises(MalformedError, match=r"l\.tar is no layer"):
+        build(project.catalog(), f"docker-archive:{tmp_path / 'base.tar'}")

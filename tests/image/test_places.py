@@ -1,0 +1,255 @@
+"""Where the package lies in an image, and what it may be before it is patched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from building import SYSTEM, build, bytes_of, write_base
+from commands import call
+from images import (
+    SITE,
+    Entry,
+    entries_of,
+    folder,
+    installed_entries,
+    read,
+    symlink,
+    tar,
+    unpack,
+    whiteout,
+    write_layout,
+)
+from project import installed
+from trees import contents, record_problems
+
+from pkgtools.errors import (
+    DoesNotApplyError,
+    ForeignError,
+    PartialError,
+    PkgtoolsError,
+    TreeError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from project import Project
+
+SITES = {
+    "a system's Python": "usr/lib/python3/dist-packages",
+    "a local Python": "usr/local/lib/python3.12/site-packages",
+    "a virtual environment": "opt/venv/lib/python3.11/site-packages",
+    "a folder with a space": "opt/my venv/lib/python3.11/site-packages",
+}
+
+
+def _moved(entries: list[Entry], site: str) -> list[Entry]:
+    return [Entry(**{**vars(e), "path": e.path.replace(SITE, site)}) for e in entries]
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_an_installed_package_is_found(
+    name: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [_moved(widget, SITES[name])])
+    built = build(project.catalog(), base)
+    unpack(built.reference, tmp_path / "rootfs")
+    site = tmp_path / "rootfs" / SITES[name]
+    assert record_problems(site / "widget_kit-1.0.dist-info") == []
+    assert read(built.reference).labels["pkgtools.tree"] == f"/{SITES[name]}"
+    assert b"42" in (site / "widget" / "answer.py").read_bytes()
+
+
+def test_two_copies_need_the_users_word(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    venv = SITES["a virtual environment"]
+    base = write_base(tmp_path / "layout", [widget, _moved(widget, venv)])
+    with pytest.raises(UsageError, match=rf"in /{venv}, /{SITE}$") as refused:
+        build(project.catalog(), base)
+    assert refused.value.remedy == "say which one is meant with --tree"
+    for tree in (f"/{venv}", venv, f"/{venv}/", f"{venv}/widget"):
+        built = build(project.catalog(), base, tree=tree)
+        assert all(path.startswith(f"{venv}/") for path in [*built.written, *built.removed])
+
+
+@pytest.mark.parametrize("tree", ["/nowhere", "/", "/usr", f"/{SITE}/widget/extra", "../.."])
+def test_a_tree_that_is_none(
+    tree: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    with pytest.raises(UsageError, match="has no package 'widget' in"):
+        build(project.catalog(), base, tree=tree)
+
+
+def test_a_package_at_the_root(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    entries = [Entry(**{**vars(e), "path": e.path.removeprefix(f"{SITE}/")}) for e in widget]
+    base = write_base(tmp_path / "layout", [entries])
+    built = build(project.catalog(), base, tree="/")
+    assert "widget/answer.py" in built.written
+    assert "widget_kit-1.0.dist-info/pkgtools.json" in built.written
+
+
+@pytest.mark.parametrize("layers", [[], [SYSTEM]], ids=["empty", "a system"])
+def test_an_image_without_the_package(
+    layers: list[list[Entry]], project: Project, tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", layers)
+    with pytest.raises(UsageError, match="has no package 'widget' installed"):
+        build(project.catalog(), base)
+
+
+def test_a_package_that_was_removed(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    base = write_base(tmp_path / "layout", [widget, [whiteout(f"{SITE}/widget")]])
+    with pytest.raises(UsageError, match="has no package 'widget' installed"):
+        build(project.catalog(), base)
+
+
+def test_what_is_left_of_an_older_version_does_not_count(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    old = [Entry(f"{SITE}/widget_kit-0.9.dist-info/REQUESTED")]
+    built = build(project.catalog(), write_base(tmp_path / "layout", [old, widget]))
+    assert f"{SITE}/widget_kit-1.0.dist-info/pkgtools.json" in built.written
+
+
+def test_two_dist_infos_are_refused(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    other = [Entry(f"{SITE}/widget_kit-0.9.dist-info/METADATA", b"Name: widget-kit\n")]
+    with pytest.raises(TreeError, match="which one is installed cannot be told"):
+        build(project.catalog(), write_base(tmp_path / "layout", [other, widget]))
+
+
+CHECKOUT = "opt/widget"
+GIT = [folder(f"{CHECKOUT}/.git"), Entry(f"{CHECKOUT}/.git/HEAD", b"ref: refs/heads/main\n")]
+HOMES = {
+    "with .git": (GIT, f"{CHECKOUT}/.git/pkgtools/pkgtools.json"),
+    "without .git": ([], f"{CHECKOUT}/.pkgtools/pkgtools.json"),
+    "in a git checkout of another": (
+        [Entry("opt/.git/HEAD", b"ref: refs/heads/main\n")],
+        "opt/.git/pkgtools/widget/pkgtools.json",
+    ),
+}
+
+
+@pytest.fixture
+def checkout(project: Project, tmp_path: Path) -> list[Entry]:
+    """Return a source tree, installed editable: a finder beside it knows the way."""
+    tree = project.write_archive(tmp_path / "tree")
+    finder = Entry(f"{SITE}/__editable__.widget_kit-1.0.pth", f"/{CHECKOUT}/src\n".encode())
+    paper = Entry(f"{SITE}/widget_kit-1.0.dist-info/METADATA", b"Name: widget-kit\n")
+    return [*entries_of(tree, CHECKOUT), finder, paper]
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_an_editable_install_is_patched_where_it_lies(
+    name: str, project: Project, checkout: list[Entry], tmp_path: Path
+) -> None:
+    more, receipt = HOMES[name]
+    base = write_base(tmp_path / "layout", [[*checkout, *more]])
+    built = build(project.catalog(), base)
+    unpack(built.reference, tmp_path / "rootfs")
+    source = tmp_path / "rootfs" / CHECKOUT / "src"
+    assert contents(source) == installed(project.patched["v1.0"])
+    assert receipt in built.written
+    done = call(
+        *("status", "--json", "--tree", source.parent, "--catalog", project.targets),
+    )
+    assert (done.facts["state"], done.facts["target"]) == ("patched", "w-1.0")
+    with pytest.raises(UsageError, match=r"is patched with w-1\.0 already"):
+        build(project.catalog(), built.reference)
+    changed = build(project.changed_catalog(), built.reference)
+    assert changed.replaced == project.catalog().target("w-1.0").series.digest
+
+
+def test_a_git_file_is_never_followed(
+    project: Project, checkout: list[Entry], tmp_path: Path
+) -> None:
+    """It names a git directory of this machine, in whose place nothing may be written."""
+    outside = tmp_path / "outside.git"
+    outside.mkdir()
+    (outside / "HEAD").write_text("ref: refs/heads/main\n")
+    pointer = Entry(f"{CHECKOUT}/.git", f"gitdir: {outside}\n".encode())
+    built = build(project.catalog(), write_base(tmp_path / "layout", [[*checkout, pointer]]))
+    assert [path.name for path in outside.iterdir()] == ["HEAD"]
+    assert f"{CHECKOUT}/.pkgtools/pkgtools.json" in built.written
+
+
+def test_a_git_link_is_never_followed(
+    project: Project, checkout: list[Entry], tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.git"
+    outside.mkdir()
+    (outside / "HEAD").write_text("ref: refs/heads/main\n")
+    link = symlink(f"{CHECKOUT}/.git", str(outside))
+    built = build(project.catalog(), write_base(tmp_path / "layout", [[*checkout, link]]))
+    assert [path.name for path in outside.iterdir()] == ["HEAD"]
+    assert f"{CHECKOUT}/.pkgtools/pkgtools.json" in built.written
+
+
+@pytest.mark.parametrize("kind", ["gzip", "archive"])
+def test_an_older_series_is_undone(
+    kind: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    older = project.catalog()
+    first = build(older, write_base(tmp_path / "base", [widget], kind))
+    second = build(project.changed_catalog(), first.reference)
+    assert second.replaced == older.target("w-1.0").series.digest
+    site = unpack(second.reference, tmp_path / "rootfs")
+    files = {
+        name: blob
+        for name, blob in contents(site).items()
+        if ".dist-info/" not in name and not name.endswith(".pyc")
+    }
+    assert files == installed(project.patched["changed"])
+    assert record_problems(site / "widget_kit-1.0.dist-info") == []
+    assert len(read(second.reference).layers) == 3
+    done = call("reverse", "--tree", site, "--catalog", project.changed_targets)
+    assert done.code == 0, done.err
+    plain = {p: d for p, d in bytes_of(site).items() if not p.endswith(".pyc")}
+    base = "archive" if kind == "archive" else "gzip"
+    fresh = unpack(write_base(tmp_path / "fresh", [widget], base), tmp_path / "before")
+    assert plain == {p: d for p, d in bytes_of(fresh).items() if not p.endswith(".pyc")}
+
+
+def test_the_same_series_is_refused(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    first = build(project.catalog(), write_base(tmp_path / "base", [widget]))
+    with pytest.raises(UsageError, match=r"is patched with w-1\.0 already") as refused:
+        build(project.catalog(), first.reference)
+    assert refused.value.remedy == "give the image that it was built on"
+
+
+def _edited(entries: list[Entry], name: str, data: bytes) -> list[Entry]:
+    return [
+        Entry(**{**vars(e), "data": data}) if e.path == f"{SITE}/widget/{name}" else e
+        for e in entries
+    ]
+
+
+def test_a_base_that_cannot_be_patched(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    patched = installed(project.patched["v1.0"])["widget/answer.py"].data
+    answers: dict[type[PkgtoolsError], list[Entry]] = {
+        PartialError: _edited(widget, "answer.py", patched),
+        ForeignError: _edited(widget, "answer.py", b"something else\n"),
+        DoesNotApplyError: installed_entries(project, tmp_path, "1.1"),
+    }
+    for number, (error, entries) in enumerate(answers.items()):
+        base = write_base(tmp_path / f"layout {number}", [entries])
+        before = bytes_of(tmp_path)
+        with pytest.raises(error):
+            build(project.catalog(), base)
+        assert bytes_of(tmp_path) == before
+
+
+def test_an_image_edited_since_is_refused(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    first = build(project.catalog(), write_base(tmp_path / "base", [widget]))
+    edit = [Entry(f"{SITE}/widget/answer.py", b"ANSWER = 40\n")]
+    layers = [*read(first.reference).layers]
+    base = write_layout(tmp_path / "edited", [*layers, tar(edit)])
+    with pytest.raises(ForeignError, match=r"edited since w-1\.0 was applied"):
+        build(project.changed_catalog(), base)
