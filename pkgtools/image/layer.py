@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
 import io
 import tarfile
-import zlib
 from dataclasses import dataclass
 from enum import Enum
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import zstandard
+from isal import igzip, isal_zlib
 
 from pkgtools.errors import MalformedError
 
@@ -84,7 +83,7 @@ def _readable(label: str) -> Iterator[None]:
     """Turn what a damaged archive raises, in any of its formats, into a refusal."""
     try:
         yield
-    except (tarfile.TarError, OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+    except (tarfile.TarError, OSError, EOFError, isal_zlib.error, zstandard.ZstdError) as error:
         raise MalformedError(f"{label} cannot be read: {error}") from None
 
 
@@ -183,7 +182,8 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     start = raw.read(4)
     raw.seek(0)
     if start.startswith(_GZIP):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+        # Two to three times as quick as zlib, and this is most of the time that a build takes.
+        return cast("IO[bytes]", igzip.GzipFile(fileobj=raw))
     if start != _ZSTD:
         return raw
     # zstd:chunked, and whatever compresses on several threads, makes more frames than one.
