@@ -5,6 +5,8 @@ The values stand here once more, on purpose: none is taken from the recipe.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -96,3 +98,12 @@ def test_the_artifacts() -> None:
     assert 'sha256 = "6d50e6bb9ee59095eed91bfba035081efef9fea43bece9ad5dd01c6648a8ef24"' in text
     assert "rows = 462" in text
     assert "epoch_0_step_0" in text
+
+
+def test_the_site_file_of_the_docs(tmp_path: Path) -> None:
+    docs = (Path(__file__).parents[2] / "docs/recipe.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", docs, re.DOTALL)
+    site = tmp_path / "site.toml"
+    site.write_text(example.replace("<64 digits>", "0123456789abcdef" * 4))
+    done = call("recipe", "check", K3, "--site", site)
+    assert done.code == 0, done.out

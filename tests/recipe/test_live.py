@@ -137,6 +137,14 @@ def test_a_server_with_other_flags(local: Any) -> None:
         assert list(caught.value.details["differing"]) == [name]  # type: ignore[index]
 
 
+def test_a_server_that_does_not_know_a_flag(local: Any) -> None:
+    make, answers = local
+    answers["GET /health"] = (200, b"")
+    answers["GET /get_server_info"] = (200, b"{}")
+    with pytest.raises(CheckFailedError, match="enable_spec_capture is None, not True"):
+        check_server(make())
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [(b"[]", "no JSON object"), (b"<html>", "no JSON object"), (b"x" * (17 << 20), "more than")],

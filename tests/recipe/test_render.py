@@ -66,7 +66,7 @@ def _hostile(folder: Path) -> tuple[Path, Path]:
     variant = write_variant(
         folder,
         {
-            "tp-size = 8": f"served-model-name = {text}",
+            "tp-size = 8": f"served-model-name = {text}\nenable-metrics = false",
             '"/srv/models/kimi-k3"': text,
             '"train.py"': text,
             '"/srv/out"': f"{text}\n[trainer.environment]\nNOTE = {text}",
@@ -110,6 +110,7 @@ def test_a_shell_starts_each_as_meant(
         assert environment["HF_TOKEN"] == _LAUNCHER["HF_TOKEN"]
         assert environment["NOTE"] == _HOSTILE
     if process == "server":
+        assert "--enable-metrics" not in arguments
         assert arguments[arguments.index("--model-path") + 1] == _HOSTILE
 
 

@@ -121,6 +121,16 @@ _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
     ),
     ("method", {'spec-capture-method = "dspark"\n': ""}, "method eagle3", "no hook for eagle3"),
     ("layers", {"67, 83]": "67, 93]"}, "of 93", "[93] are not in 0 to 92"),
+    (
+        "layers",
+        {
+            'method = "dspark"': 'method = "eagle3"',
+            '["dspark"]': '["eagle3"]',
+            "67, 83]": "67, 92]",
+        },
+        "of 93",
+        "[92] are not in 0 to 91",
+    ),
     ("layers", {"[7, 23": "[-1, 23"}, "-1", "[-1] are not in 0 to 92"),
     ("layers", {"[7, 23": "[23, 23"}, "23 23", "none twice"),
     ("layers", {"[7, 23": "[51, 23"}, "51 23", "to go up"),

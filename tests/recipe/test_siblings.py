@@ -75,6 +75,8 @@ def test_values_that_all_differ_have_no_odd_one(tmp_path: Path) -> None:
     edits = [{"tp-size = 8": f"tp-size = {n}"} for n in (2, 4, 8)]
     assert check_siblings([v.load() for v in _family(tmp_path, *edits)]) == []
     assert check_siblings([v.load() for v in _family(tmp_path, *edits[:2])]) == []
+    halves = [edits[0], edits[0], edits[1], edits[1]]
+    assert check_siblings([v.load() for v in _family(tmp_path, *halves)]) == []
 
 
 def test_other_families_are_left_alone(tmp_path: Path) -> None:
