@@ -20,17 +20,23 @@ def docker(*arguments: str | Path, program: str = "docker", **variables: str) ->
     """Run a docker command, and return what it prints.
 
     Raises:
-        subprocess.CalledProcessError: it fails; `stderr` is with what it printed.
+        subprocess.CalledProcessError: it fails; with all that it printed as `output`.
 
     """
-    return subprocess.run(
+    done = subprocess.run(
         [program, *arguments],
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=True,
-    ).stdout
+        check=False,
+    )
+    try:
+        done.check_returncode()
+    except subprocess.CalledProcessError as error:
+        error.add_note(done.stdout[-4000:])
+        raise
+    return done.stdout
 
 
 def has_engine() -> bool:

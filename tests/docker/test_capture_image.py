@@ -60,8 +60,8 @@ def base() -> str:
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a build context with what lies about in a checkout, and wheels for what it needs."""
     folder = tmp_path_factory.mktemp("context")
-    for name in ("docker", "patches", "pkgtools"):
-        ignore = shutil.ignore_patterns("__pycache__")
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("docker", "patches", "pkgtools", "tests"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=ignore)
     for path in REPOSITORY.iterdir():
         if path.is_file():

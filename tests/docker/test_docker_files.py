@@ -7,11 +7,21 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
-from files import DOCKER, DOCKERFILE, REPOSITORY, SERVER, STORE, clean_environment, read_compose
+from files import (
+    DOCKER,
+    DOCKERFILE,
+    MASTER,
+    REPOSITORY,
+    SERVER,
+    STORE,
+    clean_environment,
+    read_compose,
+)
 
 _NODE: Final = {
     "CAPTURE_IMAGE": "registry.example/capture@sha256:0",
@@ -100,13 +110,23 @@ def test_no_credential_is_asked_for_or_set_at_build() -> None:
         assert keyword != "ADD", "what comes from elsewhere is not in the source"
 
 
-def test_what_the_stages_copy_is_in_the_context() -> None:
-    allowed = [
+def test_the_context_has_what_the_stages_copy_and_the_package_is_made_of() -> None:
+    allowed = {
         line.removeprefix("!")
         for line in (REPOSITORY / ".dockerignore").read_text().splitlines()
         if line.startswith("!")
-    ]
-    assert "docker/entrypoint.py" in allowed
+    }
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {
+        "docker/entrypoint.py",
+        "pyproject.toml",
+        project["project"]["readme"],
+        *project["project"]["license-files"],
+        *wheel["packages"],
+        *wheel["force-include"],
+    }
+    assert needed <= allowed
     for name in allowed:
         assert "*" in name or (REPOSITORY / name).exists(), name
 
@@ -136,6 +156,29 @@ def test_compose_has_the_deployments_values() -> None:
     (model,) = server["volumes"]
     assert [model["target"]] == SERVER["--model-path"]
     assert (model["source"], model["read_only"]) == ("/models/k3", True)
+
+
+def test_the_recipe_says_the_same() -> None:
+    recipe = tomllib.loads((DOCKER / "recipes" / "kimi-k3-capture.toml").read_text())
+    flags = {f"--{name}": _words(value) for name, value in recipe["server"]["flags"].items()}
+    named_elsewhere = {"--host", "--port", "--model-path"}
+    assert flags == {name: words for name, words in SERVER.items() if name not in named_elsewhere}
+    assert _words(recipe["server"]["port"]) == SERVER["--port"]
+    for name, option in (
+        ("rpc_port", "--rpc_port"),
+        ("metadata_port", "--http_metadata_server_port"),
+        ("metrics_port", "--metrics_port"),
+    ):
+        assert _words(recipe["master"][name]) == MASTER[option]
+    assert MASTER["--default_kv_lease_ttl"] == [f"{recipe['master']['lease_seconds'] // 60}m"]
+    assert STORE["MC_TRANSFER_TIMEOUT"] == str(recipe["store"]["transfer_timeout_seconds"])
+
+
+def _words(value: Any) -> list[str]:
+    """Return a flag's values as a command line has them; a switch that is on has none."""
+    if value is True:
+        return []
+    return [str(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def test_compose_services_are_reached_from_other_machines_and_stopped_in_time() -> None:
