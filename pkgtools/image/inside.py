@@ -45,14 +45,15 @@ for folder in folders:
     for name in files:
         path = os.path.join(folder, name)
         at, stem = os.path.split(os.path.splitext(path)[0])
-        cache = os.path.join(glob.escape(at), "__pycache__", glob.escape(stem))
-        paths += [path, *glob.glob(cache + ".*.pyc"), os.path.join(at, stem + ".pyc")]
+        cache = os.path.join(at, "__pycache__")
+        compiled = glob.glob(os.path.join(glob.escape(cache), glob.escape(stem) + ".*.pyc"))
+        paths += [path, cache, os.path.join(at, stem + ".pyc")]
+        paths += [] if os.path.islink(cache) else compiled
         while at != folder and at != os.path.dirname(at):
-            paths += [at] if os.path.islink(at) else []
             holders.add(at)
             at = os.path.dirname(at)
-    for name in papers:
-        paths += glob.glob(os.path.join(glob.escape(folder), "*.dist-info", name))
+    for info in glob.glob(os.path.join(glob.escape(folder), "*.dist-info")):
+        paths += [info, *([] if os.path.islink(info) else [os.path.join(info, n) for n in papers])]
     while True:
         for home in (".git/pkgtools", ".pkgtools"):
             for at, _, names in os.walk(os.path.join(folder, home)):
@@ -64,7 +65,7 @@ for folder in folders:
 print()
 print(json.dumps(folders))
 print(json.dumps([os.path.join(h, n) for h in holders if os.path.isdir(h) for n in os.listdir(h)]))
-take(paths)
+take([*paths, *holders])
 """
 )
 """Prints the folders that hold the package and the paths around its wanted files, as JSON, and

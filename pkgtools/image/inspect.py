@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError
 from pkgtools.image import labels as names
 from pkgtools.image.tree import extracted, wanted_of
+from pkgtools.receipt import Before, standing_receipt
+from pkgtools.state import State, match_all
 from pkgtools.status import Status, status_of
 from pkgtools.verify import verify
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.model import Image
+    from pkgtools.image.tree import Extract, ImageTree
     from pkgtools.report import Reporter
 
 
@@ -48,7 +51,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     wanted = wanted_of(catalog, upstream)
     with reporter.task(f"reading {image.reference}"), extracted(image, wanted) as part:
         status = status_of(catalog, part.tree)
-        lies = list(_lies(catalog, said, status))
+        lies = list(_lies(catalog, said, part, status))
         if names.TARGET in said and not lies:
             try:
                 verify(catalog, catalog.target(said[names.TARGET]), part.tree)
@@ -80,12 +83,16 @@ def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
     return [*named, *catalog.upstreams][0]
 
 
-def _lies(catalog: Catalog, said: Mapping[str, str], status: Status) -> Iterator[str]:
-    claimed = names.claimed_revisions(said)
-    known = {r.name for t in catalog.targets for r in t.revisions}
-    if set(claimed) & known and not set(claimed) & set(status.revisions):
-        found = " or ".join(status.revisions) or status.state
-        yield f"revision {' '.join(claimed)}, the files are those of {found}"
+def _lies(
+    catalog: Catalog, said: Mapping[str, str], part: Extract, status: Status
+) -> Iterator[str]:
+    upstream = said.get(names.UPSTREAM)
+    if upstream is not None and upstream not in [u.name for u in catalog.upstreams]:
+        yield f"upstream {upstream}, which the catalog does not know"
+    place = said.get(names.TREE)
+    if place is not None and place != f"/{part.place.folder}":
+        yield f"tree {place}, the package is in /{part.place.folder}"
+    yield from _false_revisions(catalog, said, part.tree)
     if names.TARGET not in said:
         return
     try:
@@ -101,4 +108,25 @@ def _lies(catalog: Catalog, said: Mapping[str, str], status: Status) -> Iterator
     if target.series.digest == said.get(names.SERIES) and patches != [
         patch.name for patch in target.series.patches
     ]:
-        yield "other patches than the series of that digest has"
+        yield f"patches {' '.join(patches)}, the series of that digest has others"
+
+
+def _false_revisions(catalog: Catalog, said: Mapping[str, str], tree: ImageTree) -> Iterator[str]:
+    """Yield what an image says of its revision, in this tool's words or in OCI's, and is not so.
+
+    OCI's may be of another repository: only a commit that the catalog knows is meant.
+    """
+    matches = match_all(catalog.sound_targets, tree)
+    receipt = standing_receipt(tree)
+    if receipt is not None:  # its words are not taken for it, the files that it keeps are
+        matches += match_all(catalog.sound_targets, Before(tree, receipt))
+    found = {m.revision for m in matches if m.state in (State.PRISTINE, State.PATCHED)}
+    files = " or ".join(sorted(found)) or "none that the catalog knows"
+    if names.REVISION in said:
+        claimed = said[names.REVISION].split()
+        if not claimed or not found.issuperset(claimed):
+            yield f"revision {' '.join(claimed)}, the files are those of {files}"
+    commit = said.get(names.OCI_REVISION)
+    known = {revision.name for target in catalog.targets for revision in target.revisions}
+    if commit in known - found:
+        yield f"{names.OCI_REVISION} {commit}, the files are those of {files}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pkgtools.catalog import Target
     from pkgtools.image.model import Image
@@ -50,10 +50,3 @@ def labels_of(target: Target, revisions: Sequence[str], image: Image, place: str
     if len(revisions) == 1 and COMMIT.fullmatch(revisions[0]):
         labels[OCI_REVISION] = revisions[0]
     return labels
-
-
-def claimed_revisions(labels: Mapping[str, str]) -> list[str]:
-    """Return the revisions that an image says it has, in this tool's words or in OCI's."""
-    claimed = labels.get(REVISION, "").split()
-    commit = labels.get(OCI_REVISION, "")
-    return claimed or ([commit] if COMMIT.fullmatch(commit) else [])

@@ -6,6 +6,8 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from packaging.utils import canonicalize_name
+
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import parents
 from pkgtools.receipt import NAME, PROVENANCE
@@ -37,11 +39,18 @@ class Wanted:
     def wants(self, path: str) -> bool:
         """Whether a path is one of the files, wherever in the image the package lies."""
         folder, _, name = path.rpartition("/")
-        if folder.endswith(".dist-info"):
-            return name in PAPERS
+        if self.is_info(path) or self.is_info(folder):
+            return self.is_info(path) or name in PAPERS
         inside = f"/{path}".rpartition(f"/{self.upstream.package}/")[2]
         relative = f"{self.upstream.package}/{inside}"
         return relative in self.files or self.is_compiled(relative) or self.is_of_home(path)
+
+    def is_info(self, path: str) -> bool:
+        """Whether a path is a .dist-info of the package's distribution, of any version."""
+        if not path.endswith(".dist-info"):
+            return False
+        name = posixpath.basename(path).removesuffix(".dist-info").rpartition("-")[0]
+        return canonicalize_name(name) == canonicalize_name(self.upstream.distribution)
 
     def is_of_home(self, path: str) -> bool:
         """Whether a path says where a checkout's receipt lies, or is one."""
@@ -67,8 +76,8 @@ class Place:
     folder: str
     """The folder that holds the package, relative to the image's root."""
     members: Mapping[str, Member] = field(repr=False)
-    """What is there of the wanted files and their bytecode, of the .dist-info folders beside the
-    package, and of a git directory and receipts around it; and any link on the way to one."""
+    """What is there of the wanted files and their bytecode, of the package's .dist-info beside
+    it, of a git directory and receipts around it, and of the folders on the way to a file."""
     names: frozenset[str] = field(repr=False)
     """Every path in the folders that hold a wanted file, or a folder of it: what stays in a
     folder keeps it."""
@@ -128,14 +137,15 @@ def around(
     }
 
     def belongs(path: str) -> bool:
-        above, _, name = path.rpartition("/")
-        if posixpath.dirname(above) == folder and above.endswith(".dist-info"):
-            return name in PAPERS
+        above = posixpath.dirname(path)
+        if wanted.is_info(path) or wanted.is_info(above):
+            return folder in (above, posixpath.dirname(above)) and wanted.wants(path)
         if path.startswith(inside) and wanted.wants(path):
             return True
         return wanted.is_of_home(path) and any(path.startswith(f"{home}/") for home in homes)
 
-    found = {path: member for path, member in members.items() if path in holders or belongs(path)}
+    ways = holders | {posixpath.join(holder, "__pycache__") for holder in holders}
+    found = {path: member for path, member in members.items() if path in ways or belongs(path)}
     return Place(folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders))
 
 

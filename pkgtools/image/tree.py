@@ -106,7 +106,7 @@ def extracted(image: Image, wanted: Wanted) -> Iterator[Extract]:
     members = dict(place.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()
-        _refuse_odd_papers(members, image.reference)
+        _refuse_links(members, image.reference)
         _write(root, members.values(), place)
         tree = _tree(root, wanted.upstream, place, image.reference)
         more = image.read(_receipt_paths(root, tree) - members.keys())
@@ -114,18 +114,23 @@ def extracted(image: Image, wanted: Wanted) -> Iterator[Extract]:
         yield Extract(root, tree, members | more, place)
 
 
-def _refuse_odd_papers(members: Mapping[str, Member], label: str) -> None:
-    """Raise where a package manager's file or a receipt is none, so that none is followed.
+def _refuse_links(members: Mapping[str, Member], label: str) -> None:
+    """Raise where what would be followed is a link, which here could lead anywhere.
 
     Raises:
-        TreeError: it is a link or a device.
+        TreeError: it is one, or a device.
 
     """
     for path, member in members.items():
-        above = posixpath.basename(posixpath.dirname(path))
-        is_paper = above.endswith(".dist-info") or posixpath.basename(path) in (NAME, "HEAD")
-        if is_paper and member.kind is not Kind.FILE:
-            raise TreeError(f"/{path} of {label} is no file: it is not read")
+        name = posixpath.basename(path)
+        if name == "__pycache__" or name.endswith(".dist-info"):
+            expected = Kind.FOLDER
+        elif ".dist-info/" in path or name in (NAME, "HEAD"):
+            expected = Kind.FILE
+        else:
+            continue
+        if member.kind is not expected:
+            raise TreeError(f"/{path} of {label} is no {expected.name.lower()}, so it is not read")
 
 
 def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
