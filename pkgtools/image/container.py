@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import requests
@@ -33,8 +34,22 @@ class Container:
     def __init__(
         self, client: docker.DockerClient, image: str, command: Sequence[str], files: bytes = b""
     ) -> None:
-        self._container: Any = client.containers.create(
+        name = f"pkgtools-{secrets.token_hex(8)}"
+        try:
+            self._container = self._create(client, image, command, name)
+            if files:
+                self._container.put_archive("/", files)
+        except BaseException:  # the engine may have made it, and not told
+            with contextlib.suppress(DockerException, requests.RequestException):
+                client.api.remove_container(name, force=True, v=True)
+            raise
+
+    def _create(
+        self, client: docker.DockerClient, image: str, command: Sequence[str], name: str
+    ) -> Any:
+        return client.containers.create(
             image,
+            name=name,
             entrypoint=[command[0]],
             command=list(command[1:]),
             network_disabled=True,
@@ -43,8 +58,6 @@ class Container:
             # What it prints is read from its log, whatever the engine's default is.
             log_config=LogConfig(type="json-file"),
         )
-        if files:
-            self._container.put_archive("/", files)
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import docker
 import requests
+from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
 
 from pkgtools.errors import EngineError, UsageError
@@ -54,7 +55,7 @@ def engine_errors() -> Iterator[None]:
 def connect() -> docker.DockerClient:
     """Return a client of the engine that the docker command would use.
 
-    DOCKER_HOST wins over the current context, as it does there.
+    DOCKER_HOST wins over DOCKER_CONTEXT, and that over the current context, as they do there.
 
     Raises:
         EngineError: it does not answer.
@@ -62,14 +63,16 @@ def connect() -> docker.DockerClient:
     """
     with engine_errors():
         if os.environ.get("DOCKER_HOST"):
-            client = docker.from_env(timeout=_SECONDS)
-        else:
-            context = docker.ContextAPI.get_current_context()
-            host = context.Host if context else None
-            tls = context.TLSConfig if context else None
-            client = docker.DockerClient(base_url=host, tls=tls or False, timeout=_SECONDS)
-        client.ping()
-    return client
+            return docker.from_env(timeout=_SECONDS)  # which asks for its version
+        name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
+        context = docker.ContextAPI.get_context(name)
+        if context is None:
+            raise EngineError(
+                f"there is no Docker context {name}", remedy="see `docker context ls`"
+            )
+        return docker.DockerClient(
+            base_url=context.Host, tls=context.TLSConfig or False, timeout=_SECONDS
+        )
 
 
 class EngineImage:
@@ -117,7 +120,7 @@ class EngineImage:
                 [str(p).strip("/") for p in json.loads(line)] for line in lines[-3:-1]
             )
             members = self._unpacked(lines[-1])
-        except (ValueError, IndexError, TypeError) as error:
+        except (ValueError, IndexError, TypeError, RecursionError) as error:
             raise UsageError(
                 f"the Python of {self.reference} does not say where {package!r} is: {error}",
                 remedy="name another with --python, or save the image and give docker-archive:FILE",

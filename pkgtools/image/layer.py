@@ -69,7 +69,7 @@ def read_layer(
 
     """
     with (
-        _readable(label),
+        readable(label),
         tarfile.open(fileobj=_decompressed(raw), mode="r:") as archive,
     ):
         for info in archive:
@@ -79,7 +79,7 @@ def read_layer(
 
 
 @contextlib.contextmanager
-def _readable(label: str) -> Iterator[None]:
+def readable(label: str) -> Iterator[None]:
     """Turn what a damaged archive raises, in any of its formats, into a refusal."""
     try:
         yield
@@ -110,7 +110,7 @@ def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> byte
     file = archive.extractfile(info) if info.isreg() else None
     if file is None:
         raise MalformedError(f"{label}: {info.name} is no file")
-    with _readable(label), file:
+    with readable(label), file:
         return file.read()
 
 

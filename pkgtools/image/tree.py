@@ -83,7 +83,7 @@ class Extract:
                 own = now.mtime if now.mtime < written // 10**9 else mtime
                 changed.append(replace(now, mtime=own))
         stays = _with_parents([*(known - _with_parents(left)), *(m.path for m in changed)])
-        return changed, _outermost(left, stays)
+        return sorted(changed, key=lambda m: m.path), _outermost(left, stays)
 
 
 def wanted_of(catalog: Catalog, upstream: Upstream) -> Wanted:
