@@ -90,7 +90,7 @@ def test_its_layer_has_what_changed_and_nothing_else(
                 files.append(f"{above}/__pycache__/{module}.{tag}.pyc")
     folders = {"widget/extra", "widget/extra/deep"}
     folders |= {f"{name}/__pycache__" for name in folders}
-    assert sorted(built.written) == sorted(f"{SITE}/{name}" for name in [*files, *folders])
+    assert list(built.written) == sorted(f"{SITE}/{name}" for name in [*files, *folders])
     assert built.removed == (f"{SITE}/widget/legacy",)
     hidden = f"{SITE}/widget/.wh.legacy"
     assert sorted(read(built.reference).top) == sorted([*built.written, hidden])

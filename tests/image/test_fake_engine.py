@@ -1,0 +1,243 @@
+"""The engine's side, against a small engine that can be told to misbehave."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import Result, call
+from fake_engine import Engine, serving
+from images import SITE, Entry, config_of, digest, read, symlink, write_archive
+
+from pkgtools.build.image import build_image
+from pkgtools.errors import EngineError
+from pkgtools.image.reference import open_image
+from pkgtools.report import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from project import Project
+
+
+@pytest.fixture
+def engine(
+    widget: list[Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    """Serve an engine with widget:1, which DOCKER_HOST names."""
+    made = Engine(tmp_path, widget)
+    with serving(made) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "no config"))
+        yield made
+
+
+def _build(project: Project, *more: str, base: str = "widget:1") -> Result:
+    return call(
+        *("build", "image", "--target", "w-1.0", "--base", base, "--json", *more),
+        *("--catalog", project.targets),
+    )
+
+
+def _refused(done: Result, code: int) -> str:
+    assert done.code == code, done.out
+    message: str = done.facts["error"]["message"]
+    return message
+
+
+def test_the_layer_is_what_it_is_on_disk(engine: Engine, project: Project, tmp_path: Path) -> None:
+    done = _build(project)
+    assert done.code == 0, done.err
+    digest12 = project.catalog().target("w-1.0").series.digest[7:19]
+    assert done.facts["reference"] == f"widget:1-w-1.0-{digest12}"
+    base = write_archive(tmp_path / "base.tar", [engine.layer])
+    catalog = project.catalog()
+    with open_image(base) as image:
+        other = build_image(catalog, catalog.target("w-1.0"), image, Silent())
+    assert (done.facts["layer"], done.facts["written"]) == (other.layer, list(other.written))
+    config = json.loads(engine.images[done.facts["reference"]])
+    assert config["rootfs"] == read(other.reference).config["rootfs"]
+    assert done.facts["digest"] == digest(engine.images[done.facts["reference"]])
+    assert engine.containers == {}
+
+
+def test_no_folder_is_downloaded(engine: Engine, project: Project) -> None:
+    """An archive of the package's folder would be the package."""
+    engine.entries = [
+        *engine.entries,
+        Entry(f"{SITE}/widget/legacy/large.bin", b"x" * 1_000_000),
+    ]
+    assert _build(project).code == 0
+
+
+def test_a_thin_load_and_a_whole_one_are_the_same_image(engine: Engine, project: Project) -> None:
+    thin = _build(project, "--tag", "thin:1")
+    engine.takes_thin = False
+    whole = _build(project, "--tag", "whole:1")
+    assert (thin.code, whole.code) == (0, 0), whole.out
+    assert engine.images["thin:1"] == engine.images["whole:1"]
+    assert thin.facts["digest"] == whole.facts["digest"]
+    assert [len(members) for members in engine.loads] == [3, 3, 4]
+
+
+def _calls(engine: Engine, project: Project, *more: str) -> list[str]:
+    """Return the calls of a build in which nothing breaks."""
+    assert _build(project, *more).code == 0
+    calls = list(engine.calls)
+    engine.calls.clear()
+    return calls
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("halfway", [False, True], ids=["before", "halfway"])
+def test_an_engine_that_breaks_off_at_any_call(
+    lasting: bool, halfway: bool, engine: Engine, project: Project
+) -> None:
+    calls = _calls(engine, project, "--push")
+
+    def kind(call: str) -> str:
+        return re.sub("pkgtools-[0-9a-f]+|sha256:[0-9a-f]+", "*", call)
+
+    numbers = {kind(call): number for number, call in enumerate(calls)}
+    assert len(numbers) > 12
+    for number in numbers.values():
+        engine.calls.clear()
+        engine.containers.clear()
+        engine.break_at, engine.lasting, engine.halfway = number, lasting, halfway
+        done = _build(project, "--push")
+        what = calls[number]
+        is_harmless = done.code == 0 and (what.startswith("DELETE") or what == "GET /_ping")
+        if not is_harmless:
+            message = _refused(done, 7)
+            assert "engine" in message, what
+        if not lasting and not what.startswith("DELETE"):
+            assert engine.containers == {}, what
+
+
+# The SDK leaves a socket to the collector where nothing listens.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "host", ["tcp://127.0.0.1:1", "unix:///nowhere.sock", "nonsense://x", "tcp://"]
+)
+def test_no_engine_at_all(host: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    done = _build(project)
+    gc.collect()
+    assert "the Docker engine failed" in _refused(done, 7)
+    assert "oci:" in done.facts["error"]["remedy"]
+
+
+def test_an_engine_over_ssh_needs_its_library(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "paramiko", None)
+    monkeypatch.setenv("DOCKER_HOST", "ssh://nobody@127.0.0.1:1")
+    done = _build(project)
+    assert "paramiko" in _refused(done, 7) + str(done.facts["error"]["remedy"])
+
+
+def _write_context(where: Path, name: str, host: str) -> None:
+    """Write a context as `docker context create` does."""
+    meta = where / "contexts" / "meta" / digest(name.encode())[7:]
+    meta.mkdir(parents=True)
+    facts = {"Name": name, "Metadata": {}, "Endpoints": {"docker": {"Host": host}}}
+    (meta / "meta.json").write_text(json.dumps(facts))
+
+
+def test_contexts_are_honoured_as_the_docker_command_does(
+    widget: list[Entry], project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DOCKER_HOST, then DOCKER_CONTEXT, then the configuration's current one."""
+    engines = [Engine(tmp_path, widget) for _ in range(3)]
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+    with serving(engines[0]) as host, serving(engines[1]) as named, serving(engines[2]) as current:
+        _write_context(tmp_path / "config", "named", named)
+        _write_context(tmp_path / "config", "current", current)
+        (tmp_path / "config" / "config.json").write_text('{"currentContext": "current"}')
+        assert _build(project).code == 0
+        assert [len(engine.loads) for engine in engines] == [0, 0, 1]
+        monkeypatch.setenv("DOCKER_CONTEXT", "named")
+        assert _build(project).code == 0
+        assert [len(engine.loads) for engine in engines] == [0, 1, 1]
+        monkeypatch.setenv("DOCKER_HOST", host)
+        assert _build(project).code == 0
+        assert [len(engine.loads) for engine in engines] == [1, 1, 1]
+        monkeypatch.delenv("DOCKER_HOST")
+        monkeypatch.setenv("DOCKER_CONTEXT", "gone")
+        assert "gone" in _refused(_build(project), 7)
+
+
+@pytest.mark.parametrize("tag", ["widget:1", "widget:2", "other"])
+def test_no_name_of_the_base_is_taken(tag: str, engine: Engine, project: Project) -> None:
+    engine.images["widget:2"] = engine.images["other:latest"] = engine.images["widget:1"]
+    before = dict(engine.images)
+    assert f"{tag} is a name of the base" in _refused(_build(project, "--tag", tag), 2)
+    assert engine.images == before
+
+
+def test_the_name_of_another_image_is_moved(engine: Engine, project: Project) -> None:
+    engine.images["mine:latest"] = config_of([])
+    done = _build(project, "--tag", "mine")
+    assert done.code == 0
+    assert digest(engine.images["mine:latest"]) == done.facts["digest"]
+
+
+def test_a_push_says_what_the_registry_has(engine: Engine, project: Project) -> None:
+    done = _build(project, "--push", "--tag", "registry.example:5000/widget:new")
+    assert done.facts["pushed"] == digest(engine.images["registry.example:5000/widget:new"])
+
+
+def test_what_the_images_python_may_say(engine: Engine, project: Project) -> None:
+    """It is the image's, so it may say anything."""
+    for answer in ("", "nonsense", "[]", "{}", '{"folders": 1, "paths": []}', "[" * 100_000):
+        engine.answer = answer
+        assert "cannot be asked where the package is" in _refused(_build(project), 2), answer
+    for path in ("/../../etc", "../x", "/usr/../../x"):
+        engine.answer = json.dumps({"folders": [path], "paths": [f"{path}/widget/__init__.py"]})
+        assert "cannot be asked where the package is" in _refused(_build(project), 2), path
+    assert engine.containers == {}
+
+
+def test_an_image_without_a_python(engine: Engine, project: Project) -> None:
+    engine.python = None
+    assert "runs neither python3 nor python" in _refused(_build(project), 2)
+    engine.python = "/opt/venv/bin/python"
+    assert _refused(_build(project), 2)
+    assert _build(project, "--python", "/opt/venv/bin/python").code == 0
+    engine.python = "python"
+    assert _build(project, "--tag", "another").code == 0
+    assert engine.containers == {}
+
+
+def test_a_link_for_the_receipt_is_refused(engine: Engine, project: Project) -> None:
+    link = symlink(f"{SITE}/widget_kit-1.0.dist-info/pkgtools.json", "/etc/passwd")
+    engine.entries = [*engine.entries, link]
+    assert "is no file" in _refused(_build(project), 7)
+    assert engine.containers == {}
+
+
+def test_no_such_image(engine: Engine, project: Project) -> None:
+    done = _build(project, base="gadget:1")
+    assert "the engine has no image gadget:1" in _refused(done, 2)
+    assert done.facts["error"]["remedy"] == "docker pull gadget:1"
+    assert engine.containers == {}
+
+
+def test_an_id_is_no_name_to_vary(engine: Engine, project: Project) -> None:
+    own = digest(engine.images["widget:1"])
+    assert "--tag" in _build(project, base=own).facts["error"]["remedy"]
+    assert _build(project, "--tag", "new:1", base=own).code == 0
+
+
+def test_inspect_reads_what_build_made(engine: Engine, project: Project) -> None:
+    done = call("image", "inspect", "widget:1", "--json", "--catalog", project.targets)
+    assert (done.code, done.facts["status"]["state"]) == (0, "pristine")
+    engine.break_at, engine.lasting = 0, True
+    with pytest.raises(EngineError):
+        open_image("widget:1")
