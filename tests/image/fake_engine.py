@@ -17,13 +17,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from images import config_of, digest, tar, write_archive
 
+from pkgtools.image.inside import FIND, READ
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from images import Entry
-
-_GO_DIR = 1 << 31
 
 
 @dataclass
@@ -210,32 +210,28 @@ def _container(
     if what == "wait":
         return 200, b'{"StatusCode": 0}', {}
     if what == "logs":
-        said = _found(engine, made["Cmd"][2:]).encode() if query["stdout"] == ["1"] else b""
+        said = _found(engine, made["Cmd"]).encode() if query["stdout"] == ["1"] else b""
         frame = struct.pack(">BxxxL", 1, len(said)) + said if said else b""
         return 200, frame, {"Content-Type": "application/octet-stream"}
-    if what == "archive":
-        return _archive(engine, query["path"][0].lstrip("/"))
     return 200, json.dumps({"Id": name, "Config": {"Tty": False}}).encode(), {}
 
 
 def _found(engine: Engine, arguments: Sequence[str]) -> str:
-    """Return what the image's Python prints, asked for a package."""
+    """Return what the image's Python prints, run with a script of `inside`."""
     if engine.answer is not None:
         return engine.answer
-    package = arguments[0]
+    script, *rest = arguments[1:]
+    if script == READ:
+        return f"\n{sent([e for e in engine.entries if f'/{e.path}' in rest])}\n"
+    assert script == FIND
     paths = [f"/{entry.path}" for entry in engine.entries]
-    marker = f"/{package}/__init__.py"
+    marker = f"/{rest[0]}/__init__.py"
     own = [path.removesuffix(marker) for path in paths if path.endswith(marker)]
-    return "a line of its own\n" + json.dumps({"folders": own, "paths": paths}) + "\n"
+    return "\n".join(
+        ["a line of its own", json.dumps(own), json.dumps(paths), sent(engine.entries), ""]
+    )
 
 
-def _archive(engine: Engine, path: str) -> tuple[int, bytes, dict[str, str]]:
-    found = next((entry for entry in engine.entries if entry.path == path), None)
-    if found is None:
-        return _error(404, f"Could not find the file {path}")
-    is_dir = found.kind == tarfile.DIRTYPE
-    below = [e for e in engine.entries if e.path.startswith(f"{path}/")] if is_dir else []
-    status = {"name": path, "size": len(found.data), "mode": _GO_DIR if is_dir else found.mode}
-    header = base64.b64encode(json.dumps(status).encode()).decode()
-    headers = {"X-Docker-Container-Path-Stat": header, "Content-Type": "application/x-tar"}
-    return 200, tar([found, *below]), headers
+def sent(entries: Sequence[Entry]) -> str:
+    """Return files as the image's Python hands them over."""
+    return base64.b64encode(tar(entries)).decode()

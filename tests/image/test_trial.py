@@ -77,7 +77,7 @@ assert not pathlib.Path("/sys/class/net/eth0").exists()
 print("noise")
 print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
 """
-    before = _docker("ps", "--all", "--quiet"), _docker("image", "inspect", widget)
+    before = _docker("image", "inspect", widget)
     report = tmp_path / "report.xml"
     done = _test(widget, catalog, script, "--junit", report)
     assert done.code == 0, done.out + done.err
@@ -88,7 +88,8 @@ print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
     ]
     suite = ET.parse(report).getroot()  # noqa: S314 - it is our own
     assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
-    assert (_docker("ps", "--all", "--quiet"), _docker("image", "inspect", widget)) == before
+    assert _docker("image", "inspect", widget) == before
+    assert _docker("ps", "--all", "--quiet", "--filter", f"ancestor={widget}") == ""
 
 
 @pytest.mark.parametrize(
