@@ -100,6 +100,8 @@ class _Builder:
             "--build-arg=PIP_FIND_LINKS=/src/wheels",
             f"--target={stage}",
             f"--tag={tag}",
+            # A build that fails leaves a container behind; BuildKit has none.
+            *([] if self.buildkit == "1" else ["--force-rm"]),
             self.context,
             program=self.program,
             DOCKER_BUILDKIT=self.buildkit,
