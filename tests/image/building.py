@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from images import Entry, folder, tar, write_archive, write_layout
-
 from pkgtools.build.image import BuiltImage, build_image
 from pkgtools.image.reference import open_image
 from pkgtools.report import Silent
+
+from .images import Entry, folder, tar, write_archive, write_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from images import Compression
-
     from pkgtools.catalog import Catalog
+
+    from .images import Compression
 
 SYSTEM = [folder("etc"), Entry("etc/os-release", b"ID=widget\n"), folder("usr", 0o711)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from images import Entry, installed_entries
+
+from .images import Entry, installed_entries
 
 if TYPE_CHECKING:
     from project import Project

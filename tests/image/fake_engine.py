@@ -15,15 +15,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from images import config_of, digest, tar, write_archive
-
 from pkgtools.image.inside import FIND, READ
+
+from .images import config_of, digest, tar, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from images import Entry
+    from .images import Entry
 
 
 @dataclass

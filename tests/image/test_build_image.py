@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from building import SYSTEM, build, bytes_of, write_base
 from commands import call, run
-from images import (
+from project import Project, git, installed
+from trees import contents, record_problems
+
+from pkgtools.errors import UsageError
+
+from .building import SYSTEM, build, bytes_of, write_base
+from .images import (
     CREATED_SECONDS,
     OWNER,
     SITE,
@@ -26,10 +31,6 @@ from images import (
     unpack,
     whiteout,
 )
-from project import Project, git, installed
-from trees import contents, record_problems
-
-from pkgtools.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import Result, call
-from fake_engine import Engine, sent, serving
-from images import SITE, Entry, config_of, digest, read, symlink, write_archive
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError
 from pkgtools.image.reference import open_image
 from pkgtools.report import Silent
+
+from .fake_engine import Engine, sent, serving
+from .images import SITE, Entry, config_of, digest, read, symlink, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,12 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from building import build, bytes_of, write_base
 from commands import run
-from images import SITE, Entry, device, folder, hard_link, read, symlink, tar, write_layout
 
 from pkgtools.errors import ForeignError, MalformedError, PkgtoolsError, TreeError, UsageError
+
+from .building import build, bytes_of, write_base
+from .images import SITE, Entry, device, folder, hard_link, read, symlink, tar, write_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,10 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from building import SYSTEM, build, write_base
 from commands import Result, call
-from images import SITE, Entry, entries_of, read, tar, write_archive, write_layout
+
+from .building import SYSTEM, build, write_base
+from .images import SITE, Entry, entries_of, read, tar, write_archive, write_layout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from images import (
+
+from pkgtools.errors import MalformedError
+from pkgtools.image import layer as layers_module
+from pkgtools.image.layer import Kind, Member, write_layer
+from pkgtools.image.merged import StoredLayer, merge
+
+from .images import (
     Entry,
     compress,
     device,
@@ -25,15 +31,10 @@ from images import (
     write_layout,
 )
 
-from pkgtools.errors import MalformedError
-from pkgtools.image import layer as layers_module
-from pkgtools.image.layer import Kind, Member, write_layer
-from pkgtools.image.merged import StoredLayer, merge
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from images import Compression
+    from .images import Compression
 
 FORMATS = [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]
 LONG = "/".join(["a-folder-whose-name-is-long"] * 10) + "/" + "n" * 200

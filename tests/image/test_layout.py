@@ -10,9 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from building import build, bytes_of, write_base
 from crash import fork, in_child
-from images import (
+
+from pkgtools.build.image import build_image
+from pkgtools.errors import MalformedError, TreeError, UsageError
+from pkgtools.image.reference import open_image
+from pkgtools.report import Silent
+
+from .building import build, bytes_of, write_base
+from .images import (
     Entry,
     add_to_index,
     config_of,
@@ -23,11 +29,6 @@ from images import (
     tar,
     write_layout,
 )
-
-from pkgtools.build.image import build_image
-from pkgtools.errors import MalformedError, TreeError, UsageError
-from pkgtools.image.reference import open_image
-from pkgtools.report import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

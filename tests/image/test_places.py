@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from building import SYSTEM, build, bytes_of, write_base
 from commands import call
-from images import (
+from project import installed
+from trees import contents, record_problems
+
+from pkgtools.errors import (
+    DoesNotApplyError,
+    ForeignError,
+    PartialError,
+    PkgtoolsError,
+    TreeError,
+    UsageError,
+)
+
+from .building import SYSTEM, build, bytes_of, write_base
+from .images import (
     SITE,
     Entry,
     entries_of,
@@ -19,17 +31,6 @@ from images import (
     unpack,
     whiteout,
     write_layout,
-)
-from project import installed
-from trees import contents, record_problems
-
-from pkgtools.errors import (
-    DoesNotApplyError,
-    ForeignError,
-    PartialError,
-    PkgtoolsError,
-    TreeError,
-    UsageError,
 )
 
 if TYPE_CHECKING:
