@@ -190,7 +190,7 @@ def test_layers_that_the_model_does_not_have_are_refused_at_start(
     trees: Trees, llama: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(NotReadyError, match="has 6 layers, eagle3 captures 0 to 4, not 9"):
-        Server(trees.patched("v0.5.23"), llama, tmp_path, (*LLAMA_CAPTURE, "9"))
+        Server(trees.patched("v0.5.23"), llama, tmp_path, (*LLAMA_CAPTURE, "9")).close()
 
 
 @pytest.mark.parametrize("target", ["v0.5.23", "kimi-k3-ee560a2"])

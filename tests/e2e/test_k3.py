@@ -41,4 +41,4 @@ def test_dflash_is_refused_where_k3_has_no_such_hook(
             tmp_path,
             [*K3_ARGUMENTS, *(a.replace("dspark", "dflash") for a in CAPTURE[:-1])],
             {**K3_ENVIRONMENT, **master.environment()},
-        )
+        ).close()
