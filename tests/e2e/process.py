@@ -65,6 +65,11 @@ class Process:
         self.kill()
 
     @property
+    def pid(self) -> int:
+        """The number of the process, and of the group of all that it starts."""
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 
