@@ -20,6 +20,7 @@ _COMMANDS: Final = {
     "lock": "Prove series on real sources and write their locks.",
     "recipe": "Check, render and validate a deployment of spec capture.",
     "recover": "Finish or undo what a killed run left half done.",
+    "report": "Write a page that shows every patch on every revision.",
     "reverse": "Take the series out of a tree again, to the byte.",
     "status": "Say what a tree is and what was applied to it.",
     "targets": "List the targets, their aliases, revisions and patches.",

@@ -1,0 +1,72 @@
+"""``pkgtools report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.files import replace_file
+from pkgtools.overview.matrix import build_matrix
+from pkgtools.overview.page import write_page
+from pkgtools.recipe.load import load_recipe
+from pkgtools.recipe.plan import check_plan
+from pkgtools.source.at_hand import AtHand
+
+if TYPE_CHECKING:
+    from pkgtools.recipe.plan import Finding
+
+_FILE = click.Path(path_type=Path, exists=True)
+_RECIPES = "docker/recipes/*.toml"
+
+
+@click.command(short_help="Write a page that shows every patch on every revision.")
+@click.option(
+    "-o", "--output", "folder", type=common.PATH, required=True, help="The folder to write into."
+)
+@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
+@click.option(
+    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
+)
+@common.catalog_option
+@common.json_option
+@common.command
+def report(
+    folder: Path,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Write DIR/index.html: every patch on every revision, with its hunks, and the recipes.
+
+    Releases come from the --wheel files and as tags from the --git repositories,
+    else pip downloads them into a cache; a revision without a source is shown as
+    unverified. The recipes are those beside the catalog, in docker/recipes. The
+    page needs nothing else: one file, no script, nothing loaded.
+
+    \b
+    Examples:
+      pkgtools report -o public
+      pkgtools report -o public --git ~/src/sglang
+    """
+    table = load_catalog(catalog)
+    repos = common.open_repositories(repositories)
+    at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
+    matrix = build_matrix(table, at_hand)
+    page = folder / "index.html"
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(page, write_page(matrix, _recipes(table.path.parent)).encode())
+    if as_json:
+        common.print_json({"path": page, "matrix": matrix})
+    else:
+        click.echo(f"wrote {page}")
+    return 0
+
+
+def _recipes(root: Path) -> dict[str, list[Finding]]:
+    paths = sorted(root.glob(_RECIPES))
+    return {path.relative_to(root).as_posix(): check_plan(load_recipe(path)) for path in paths}

@@ -1,0 +1,200 @@
+"""Patches x revisions: what becomes of each patch on each revision, and of its hunks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.patch import parse_patch
+from pkgtools.verify import Outcome, Verdict, dry_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pkgtools.catalog import Catalog, Revision, Target
+    from pkgtools.patch import FilePatch, Hunk, Patch
+    from pkgtools.source.at_hand import AtHand
+
+_NUMBER: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
+
+
+class CellState(StrEnum):
+    """What becomes of one patch on one revision."""
+
+    APPLIES = "applies"
+    MOVED = "moved"
+    """It applies, some hunk of it at another line than it says."""
+    ABSORBED = "absorbed"
+    """The revision holds it already."""
+    CONFLICT = "conflict"
+    UNVERIFIED = "unverified"
+    """There is no source to hold it against."""
+
+
+@dataclass(frozen=True)
+class ShownHunk:
+    """One hunk, and where it goes."""
+
+    header: str
+    lines: tuple[str, ...]
+    """With their sign, without line ends."""
+    where: str
+    """``at line 12``, ``at line 14, 2 further on``, or why it goes nowhere."""
+
+
+@dataclass(frozen=True)
+class ShownFile:
+    """One file of a patch."""
+
+    path: str
+    kind: str
+    hunks: tuple[ShownHunk, ...]
+    message: str = ""
+    """What is wrong with the file itself."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One patch on one revision."""
+
+    state: CellState
+    patch: str
+    subject: str
+    message: str
+    files: tuple[ShownFile, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One revision of one target."""
+
+    name: str
+    """The target, or the alias that was validated on it."""
+    target: str
+    revision: str
+    source: str
+    """What it was held against; empty where there was nothing."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One purpose: the patches of that name in every series."""
+
+    name: str
+    subject: str
+    cells: tuple[Cell | None, ...]
+    """By column; None where the target's series has no such patch."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Everything, in the catalog's order."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+    """Targets whose series or lock cannot be read."""
+
+
+def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
+    """Hold every sound target's patches against every revision of it that is at hand."""
+    columns: list[Column] = []
+    cells: list[dict[str, Cell]] = []
+    for target in catalog.sound_targets:
+        names = [(target.name, target.revision), *((a.name, a.revision) for a in target.aliases)]
+        for name, revision in names:
+            verdict = _verdict(catalog, target, revision, at_hand)
+            full = revision.name if revision else "not known in full"
+            source = Path(verdict.source or "").name  # the page is for others too
+            columns.append(Column(name, target.name, full, source))
+            cells.append({_stem(c.patch): c for c in _cells(target, revision, verdict)})
+    subjects = {stem: cell.subject for column in reversed(cells) for stem, cell in column.items()}
+    order = dict.fromkeys(stem for column in cells for stem in column)
+    rows = tuple(Row(s, subjects[s], tuple(column.get(s) for column in cells)) for s in order)
+    problems = tuple(f"{name}: {error.message}" for name, error in catalog.problems.items())
+    return Matrix(tuple(columns), rows, problems)
+
+
+def _stem(patch: str) -> str:
+    """Return a patch file's name without its number: the same purpose in every series."""
+    return _NUMBER.sub("", patch)
+
+
+def _verdict(
+    catalog: Catalog, target: Target, revision: Revision | None, at_hand: AtHand
+) -> Verdict:
+    """Return the worst verdict over the sources that are at hand."""
+    if revision is None:
+        message = "known by its short name alone: no revision was validated"
+        return Verdict(target.name, "", None, Outcome.UNVERIFIED, message=message)
+    verdicts = list(dry_run(catalog, [(target, revision)], at_hand))
+    return max(verdicts, key=lambda verdict: verdict.exit_code)
+
+
+def _cells(target: Target, revision: Revision | None, verdict: Verdict) -> Iterator[Cell]:
+    for patch in target.series.patches:
+        yield _cell(patch, verdict)
+    locked = target.lock.find(revision.name) if revision else None
+    at = {a.patch: a.at for a in locked.absorbed} if locked else {}
+    for path in target.absorbed:
+        yield _absorbed(path, at.get(f"{path.parent.name}/{path.name}", []))
+
+
+def _absorbed(path: Path, at: list[str]) -> Cell:
+    patch = parse_patch(str(path), path.read_bytes())
+    files = tuple(_shown(file, {}, "the revision holds it") for file in patch.files)
+    where = f" at {', '.join(at)}" if at else ""
+    message = f"the revision holds this patch of {path.parent.name}{where}"
+    return Cell(CellState.ABSORBED, path.name, patch.subject, message, files)
+
+
+def _cell(patch: Patch, verdict: Verdict) -> Cell:
+    rejections = verdict.refusal.rejections if verdict.refusal else ()
+    own = [rejection for rejection in rejections if rejection.patch == patch.name]
+    offsets = {place.path: place.offsets for place in verdict.places if place.patch == patch.name}
+    if verdict.outcome is Outcome.UNVERIFIED:
+        state = CellState.UNVERIFIED
+    elif verdict.outcome is not Outcome.REFUSED:
+        moved = any(any(each) for each in offsets.values())
+        state = CellState.MOVED if moved else CellState.APPLIES
+    elif own or not rejections:
+        held = bool(own) and all(rejection.absorbed is not None for rejection in own)
+        state = CellState.ABSORBED if held else CellState.CONFLICT
+    else:
+        state = CellState.APPLIES  # its own part fits; the series is refused for another's
+    files = []
+    for file in patch.files:
+        notes = {
+            rejection.hunk: _reason(rejection.message, rejection.absorbed)
+            for rejection in own
+            if rejection.path == file.new_path
+        }
+        for number, offset in enumerate(offsets.get(file.new_path, ()), 1):
+            line = file.hunks[number - 1].first_old_line + offset
+            notes[number] = f"at line {line}" + (f", moved by {offset}" if offset else "")
+        files.append(_shown(file, notes, ""))
+    return Cell(state, patch.name, patch.subject, verdict.message or "", tuple(files))
+
+
+def _reason(message: str, absorbed: int | None) -> str:
+    return message if absorbed is None else f"{message}; already there at line {absorbed}"
+
+
+def _shown(file: FilePatch, notes: dict[int | None, str], default: str) -> ShownFile:
+    hunks = tuple(
+        ShownHunk(_header(hunk), _lines(hunk), notes.get(number, default))
+        for number, hunk in enumerate(file.hunks, 1)
+    )
+    return ShownFile(file.new_path, file.kind, hunks, notes.get(None, ""))
+
+
+def _header(hunk: Hunk) -> str:
+    old, new = f"{hunk.old_start},{hunk.old_count}", f"{hunk.new_start},{hunk.new_count}"
+    return f"@@ -{old} +{new} @@"
+
+
+def _lines(hunk: Hunk) -> tuple[str, ...]:
+    return tuple((tag + text).decode(errors="replace").rstrip("\n") for tag, text in hunk.lines)

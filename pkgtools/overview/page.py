@@ -1,0 +1,168 @@
+"""The overview as one HTML page: nothing is loaded, no script runs, every text is escaped."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.overview.matrix import CellState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pkgtools.overview.matrix import Cell, Column, Matrix, ShownFile
+    from pkgtools.recipe.plan import Finding
+
+_CSS: Final = Path(__file__).with_name("page.css")
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_SIGNS: Final = {
+    CellState.APPLIES: "✓",
+    CellState.MOVED: "↕",
+    CellState.ABSORBED: "●",
+    CellState.CONFLICT: "✗",
+    CellState.UNVERIFIED: "?",
+}
+_MEANING: Final = {
+    CellState.APPLIES: "every hunk lies where it says",
+    CellState.MOVED: "it applies, some hunk at another line",
+    CellState.ABSORBED: "the revision holds it already",
+    CellState.CONFLICT: "it does not apply",
+    CellState.UNVERIFIED: "there was no source to hold it against",
+}
+
+
+def write_page(matrix: Matrix, recipes: Mapping[str, Sequence[Finding]]) -> str:
+    """Return the page; the same facts give the same bytes."""
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            "<title>Patches and revisions</title>",
+            f"<style>\n{_CSS.read_text(encoding='utf-8')}</style>",
+            "</head>",
+            "<body>",
+            '<a class="skip" href="#matrix">Skip to the matrix</a>',
+            "<h1>Patches and revisions</h1>",
+            *_summary(matrix),
+            "<main>",
+            *_matrix(matrix),
+            *_panels(matrix),
+            *_recipes(recipes),
+            "</main>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def text(value: str) -> str:
+    """Return a text that is safe in HTML, and in which nothing is invisible.
+
+    Control characters and those that turn the direction of a line would make a patch
+    look like another one.
+    """
+    shown = "".join(c if c.isprintable() or c == "\t" else f"\\u{ord(c):04x}" for c in value)
+    return html.escape(shown, quote=True)
+
+
+def _summary(matrix: Matrix) -> Iterator[str]:
+    counts = Counter(cell.state for row in matrix.rows for cell in row.cells if cell)
+    yield "<ul>"
+    for state, meaning in _MEANING.items():
+        mark = f'<strong class="{state}">{_SIGNS[state]} {state}</strong>'
+        yield f"<li>{mark}: {counts[state]} <small>({meaning})</small></li>"
+    yield "</ul>"
+    for problem in matrix.problems:
+        yield f'<p class="conflict">{text(problem)}</p>'
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    yield '<div class="scroll" role="region" aria-label="Matrix" tabindex="0">'
+    yield '<table class="matrix" id="matrix">'
+    yield "<caption>Each cell leads to its hunks, below the table.</caption>"
+    yield '<thead><tr><th scope="col">Patch</th>'
+    for column in matrix.columns:
+        revision = column.revision if " " in column.revision else column.revision[:12]
+        yield f'<th scope="col">{text(column.name)}<small>{text(revision)}</small></th>'
+    yield "</tr></thead><tbody>"
+    for y, row in enumerate(matrix.rows):
+        subject = f"<small>{text(row.subject)}</small>"
+        yield f'<tr><th scope="row">{text(row.name)}{subject}</th>'
+        for x, (column, cell) in enumerate(zip(matrix.columns, row.cells, strict=True)):
+            where = f'data-revision="{text(column.name)}"'
+            if cell is None:
+                nothing = '<span class="soft" role="img" aria-label="not in its series">-</span>'
+                yield f'<td class="none" {where}>{nothing}</td>'
+                continue
+            link = f'<a href="#cell-{y}-{x}">{_SIGNS[cell.state]} {cell.state}</a>'
+            yield f'<td class="{cell.state}" {where}>{link}</td>'
+        yield "</tr>"
+    yield "</tbody></table></div>"
+
+
+def _panels(matrix: Matrix) -> Iterator[str]:
+    for y, row in enumerate(matrix.rows):
+        for x, (column, cell) in enumerate(zip(matrix.columns, row.cells, strict=True)):
+            if cell is not None:
+                yield from _panel(f"cell-{y}-{x}", column, cell)
+
+
+def _panel(name: str, column: Column, cell: Cell) -> Iterator[str]:
+    yield f'<section class="cell" id="{name}" tabindex="-1" aria-labelledby="{name}-title">'
+    yield f'<h2 id="{name}-title">{text(cell.subject)}</h2>'
+    state = f'<strong class="{cell.state}">{_SIGNS[cell.state]} {cell.state}</strong>'
+    yield f"<p>{state} on {text(column.name)} ({text(column.revision)})</p>"
+    source = f", against {text(column.source)}" if column.source else ""
+    yield f"<p><small>{text(cell.patch)}{source}</small></p>"
+    if cell.message:
+        yield f"<p>{text(cell.message)}</p>"
+    for file in cell.files:
+        yield from _file(file)
+    yield '<p><a href="#matrix">Back to the matrix</a></p>'
+    yield "</section>"
+
+
+def _file(file: ShownFile) -> Iterator[str]:
+    hunks = "1 hunk" if len(file.hunks) == 1 else f"{len(file.hunks)} hunks"
+    kind = f"<small>{text(file.kind)}, {hunks}</small>"
+    yield f"<details><summary>{text(file.path)} {kind}</summary>"
+    if file.message:
+        yield f"<p>{text(file.message)}</p>"
+    for hunk in file.hunks:
+        note = f" {text(hunk.where)}" if hunk.where else ""
+        yield f"<p><code>{text(hunk.header)}</code>{note}</p>"
+        lines = "\n".join(map(_line, hunk.lines))
+        yield f'<pre tabindex="0">{lines}</pre>'
+    yield "</details>"
+
+
+def _line(line: str) -> str:
+    tag = {"+": "ins", "-": "del"}.get(line[:1])
+    return f"<{tag}>{text(line)}</{tag}>" if tag else text(line)
+
+
+def _recipes(recipes: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+    if not recipes:
+        return
+    yield "<h2>Recipes</h2>"
+    for name, findings in recipes.items():
+        counts = Counter(finding.outcome for finding in findings)
+        told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+        yield f"<details><summary>{text(name)} <small>{told}</small></summary>"
+        yield '<div class="scroll"><table><thead><tr><th scope="col">Rule</th>'
+        yield '<th scope="col">Outcome</th><th scope="col">Found</th>'
+        yield '<th scope="col">Worked out</th><th scope="col">Why</th></tr></thead><tbody>'
+        for finding in findings:
+            yield f'<tr><th scope="row">{text(finding.rule)}</th>'
+            yield f'<td class="{finding.outcome}">{finding.outcome}</td>'
+            for value in (finding.found, finding.computed, finding.why):
+                yield f"<td>{text(value)}</td>"
+            yield "</tr>"
+        yield "</tbody></table></div></details>"
