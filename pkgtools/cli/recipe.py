@@ -129,6 +129,7 @@ def render(file: Path, form: str, name: str | None, site: Path | None, as_json: 
 )
 @click.option("--report", "path", type=common.PATH, help="A file for the evidence, as JSON.")
 @_site_option
+@click.option("--image", is_flag=True, help="Hold the recipe's image against its target, no tree.")
 @common.tree_option
 @common.python_option
 @common.catalog_option
@@ -139,6 +140,7 @@ def validate_command(
     up_to: str,
     path: Path | None,
     site: Path | None,
+    image: bool,
     tree: Path | None,
     python: str | None,
     catalog: Path,
@@ -157,6 +159,8 @@ def validate_command(
       pkgtools recipe validate kimi-k3-capture.toml --site site.toml --up-to sample \
         --python /opt/sglang/bin/python --report evidence.json
     """
+    if image and tree is not None:
+        raise UsageError("--image and --tree name different things to hold against the target")
     loaded = load_recipe(file, site)
     table = load_catalog(catalog)
 
@@ -164,8 +168,9 @@ def validate_command(
         chosen = table.target(loaded.recipe.target)
         return common.open_tree(table, chosen, tree, None if tree else python)
 
-    deployment = Deployment(loaded, table, open_source, python or sys.executable)
-    found = validate(deployment, up_to, common.Progress())
+    source = None if image else open_source
+    deployment = Deployment(loaded, table, source, python or sys.executable, common.Progress())
+    found = validate(deployment, up_to)
     if path is not None:
         replace_file(path, common.as_json(found))
     if as_json:

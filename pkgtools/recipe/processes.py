@@ -32,8 +32,10 @@ class Process:
     reads: tuple[str, ...] = ()
     """Files and folders of the host."""
     writes: tuple[str, ...] = ()
+    health: str = ""
+    """A URL that answers while it is healthy."""
     after: str = ""
-    """A URL that answers once this can start."""
+    """The health of the process that it has to wait for."""
     gpus: int = 0
     memory: int = 0
     """Bytes of the node's memory; 0 where the recipe does not say."""
@@ -93,7 +95,14 @@ def _master(recipe: Recipe) -> Process:
         f"--metrics_port={master.metrics_port}",
         f"--default_kv_lease_ttl={master.lease_seconds * 1000}",  # milliseconds
     )
-    return Process("master", str(recipe.image), str(recipe.capture_node.address), command, {})
+    return Process(
+        "master",
+        str(recipe.image),
+        str(recipe.capture_node.address),
+        command,
+        {},
+        health=f"http://{host(recipe.capture_node)}:{master.metrics_port}/health",
+    )
 
 
 def _server(recipe: Recipe) -> Process:
@@ -113,6 +122,7 @@ def _server(recipe: Recipe) -> Process:
         command,
         {**store_environment(recipe, node, segment), **server.environment},
         reads=(str(recipe.model.path),),
+        health=f"{server_url(recipe)}/health",
         gpus=0 if server.flags.get("device") == "cpu" else server.number("tp-size") or 1,
         memory=size_bytes(str(node.memory)),
     )

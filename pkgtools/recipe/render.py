@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from pkgtools.recipe.processes import Process
 
+_IS_HEALTHY: Final = (
+    "import sys, urllib.request as r; "
+    "r.build_opener(r.ProxyHandler({})).open(sys.argv[1], timeout=5)"
+)
 _CONTINUED: Final = " \\\n  "
 
 
@@ -132,8 +136,12 @@ def _service(process: Process, names: set[str]) -> Iterator[str]:
     if process.gpus:
         device = f"{{driver: nvidia, count: {process.gpus}, capabilities: [gpu]}}"
         yield f"  deploy: {{resources: {{reservations: {{devices: [{device}]}}}}}}"
+    if process.health:
+        # The image's own would ask on loopback, and for another process of the image.
+        test = ", ".join(map(_yaml, ("CMD", "python3", "-c", _IS_HEALTHY, process.health)))
+        yield f"  healthcheck: {{test: [{test}], interval: 10s, timeout: 10s, start_period: 30m}}"
     if process.name == "server" and "master" in names:
-        yield "  depends_on: [master]"
+        yield "  depends_on: {master: {condition: service_healthy}}"
 
 
 def _yaml(text: str) -> str:

@@ -12,13 +12,14 @@ from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
 from pkgtools.recipe.live import check_sample, check_server, check_store
 from pkgtools.recipe.plan import Outcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
+from pkgtools.state import State
 from pkgtools.verify import Outcome as Verdict
 from pkgtools.verify import dry_run_source, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pkgtools.catalog import Catalog
+    from pkgtools.catalog import Catalog, Target
     from pkgtools.recipe.load import Loaded
     from pkgtools.report import Reporter
     from pkgtools.source import Source
@@ -30,10 +31,11 @@ class Deployment:
 
     loaded: Loaded
     catalog: Catalog
-    open_source: Callable[[], Source]
-    """Return the tree that the server runs from."""
+    open_source: Callable[[], Source] | None
+    """Return the tree that the server runs from; None where the recipe's image is meant."""
     python: str
     """The interpreter that has Mooncake."""
+    reporter: Reporter
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Report:
     passed: bool = False
 
 
-def validate(deployment: Deployment, up_to: str, reporter: Reporter) -> Report:
+def validate(deployment: Deployment, up_to: str) -> Report:
     """Make the steps in order up to one, and stop at the first that fails."""
     loaded = deployment.loaded
     names = list(STEPS)
@@ -70,7 +72,7 @@ def validate(deployment: Deployment, up_to: str, reporter: Reporter) -> Report:
     report = Report(loaded.recipe.name, files, up_to, left=wanted)
     for name in wanted:
         try:
-            with reporter.task(f"{name}: {_TASKS[name]}"):
+            with deployment.reporter.task(f"{name}: {_TASKS[name]}"):
                 evidence = STEPS[name](deployment)
         except PkgtoolsError as error:
             report.steps.append(StepReport(name, False, error.details, error.message, error.remedy))
@@ -99,6 +101,8 @@ def _patches(deployment: Deployment) -> object:
     """Hold the tree against the target: the series applies, or is in it exactly."""
     catalog = deployment.catalog
     target = catalog.target(deployment.loaded.recipe.target)
+    if deployment.open_source is None:
+        return _image(deployment, target)
     source = deployment.open_source()
     found = dry_run_source(catalog, target, source)
     if found.outcome is Verdict.REFUSED:
@@ -112,6 +116,25 @@ def _patches(deployment: Deployment) -> object:
         "state": found.outcome,
         "series": target.series.digest,
     }
+
+
+def _image(deployment: Deployment, target: Target) -> object:
+    """Hold the recipe's image against the target: its files, and what its labels say of them."""
+    from pkgtools.image.inspect import inspect_image, refuse_lies  # noqa: PLC0415 - only asked for
+    from pkgtools.image.reference import open_image  # noqa: PLC0415
+
+    with open_image(str(deployment.loaded.recipe.image)) as image:
+        found = inspect_image(deployment.catalog, image, deployment.reporter)
+    refuse_lies(found)
+    status = found.status
+    if (status.state, status.target) != (State.PATCHED, target.name):
+        raise CheckFailedError(
+            f"{found.reference} is {status.target or 'no target'}, {status.state}; it should be "
+            f"{target.name}, patched",
+            remedy=f"build it with `pkgtools build image --target {target.name}`",
+            details=found,
+        )
+    return found
 
 
 def _artifacts(deployment: Deployment) -> object:

@@ -6,6 +6,7 @@ The values stand here once more, on purpose: none is taken from the recipe.
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,6 +90,26 @@ def test_the_plan() -> None:
     assert "cdd2e49a2c1c" in by_rule["artifacts"]["found"]
     assert "6d50e6bb9ee5" in by_rule["artifacts"]["found"]
     assert "low watermark 4, optimizer step 4" in by_rule["watermark"]["found"]
+
+
+def test_the_images_entry_point_starts_the_same(rendered: dict[str, Any]) -> None:
+    """docker/entrypoint.py has the deployment's values for who starts the image by hand."""
+    found = runpy.run_path(str(Path(__file__).parents[2] / "docker/entrypoint.py"))
+    env = found["settings"]({"MC_TCP_BIND_ADDRESS": "192.0.2.10"})
+    where = {"host", "model-path", "logtostderr", "rpc_address", "metrics_host"}
+    where.add("http_metadata_server_host")
+    for name in ("master", "server"):
+        theirs, ours = _options(found[name](env)), _options(rendered[name]["command"])
+        ttl = "default_kv_lease_ttl"
+        assert (theirs.pop(ttl, None), ours.pop(ttl, None)) in (("5m", "300000"), (None, None))
+        differing = {key for key in {*theirs, *ours} if theirs.get(key) != ours.get(key)}
+        assert differing <= where
+
+
+def _options(command: list[str]) -> dict[str, str]:
+    """Return a command's options, whether written with = or with spaces."""
+    words = " ".join(command).replace("=", " ").split(" --")[1:]
+    return {word.partition(" ")[0]: word.partition(" ")[2] for word in words}
 
 
 def test_the_artifacts() -> None:

@@ -180,6 +180,8 @@ def test_compose_reads_what_is_meant(tmp_path: Path) -> None:
             for volume in service.get("volumes", [])
             if volume["read_only"]
         ] == meant["reads"]
+        health = service.get("healthcheck", {"test": [""]})["test"][-1]
+        assert health == meant["health"]
         unset = service["entrypoint"][2::2]
         assert unset == meant["unset"]
 

@@ -112,3 +112,9 @@ def test_artifacts_that_are_not_there(project: Project, tmp_path: Path) -> None:
     assert [s["step"] for s in done.facts["steps"]] == ["plan", "patches", "artifacts"]
     assert "the model /srv/models/kimi-k3 is not there" in done.facts["steps"][2]["message"]
     assert done.facts["left"] == ["artifacts", "store", "server", "sample"]
+
+
+def test_a_tree_and_an_image_are_two_things(project: Project, tmp_path: Path) -> None:
+    done = _validate(project, _variant(tmp_path), tmp_path, "plan", "--image")
+    assert done.code == 2
+    assert "--image and --tree" in done.err
