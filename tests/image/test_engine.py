@@ -1,0 +1,303 @@
+"""A real Docker engine: skipped where there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+from building import write_base
+from commands import Result, call
+from images import SITE, Entry, digest, entries_of, read, symlink, tar
+
+from pkgtools.image.engine import EngineImage
+from pkgtools.image.layer import Kind, Member, write_layer
+from pkgtools.image.model import NewImage
+from pkgtools.image.reference import open_image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from project import Project
+
+DEBIAN = "usr/lib/python3/dist-packages"
+VENV = "opt/venv"
+
+
+def _docker(*arguments: str, stdin: bytes | None = None) -> str:
+    done = subprocess.run(["docker", *arguments], input=stdin, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture(scope="module")
+def repository() -> Iterator[str]:
+    """Return a name for images of this run; they are removed behind it."""
+    try:
+        found = subprocess.run(["docker", "info"], capture_output=True, check=False).returncode
+    except FileNotFoundError:
+        pytest.skip("there is no docker command")
+    if found != 0:
+        pytest.skip("docker info finds no engine")
+    name = f"pkgtools-test-{secrets.token_hex(4)}"
+    yield name
+    made = _made(name)
+    if made:
+        _docker("rmi", *made)
+
+
+def _made(repository: str) -> list[str]:
+    every = _docker("images", "--format", "{{.Repository}}:{{.Tag}}").splitlines()
+    return [image for image in every if repository in image]
+
+
+@pytest.fixture
+def _no_container_left(repository: str) -> Iterator[None]:
+    """Look for containers of this run's images: others may use the engine at the same time."""
+    yield
+    filters = [word for image in _made(repository) for word in ("--filter", f"ancestor={image}")]
+    assert not filters or _docker("ps", "--all", "--quiet", *filters) == ""
+
+
+pytestmark = pytest.mark.usefixtures("_no_container_left")
+
+
+@pytest.fixture(scope="module")
+def with_python(
+    widget: list[Entry], repository: str, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """Make an image whose Python finds widget: on its PATH, and in a virtual environment."""
+    base = os.environ.get("PKGTOOLS_TEST_BASE", "pkgtools-test-base:small")
+    if subprocess.run(["docker", "inspect", base], capture_output=True, check=False).returncode:
+        pytest.skip(f"the engine has no image {base} (PKGTOOLS_TEST_BASE)")
+    folder = tmp_path_factory.mktemp("context")
+    tag = _docker("run", "--rm", "--entrypoint", "python3", base, "-c", _VERSION)
+    venv_site = f"{VENV}/lib/python{tag}/site-packages"
+    layers = {
+        "system": [Entry(**{**vars(e), "path": e.path.replace(SITE, DEBIAN)}) for e in widget],
+        "venv": [
+            *(Entry(**{**vars(e), "path": e.path.replace(SITE, venv_site)}) for e in widget),
+            symlink(f"{VENV}/bin/python", "/usr/bin/python3"),
+            Entry(f"{VENV}/pyvenv.cfg", b"home = /usr/bin\n"),
+        ],
+    }
+    for name, entries in layers.items():
+        (folder / f"{name}.tar").write_bytes(tar(entries))
+        path = "ENV PATH=/nowhere\n" if name == "venv" else ""
+        dockerfile = f"FROM {base}\nADD {name}.tar /\n{path}LABEL team=ours\n"
+        (folder / "Dockerfile").write_text(dockerfile)
+        _docker("build", "--quiet", "--tag", f"{repository}:{name}", str(folder))
+    return f"{repository}:system"
+
+
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def _build(project: Project, base: str, *more: str) -> Result:
+    return call(
+        *("build", "image", "--target", "w-1.0", "--base", base, "--json", *more),
+        *("--catalog", project.targets),
+    )
+
+
+def _layers(image: str) -> list[str]:
+    layers: list[str] = json.loads(_docker("inspect", "--format", "{{json .RootFS.Layers}}", image))
+    return layers
+
+
+def _id(image: str) -> str:
+    return _docker("inspect", "--format", "{{.Id}}", image)
+
+
+def _labels(image: str) -> dict[str, str]:
+    labels: dict[str, str] = json.loads(
+        _docker("inspect", "--format", "{{json .Config.Labels}}", image)
+    )
+    return labels
+
+
+def test_two_builds_are_one_image(project: Project, with_python: str, repository: str) -> None:
+    first = _build(project, with_python, "--tag", f"{repository}:first")
+    second = _build(project, with_python, "--tag", f"{repository}:second")
+    assert (first.code, second.code) == (0, 0), first.out + second.out
+    ids = {_id(f"{repository}:first"), _id(f"{repository}:second")}
+    assert ids == {first.facts["digest"]}
+    assert _layers(f"{repository}:first") == [*_layers(with_python), first.facts["layer"]]
+    answer = "import widget.answer, widget.extra.deep.new as n; print(widget.answer.ANSWER, n.DEEP)"
+    run = ("run", "--rm", "--network=none", "--entrypoint", "python3", f"{repository}:first")
+    assert _docker(*run, "-c", answer) == "42 42"
+    labels = _labels(f"{repository}:first")
+    assert (labels["team"], labels["pkgtools.target"]) == ("ours", "w-1.0")
+    done = call("image", "inspect", f"{repository}:first", "--json", "--catalog", project.targets)
+    assert (done.code, done.facts["labels"]) == (
+        0,
+        {k: v for k, v in labels.items() if k != "team"},
+    )
+
+
+def _rootfs(repository: str, widget: list[Entry]) -> str:
+    """Make an image of widget alone: small, and without a Python that could be asked."""
+    name = f"{repository}:rootfs"
+    _docker("import", "-", name, stdin=tar(widget))
+    return name
+
+
+def test_a_whole_load_is_the_same_image(widget: list[Entry], repository: str) -> None:
+    with open_image(_rootfs(repository, widget)) as image:
+        assert isinstance(image, EngineImage)
+        layer = write_layer([Member("new", Kind.FILE, data=b"new")], [f"{SITE}/widget/tool.sh"])
+        when = image.config.created
+        new = NewImage(image.config.extended(layer, {"a": "b"}, "test", when), layer, {})
+        thin = image.store(new, f"{repository}:thin")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(EngineImage, "_load_thin", lambda *_: False)
+            whole = image.store(new, f"{repository}:whole")
+    assert thin.digest == whole.digest == new.config.digest
+    assert _layers(f"{repository}:thin") == _layers(f"{repository}:whole")
+    assert _labels(f"{repository}:whole") == {"a": "b"}
+
+
+def test_a_virtual_environment_needs_its_name(
+    project: Project, with_python: str, repository: str
+) -> None:
+    assert with_python
+    base = f"{repository}:venv"
+    done = _build(project, base)
+    assert done.code == 2, done.out
+    assert "runs neither python3 nor python" in done.facts["error"]["message"]
+    done = _build(project, base, "--python", f"/{VENV}/bin/python")
+    assert done.code == 0, done.out
+    assert all(path.startswith(f"{VENV}/lib/python") for path in done.facts["written"])
+
+
+def test_an_image_without_python_is_built_without_the_engine(
+    project: Project, widget: list[Entry], repository: str, tmp_path: Path
+) -> None:
+    base = _rootfs(repository, widget)
+    done = _build(project, base)
+    assert done.code == 2, done.out
+    assert done.facts["error"]["remedy"].endswith("save it and give docker-archive:FILE")
+    _docker("save", "--output", str(tmp_path / "base.tar"), base)
+    made = _build(project, f"docker-archive:{tmp_path / 'base.tar'}")
+    assert made.code == 0, made.out
+    said = _docker("load", "--input", made.facts["reference"].removeprefix("docker-archive:"))
+    loaded = said.removeprefix("Loaded image: ")
+    assert loaded.startswith(f"{repository}:patched-")
+    assert _layers(loaded) == [*_layers(base), made.facts["layer"]]
+    assert _docker("inspect", "--format", "{{.Id}}", loaded) == made.facts["digest"]
+
+
+def test_the_layer_is_what_it_is_on_disk(
+    project: Project, widget: list[Entry], with_python: str, repository: str, tmp_path: Path
+) -> None:
+    done = _build(project, with_python, "--tag", f"{repository}:again")
+    entries = [Entry(**{**vars(e), "path": e.path.replace(SITE, DEBIAN)}) for e in widget]
+    created = _docker("inspect", "--format", "{{.Created}}", with_python)
+    base = write_base(tmp_path / "layout", [entries])
+    epoch = _seconds(created)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", str(epoch))
+        other = _build(project, base)
+    assert done.facts["written"] == other.facts["written"]
+    assert done.facts["layer"] == other.facts["layer"]
+    assert digest(read(other.facts["reference"]).layers[-1]) == done.facts["layer"]
+
+
+def _seconds(created: str) -> int:
+    return int(datetime.fromisoformat(created).timestamp())
+
+
+def test_an_editable_install_is_found_by_the_images_python(
+    project: Project, with_python: str, repository: str, tmp_path: Path
+) -> None:
+    source = project.write_checkout(tmp_path / "source")
+    entries = [
+        *entries_of(source, "opt/widget"),
+        Entry(f"{DEBIAN}/widget.pth", b"/opt/widget/src\n"),
+    ]
+    removed = f"RUN rm -r /{DEBIAN}/widget /{DEBIAN}/widget_kit-1.0.dist-info\n"
+    (tmp_path / "more.tar").write_bytes(tar(entries))
+    (tmp_path / "Dockerfile").write_text(f"FROM {with_python}\n{removed}ADD more.tar /\n")
+    _docker("build", "--quiet", "--tag", f"{repository}:editable", str(tmp_path))
+    done = _build(project, f"{repository}:editable", "--tag", f"{repository}:edited")
+    assert done.code == 0, done.out
+    assert "opt/widget/.git/pkgtools/pkgtools.json" in done.facts["written"]
+    assert "opt/widget/src/widget/answer.py" in done.facts["written"]
+    again = _build(project, f"{repository}:edited", "--tag", f"{repository}:twice")
+    assert "is patched with w-1.0 already" in again.facts["error"]["message"]
+
+
+@pytest.fixture
+def registry(repository: str, tmp_path: Path) -> Iterator[str]:
+    """Serve Debian's docker-registry on a free port of this machine."""
+    assert repository
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    (tmp_path / "registry.yml").write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/blobs}}}}\n"
+        f"http: {{addr: '{address}'}}\n"
+    )
+    try:
+        server = subprocess.Popen(
+            ["docker-registry", "serve", tmp_path / "registry.yml"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no docker-registry")
+    try:
+        _await(f"http://{address}/v2/")
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _await(url: str) -> None:
+    for _ in range(200):
+        try:
+            requests.get(url, timeout=5)
+        except requests.ConnectionError:
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail(f"{url} does not answer")
+
+
+def test_a_pushed_image_comes_back_as_it_was(
+    project: Project, widget: list[Entry], repository: str, registry: str, tmp_path: Path
+) -> None:
+    name = f"{registry}/{repository}:pushed"
+    _docker("save", "--output", str(tmp_path / "base.tar"), _rootfs(repository, widget))
+    made = _build(project, f"docker-archive:{tmp_path / 'base.tar'}").facts
+    loaded = _docker("load", "--input", made["reference"].removeprefix("docker-archive:"))
+    _docker("tag", loaded.removeprefix("Loaded image: "), name)
+    with open_image(name) as image:
+        assert isinstance(image, EngineImage)
+        pushed = image.push(name)
+    _docker("rmi", name, loaded.removeprefix("Loaded image: "))
+    by_digest = f"{registry}/{repository}@{pushed}"
+    _docker("pull", "--quiet", by_digest)
+    assert _id(by_digest) == made["digest"]
+    _docker("tag", by_digest, name)
+    _docker("rmi", by_digest)
+    _docker("save", "--output", str(tmp_path / "back.tar"), name)
+    back = f"docker-archive:{tmp_path / 'back.tar'}"
+    found = call("image", "inspect", back, "--json", "--catalog", project.targets)
+    assert (found.code, found.facts["status"]["target"]) == (0, "w-1.0")
+
+
+def test_a_registry_that_is_not_there(project: Project, with_python: str, repository: str) -> None:
+    name = f"127.0.0.1:1/{repository}:nowhere"
+    done = _build(project, with_python, "--tag", name, "--push")
+    assert (done.code, done.facts["error"]["code"]) == (7, "engine")
+    assert name in done.facts["error"]["message"]
