@@ -1,0 +1,112 @@
+"""The commands about images, as a person and a program see them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from building import SYSTEM, build, bytes_of, write_base
+from commands import call, run
+from images import SITE, Entry, read, tar, write_layout
+
+if TYPE_CHECKING:
+    from project import Project
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+
+
+def _documented(command: str) -> set[str]:
+    """Return the keys that docs/json.md gives a command."""
+    (row,) = re.findall(rf"^\| `{command}` \| (.*) \|$", DOCS.read_text(), re.MULTILINE)
+    said = re.sub(r"\([^)]*\)", "", row)
+    return set(re.findall(r"`([a-z_]+)`", said))
+
+
+def test_what_json_holds_is_documented(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [SYSTEM, widget])
+    where = ("--json", "--catalog", project.targets)
+    built = call("build", "image", "--target", "w-1.0", "--base", base, *where)
+    assert set(built.facts) == _documented("build image")
+    inspected = call("image", "inspect", built.facts["reference"], *where)
+    assert set(inspected.facts) == _documented("image inspect")
+    assert "patching oci:" in built.err
+    assert "reading oci:" in inspected.err
+
+
+def test_what_a_person_sees(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    base = write_base(tmp_path / "layout", [SYSTEM, widget])
+    done = call("build", "image", "-t", "w-1.0", "--base", base, "--catalog", project.targets)
+    lines = done.out.splitlines()
+    other = build(project.catalog(), base)
+    assert lines[:4] == [
+        f"built {other.reference}",
+        f"  {other.digest}",
+        f"  {base} with w-1.0 (1.0)",
+        f"  one layer of {other.layer_bytes} bytes",
+    ]
+    assert f"  /{SITE}/widget/answer.py" in lines
+    assert lines[-1] == f"  /{SITE}/widget/legacy removed"
+    more = ("--base", other.reference, "--catalog", project.changed_targets)
+    again = call("build", "image", "-t", "w-1.0", *more)
+    assert "  instead of an older series, which was undone\n" in again.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--base", "{base}", "--target", "w-9"], "w-9"),
+        (["--base", "{base}", "--python", "python3"], "no interpreter is run in"),
+        (["--base", "{base}", "--push"], "is in no engine"),
+        (["--base", "oci:nowhere"], "cannot be read"),
+        (["--base", "oci:"], "cannot be read"),
+        (["--base", "docker-archive:"], "cannot be read"),
+        (["--base", "docker-archive:nowhere"], "cannot be read"),
+        (
+            ["--base", "{base}", "--target", "w-1.0", "--tag", "elsewhere:1"],
+            "is no name for an image on",
+        ),
+    ],
+)
+def test_what_is_refused_before_anything_is_built(
+    arguments: list[str], message: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    before = bytes_of(tmp_path)
+    given = [word.format(base=base) for word in arguments]
+    done = call("build", "image", *given, "--json", "--catalog", project.targets, cwd=tmp_path)
+    assert done.code == 2, done.out
+    error = done.facts["error"]
+    assert (error["code"], error["exit_code"]) == ("usage", 2)
+    assert message in error["message"]
+    assert bytes_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "image"], "Missing option '--base'"),
+        (["build", "image", "--base", ""], "it is empty"),
+        (["build", "image", "--base", "oci:x", "--tag", ""], "it is empty"),
+        (["image", "inspect"], "Missing argument 'IMAGE'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_usage_error_is_json(arguments: list[str], message: str) -> None:
+    done = run(*arguments, "--json")
+    assert (done.code, done.facts["error"]["code"]) == (2, "usage")
+    assert message in done.facts["error"]["message"]
+
+
+def test_an_image_that_lies_is_told_to_a_person(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    honest = build(project.catalog(), write_base(tmp_path / "layout", [widget])).reference
+    lying = write_layout(tmp_path / "lying", [tar(widget)], read(honest).labels)
+    done = call("image", "inspect", lying, "--catalog", project.targets)
+    assert (done.code, done.out) == (8, "")
+    assert f"error: {lying} is not what its labels say: " in done.err
+    assert "  next: build it again from its base\n" in done.err
