@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from building import SYSTEM, build, bytes_of, write_base
 from commands import call, run
-from images import SITE, Entry, read, tar, write_layout
+
+from .building import SYSTEM, build, bytes_of, write_base
+from .images import SITE, Entry, read, tar, write_layout
 
 if TYPE_CHECKING:
     from project import Project

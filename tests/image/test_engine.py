@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 import requests
-from building import write_base
 from commands import Result, call
-from images import SITE, Entry, digest, entries_of, read, symlink, tar
 
 from pkgtools.image.engine import EngineImage
 from pkgtools.image.layer import Kind, Member, write_layer
 from pkgtools.image.model import NewImage
 from pkgtools.image.reference import open_image
+
+from .building import write_base
+from .images import SITE, Entry, digest, entries_of, read, symlink, tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

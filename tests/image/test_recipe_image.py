@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from building import SYSTEM, build, write_base
-from images import Entry, read, write_layout
 
 from pkgtools.errors import PkgtoolsError
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.validate import STEPS, Deployment
 from pkgtools.report import Silent
+
+from .building import SYSTEM, build, write_base
+from .images import Entry, read, write_layout
 
 if TYPE_CHECKING:
     from project import Project
