@@ -1,0 +1,1 @@
+"""Porting a series to another revision: by lines, then by Python's structure, or not at all."""

@@ -1,0 +1,307 @@
+"""Porting one file: three-way line by line, then each conflict by the structure of the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.port.blocks import is_sound, parse
+from pkgtools.port.check import Change, problem
+from pkgtools.port.errors import Unsure
+from pkgtools.port.layout import apply_edits
+from pkgtools.port.lines import Hunk, diff, shift, split, touches, without
+from pkgtools.port.names import definitions, lost_name, owner_of_lines
+from pkgtools.port.placing import place_lines
+from pkgtools.port.transplant import Elsewhere, Transplant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.port.blocks import Node
+    from pkgtools.port.transplant import Find
+
+    Lines = tuple[list[bytes], list[bytes], list[bytes]]
+
+
+RENESTING: Final = {"moved-statement", "neighbours-moved", "wrapped-statement"}
+"""Rules that follow upstream into a block which the patch does not know."""
+
+
+class Result(StrEnum):
+    """What became of one hunk of one file."""
+
+    MOVED = "moved"
+    """Its lines went over as they are."""
+    MERGED = "merged"
+    ABSORBED = "absorbed"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True)
+class HunkOutcome:
+    """One hunk of ours, and what became of it."""
+
+    hunk: Hunk
+    """In lines of base and ours."""
+    result: Result
+    rules: tuple[str, ...] = ()
+    reason: str | None = None
+    lines: tuple[int, ...] = ()
+    """1-based lines of theirs that absorb it."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A file ported as far as it goes."""
+
+    data: bytes
+    """Theirs with everything that was not left to a person."""
+    hunks: tuple[HunkOutcome, ...]
+    others: Mapping[str, bytes] = field(default_factory=dict)
+    """Other files into which definitions moved, by path, with their new content."""
+
+    @property
+    def conflicts(self) -> list[HunkOutcome]:
+        """The hunks that are left to a person."""
+        return [h for h in self.hunks if h.result is Result.CONFLICT]
+
+
+def merge(
+    base: bytes, ours: bytes, theirs: bytes, *, python: bool, find: Find | None = None
+) -> Merged:
+    """Carry the change from `base` to `ours` over to `theirs`, hunk by hunk.
+
+    Args:
+        base: the file in the old upstream.
+        ours: the file as the patch makes it.
+        theirs: the file in the new upstream.
+        python: whether to go beyond lines.
+        find: looks for a definition in the other files of the new upstream.
+
+    """
+    versions = Versions(base, ours, theirs, find)
+    left: dict[Hunk, str] = {}
+    while True:
+        merged = _merge(versions, left, python=python)
+        faults = _lost_names(versions, merged) if python else {}
+        if not faults:
+            return merged
+        left.update(faults)
+
+
+class Versions:
+    """The three versions of a file, as lines and, where they are needed, as blocks."""
+
+    def __init__(self, base: bytes, ours: bytes, theirs: bytes, find: Find | None) -> None:
+        self.find = find
+        self.lines = split(base), split(ours), split(theirs)
+        self.mine, self.upstream = (
+            diff(self.lines[0], self.lines[1]),
+            diff(self.lines[0], self.lines[2]),
+        )
+        self._data = base, ours, theirs
+
+    @cached_property
+    def base(self) -> Node:
+        """The old upstream's file."""
+        return parse(self._data[0])
+
+    @cached_property
+    def ours(self) -> Node:
+        """The patched file."""
+        return parse(self._data[1])
+
+    @cached_property
+    def theirs(self) -> Node:
+        """The new upstream's file."""
+        return parse(self._data[2])
+
+    @property
+    def are_sound(self) -> bool:
+        """Whether all are Python that can be read."""
+        return is_sound(self.base) and is_sound(self.ours) and is_sound(self.theirs)
+
+
+def _merge(versions: Versions, left: dict[Hunk, str], *, python: bool) -> Merged:
+    lines, mine, upstream = versions.lines, versions.mine, versions.upstream
+    outcomes = {h: HunkOutcome(h, Result.CONFLICT, reason=r) for h, r in left.items()}
+    for hunk in mine:
+        rivals = [h for h in upstream if touches(hunk, h)]
+        twin = next((h for h in rivals if _is_twin(hunk, h, lines)), None)
+        if hunk in outcomes:
+            continue
+        if not rivals:
+            outcomes[hunk] = HunkOutcome(hunk, Result.MOVED)
+        elif twin is not None:
+            outcomes[hunk] = HunkOutcome(hunk, Result.ABSORBED, lines=(twin.new + 1,))
+    clean = [h for h in mine if h in outcomes and outcomes[h].result is Result.MOVED]
+    if python and upstream and clean and versions.are_sound:
+        strayed = _strayed(versions, clean)
+        for hunk in strayed:
+            del outcomes[hunk]
+        clean = [h for h in clean if h not in strayed]
+    data = _apply_clean(lines, upstream, clean)
+    others: dict[str, bytes] = {}
+    groups = _groups([h for h in mine if h not in outcomes], lines) if python else []
+    for group in groups:
+        data, found = _by_structure(group, versions, data, others)
+        outcomes.update(found)
+    for hunk in mine:
+        reason = "both change these lines"
+        outcomes.setdefault(hunk, HunkOutcome(hunk, Result.CONFLICT, reason=reason))
+    return Merged(data, tuple(outcomes[h] for h in mine), others)
+
+
+def _strayed(versions: Versions, clean: Sequence[Hunk]) -> list[Hunk]:
+    """Return hunks that a merge of lines would put into another definition."""
+    made = parse(_apply_clean(versions.lines, versions.upstream, clean))
+    known, new = definitions(versions.base), definitions(versions.theirs)
+    strayed = []
+    for hunk in clean:
+        grown = sum(h.new_end - h.new - h.old_end + h.old for h in clean if h.old < hunk.old)
+        line = shift(versions.upstream, hunk.old) + grown
+        if hunk.new < hunk.new_end:
+            before = owner_of_lines(versions.ours, hunk.new, hunk.new_end)
+            after = owner_of_lines(made, line, line + hunk.new_end - hunk.new)
+        else:
+            line -= grown
+            before = owner_of_lines(versions.base, hunk.old, hunk.old_end)
+            after = owner_of_lines(versions.theirs, line, line + hunk.old_end - hunk.old)
+        if before != after and (before in new or after in known):
+            strayed.append(hunk)
+    return strayed
+
+
+def _lost_names(versions: Versions, merged: Merged) -> dict[Hunk, str]:
+    """Return hunks that use what the new upstream does not define any more."""
+    done = [h for h in merged.hunks if h.result in (Result.MOVED, Result.MERGED)]
+    if not versions.upstream or not done or not versions.are_sound:
+        return {}
+    made = parse(merged.data)
+    faults = {}
+    for outcome in done:
+        added = [range(outcome.hunk.new, outcome.hunk.new_end)]
+        fault = lost_name(versions.base, versions.ours, made, added, whole=not merged.conflicts)
+        if fault:
+            faults[outcome.hunk] = fault
+    return faults
+
+
+def _is_twin(mine: Hunk, other: Hunk, lines: Lines) -> bool:
+    same_place = (mine.old, mine.old_end) == (other.old, other.old_end)
+    return same_place and (lines[1][mine.new : mine.new_end] == lines[2][other.new : other.new_end])
+
+
+def _apply_clean(
+    lines: Lines,
+    upstream: Sequence[Hunk],
+    clean: Sequence[Hunk],
+) -> bytes:
+    out: list[bytes] = []
+    at = 0
+    for hunk in clean:
+        start = shift(upstream, hunk.old)
+        out += lines[2][at:start]
+        out += lines[1][hunk.new : hunk.new_end]
+        at = start + hunk.old_end - hunk.old
+    return b"".join([*out, *lines[2][at:]])
+
+
+def _groups(left: Sequence[Hunk], lines: Lines) -> list[list[Hunk]]:
+    """Return the hunks that need each other, together.
+
+    One moves the lines that another takes away, or neither is Python without the other.
+    """
+    groups: list[list[Hunk]] = []
+    rest = list(left)
+    while rest:
+        group = [rest.pop(0)]
+        while rest and (
+            _moves(group, rest[0], lines) or not is_sound(parse(without(lines[1], lines[0], group)))
+        ):
+            group.append(rest.pop(0))
+        groups.append(group)
+    return groups
+
+
+def _moves(group: Sequence[Hunk], other: Hunk, lines: Lines) -> bool:
+    """Whether lines that one hunk takes away stand in what the other one adds."""
+
+    def removed(hunk: Hunk) -> list[bytes]:
+        return [x.strip() for x in lines[0][hunk.old : hunk.old_end] if len(x.strip()) > 8]
+
+    def added(hunk: Hunk) -> set[bytes]:
+        return {x.strip() for x in lines[1][hunk.new : hunk.new_end]}
+
+    for hunk in group:
+        for one, two in ((hunk, other), (other, hunk)):
+            gone = removed(one)
+            if gone and 2 * sum(x in added(two) for x in gone) > len(gone):
+                return True
+    return False
+
+
+def _by_structure(
+    group: Sequence[Hunk], versions: Versions, data: bytes, others: dict[str, bytes]
+) -> tuple[bytes, dict[Hunk, HunkOutcome]]:
+    """Return theirs with a group of hunks in it, or as it was and why not."""
+    base, ours = parse(without(versions.lines[1], versions.lines[0], group)), versions.ours
+    theirs = parse(data)
+    carrier = Transplant(theirs, find=_current(versions.find, others))
+    try:
+        if not (is_sound(base) and is_sound(ours) and is_sound(theirs)):
+            reason = "the file is not Python that can be read"
+            return data, {h: HunkOutcome(h, Result.CONFLICT, reason=reason) for h in group}
+        try:
+            made = _carried(carrier, base, ours, theirs)
+        except Unsure:
+            found = place_lines(group, versions.lines[1], base, theirs)
+            if found is None:
+                raise
+            carrier = Transplant(theirs, [found], ["neighbour-changed"])
+            made = _made(carrier, base, ours, theirs)
+    except Unsure as unsure:
+        return data, {h: HunkOutcome(h, Result.CONFLICT, reason=unsure.reason) for h in group}
+    others.update({path: new for path, new in made.items() if path})
+    changed = bool(carrier.edits) or any(edits for _, edits in carrier.others.values())
+    result = Result.MERGED if changed else Result.ABSORBED
+    outcome = {
+        h: HunkOutcome(h, result, tuple(carrier.rules), lines=tuple(carrier.absorbed_lines))
+        for h in group
+    }
+    return made[""], outcome
+
+
+def _carried(carrier: Transplant, base: Node, ours: Node, theirs: Node) -> dict[str, bytes]:
+    carrier.carry(base, ours, theirs)
+    return _made(carrier, base, ours, theirs)
+
+
+def _made(carrier: Transplant, base: Node, ours: Node, theirs: Node) -> dict[str, bytes]:
+    """Return the new content of each file, theirs under the empty path, once checked."""
+    pairs = [(theirs, parse(apply_edits(theirs.source, carrier.edits)))]
+    made = {"": pairs[0][1].source}
+    for path, (module, edits) in carrier.others.items():
+        pairs.append((module, parse(apply_edits(module.source, edits))))
+        made[path] = pairs[-1][1].source
+    renested = not RENESTING.isdisjoint(carrier.rules)
+    fault = problem(Change(base, ours, tuple(pairs), carrier.absorbed), renested=renested)
+    if fault:
+        raise Unsure(fault)
+    return made
+
+
+def _current(find: Find | None, others: dict[str, bytes]) -> Find | None:
+    """Return `find`, seeing what earlier hunks made of the other files."""
+
+    def look(node: Node) -> Elsewhere | None:
+        found = find(node) if find else None
+        if found is None or found.path not in others:
+            return found
+        module = parse(others[found.path])
+        nodes = [n for n in module.walk() if n.kind == node.kind and n.key == node.key]
+        return Elsewhere(found.path, module, nodes[0]) if len(nodes) == 1 else None
+
+    return look

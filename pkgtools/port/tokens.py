@@ -1,0 +1,101 @@
+"""The tokens of Python source, without what only a formatter sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import tree_sitter
+
+_LEAVES: Final = {"string", "concatenated_string"}
+"""Compared as one token: whitespace inside them means something."""
+_CLOSING: Final = (b")", b"]", b"}")
+_DEFINITIONS: Final = ("function_definition", "class_definition")
+
+
+def raw_walk(raws: Sequence[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
+    """Yield syntax nodes and everything below them."""
+    stack = list(reversed(raws))
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(node.children)
+
+
+def tokens_of(raw: tree_sitter.Node) -> tuple[bytes, ...]:
+    """Return a syntax node's tokens, as `Node.tokens` does."""
+    return tuple(tokens((raw,)))
+
+
+def block_tokens(module: tree_sitter.Node) -> Iterator[tuple[int, bytes]]:
+    """Yield each token with the number of blocks around it, counted from its definition."""
+    stack = [(module, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if not node.child_count or node.type in _LEAVES:
+            if node.text:
+                yield depth, node.text
+            continue
+        inner = depth
+        if node.type == "block":
+            owner = node.parent.type if node.parent is not None else ""
+            inner = 0 if owner in _DEFINITIONS else depth + 1
+        stack += [(child, inner) for child in node.children]
+
+
+def tokens(raws: tuple[tree_sitter.Node, ...]) -> Iterator[bytes]:
+    """Yield tokens; a comma before a closing bracket stays only where it makes a tuple."""
+    held = None
+    for raw in raws:
+        for token in raw_tokens(raw):
+            if held is not None and token not in _CLOSING:
+                yield held
+            held = None
+            if token == b",":
+                held = token
+            else:
+                yield token
+    if held is not None:
+        yield held
+
+
+def raw_tokens(raw: tree_sitter.Node) -> Iterator[bytes]:
+    """Yield every token below a syntax node."""
+    stack = [raw]
+    while stack:
+        node = stack.pop()
+        if not node.child_count or node.type in _LEAVES:
+            text = node.text
+            if text:
+                yield text
+            continue
+        if node.type == "tuple" and node.named_child_count == 1:
+            yield b"(1-tuple)"
+        if node.type == "import_from_statement" or _is_wrapper(node):
+            stack += [c for c in reversed(node.children) if c.type not in ("(", ")")]
+        else:
+            stack += reversed(node.children)
+
+
+_FREE_OF_PRECEDENCE: Final = {
+    "argument_list",
+    "assert_statement",
+    "assignment",
+    "elif_clause",
+    "if_statement",
+    "keyword_argument",
+    "pair",
+    "return_statement",
+    "while_statement",
+}
+"""Where an expression can stand with or without parentheses."""
+
+
+def _is_wrapper(node: tree_sitter.Node) -> bool:
+    """Whether these parentheses only serve to break a line."""
+    parent = node.parent
+    if node.type != "parenthesized_expression" or parent is None:
+        return False
+    return parent.type in _FREE_OF_PRECEDENCE
