@@ -17,11 +17,12 @@ from pkgtools.port.placing import place_lines
 from pkgtools.port.transplant import Elsewhere, Transplant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pkgtools.port.blocks import Node
     from pkgtools.port.transplant import Find
 
+    Fault = Callable[[Node, range], str | None]
     Lines = tuple[list[bytes], list[bytes], list[bytes]]
 
 
@@ -50,6 +51,18 @@ class HunkOutcome:
     reason: str | None = None
     lines: tuple[int, ...] = ()
     """1-based lines of theirs that absorb it."""
+    line: int | None = None
+    """The 1-based line of theirs to which its lines went as they are."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a merge may ask about the other files of both upstreams."""
+
+    find: Find | None = None
+    """Looks for a definition in the new upstream."""
+    fault: Fault | None = None
+    """Says what some lines of ours need that the new upstream does not have."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +82,12 @@ class Merged:
 
 
 def merge(
-    base: bytes, ours: bytes, theirs: bytes, *, python: bool, find: Find | None = None
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    *,
+    python: bool,
+    around: Around | None = None,
 ) -> Merged:
     """Carry the change from `base` to `ours` over to `theirs`, hunk by hunk.
 
@@ -78,14 +96,15 @@ def merge(
         ours: the file as the patch makes it.
         theirs: the file in the new upstream.
         python: whether to go beyond lines.
-        find: looks for a definition in the other files of the new upstream.
+        around: what is known of other files.
 
     """
-    versions = Versions(base, ours, theirs, find)
+    around = around or Around()
+    versions = Versions(base, ours, theirs, around.find)
     left: dict[Hunk, str] = {}
     while True:
         merged = _merge(versions, left, python=python)
-        faults = _lost_names(versions, merged) if python else {}
+        faults = _faults(versions, merged, around.fault) if python else {}
         if not faults:
             return merged
         left.update(faults)
@@ -133,7 +152,8 @@ def _merge(versions: Versions, left: dict[Hunk, str], *, python: bool) -> Merged
         if hunk in outcomes:
             continue
         if not rivals:
-            outcomes[hunk] = HunkOutcome(hunk, Result.MOVED)
+            line = shift(upstream, hunk.old) + 1
+            outcomes[hunk] = HunkOutcome(hunk, Result.MOVED, line=line)
         elif twin is not None:
             outcomes[hunk] = HunkOutcome(hunk, Result.ABSORBED, lines=(twin.new + 1,))
     clean = [h for h in mine if h in outcomes and outcomes[h].result is Result.MOVED]
@@ -174,18 +194,22 @@ def _strayed(versions: Versions, clean: Sequence[Hunk]) -> list[Hunk]:
     return strayed
 
 
-def _lost_names(versions: Versions, merged: Merged) -> dict[Hunk, str]:
-    """Return hunks that use what the new upstream does not define any more."""
+def _faults(versions: Versions, merged: Merged, fault: Fault | None) -> dict[Hunk, str]:
+    """Return hunks that use what the new upstream does not have any more."""
     done = [h for h in merged.hunks if h.result in (Result.MOVED, Result.MERGED)]
     if not versions.upstream or not done or not versions.are_sound:
         return {}
     made = parse(merged.data)
     faults = {}
     for outcome in done:
-        added = [range(outcome.hunk.new, outcome.hunk.new_end)]
-        fault = lost_name(versions.base, versions.ours, made, added, whole=not merged.conflicts)
-        if fault:
-            faults[outcome.hunk] = fault
+        added = range(outcome.hunk.new, outcome.hunk.new_end)
+        if not added:
+            continue
+        whole = not merged.conflicts and not merged.others
+        found = lost_name(versions.base, versions.ours, made, [added], whole=whole)
+        found = found or (fault(versions.ours, added) if fault else None)
+        if found:
+            faults[outcome.hunk] = found
     return faults
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.port.effects import imported_names
@@ -203,7 +204,7 @@ def _means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byt
     if name in _BUILTINS or name in _bound(module):
         return True
     scopes = _scopes(module, qualified_name(path))
-    return any(name in _bound(scope, deep=True) for scope in scopes)
+    return any(name in _bound(scope) for scope in scopes)
 
 
 def _scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:
@@ -236,10 +237,12 @@ def _statements_of(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
             stack += reversed(node.named_children)
 
 
-def _bound(scope: tree_sitter.Node, *, deep: bool = False) -> set[bytes]:
-    """Return the names that a scope binds."""
+@lru_cache(maxsize=128)  # every name of every hunk asks for the same few scopes
+def _bound(scope: tree_sitter.Node) -> frozenset[bytes]:
+    """Return the names that a scope binds; a function's with those of the functions in it."""
     names: set[bytes] = set()
-    nodes = raw_walk([scope]) if deep else _statements_of(scope)
+    is_function = scope.type == "function_definition"
+    nodes = raw_walk([scope]) if is_function else _statements_of(scope)
     for raw in nodes:
         if raw.type in _IMPORTS:
             names |= set(imported_names(raw))
@@ -251,7 +254,7 @@ def _bound(scope: tree_sitter.Node, *, deep: bool = False) -> set[bytes]:
             names.add(b"*")
         elif raw.type == "identifier" and _is_bound_here(raw):
             names.add(raw.text or b"")
-    return names
+    return frozenset(names)
 
 
 def _is_bound_here(raw: tree_sitter.Node) -> bool:
@@ -293,6 +296,7 @@ def _class(module: tree_sitter.Node, path: Sequence[tree_sitter.Node]) -> tree_s
     return found[-1] if len(found) == ends[-1] else None
 
 
-def _attributes(scope: tree_sitter.Node) -> set[bytes]:
+@lru_cache(maxsize=32)
+def _attributes(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return what a class gives its instances, itself."""
     return _bound(scope) | set(_ATTRIBUTE.findall(scope.text or b""))

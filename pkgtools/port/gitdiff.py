@@ -1,0 +1,101 @@
+"""Writing patches: git's own diff between two sets of files, behind the old mail headers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.blob import EXECUTABLE, SYMLINK
+from pkgtools.errors import CheckFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pkgtools.blob import Blob
+    from pkgtools.patch import Patch
+    from pkgtools.port.model import FileChange
+
+_FULL_ID: Final = re.compile(rb"^index [0-9a-f]{40}\.\.", re.MULTILINE)
+_STAT: Final = re.compile(rb"\n---\n(?: [^\n]*\n)+?(?: \d+ files? changed[^\n]*\n)(?: [^\n]*\n)*")
+_SIGNATURE: Final = re.compile(rb"\n-- \n[^\n]*\n+\Z")
+_SECONDS: Final = 60
+
+
+def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> bytes:
+    """Return git's diff of some files: what ``git diff`` would print in a repository of them.
+
+    Raises:
+        CheckFailedError: git cannot be run.
+
+    """
+    with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
+        root = Path(scratch)
+        for side in ("a", "b"):
+            (root / side).mkdir()
+        renames = False
+        for change in changes:
+            _put(root / "a" / change.old_path, change.before)
+            _put(root / "b" / change.path, change.after)
+            renames = renames or change.old_path != change.path
+        command = ["diff", "--no-index", "--no-prefix", "--no-ext-diff", "--binary", "--no-color"]
+        command += ["--full-index"] if full_index else []
+        command += ["-M"] if renames else ["--no-renames"]
+        return git([*command, "a", "b"], cwd=root, good=(0, 1))
+
+
+def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
+    """Return a patch file with the headers and the message of `patch` and these changes."""
+    data = patch.data
+    lines = data.splitlines(keepends=True)
+    head = b"".join(lines[: patch.files[0].line - 1])
+    signature = _SIGNATURE.search(data)
+    diff = diff_text(changes, full_index=_FULL_ID.search(data) is not None)
+    if _STAT.search(head):
+        stat = git(["apply", "--stat", "--summary"], given=diff)
+        head = _STAT.sub(lambda _: b"\n---\n" + stat, head)
+    return head + diff + (signature[0].removeprefix(b"\n") if signature else b"")
+
+
+def git(
+    arguments: list[str],
+    *,
+    cwd: Path | None = None,
+    given: bytes = b"",
+    good: tuple[int, ...] = (0,),
+) -> bytes:
+    """Run git without anyone's configuration, and return what it prints."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env = {**kept, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", "-c", "core.quotePath=true", "-c", "core.safecrlf=false", *arguments],
+            cwd=cwd,
+            env=env,
+            input=given,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CheckFailedError(
+            f"git cannot be run: {error}", remedy="install git: porting writes patches with it"
+        ) from None
+    if done.returncode not in good:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()
+        raise CheckFailedError(f"git {arguments[0]} failed: {reason[-1] if reason else ''}")
+    return done.stdout
+
+
+def _put(path: Path, blob: Blob | None) -> None:
+    if blob is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if blob.mode == SYMLINK:
+        path.symlink_to(os.fsdecode(blob.data))
+        return
+    path.write_bytes(blob.data)
+    path.chmod(0o755 if blob.mode == EXECUTABLE else 0o644)

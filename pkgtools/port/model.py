@@ -1,0 +1,105 @@
+"""What a port is made of, and what it reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pkgtools.blob import Blob
+    from pkgtools.patch import Patch
+
+
+class Outcome(StrEnum):
+    """What became of a patch, or of one hunk of it, in one step."""
+
+    UNCHANGED = "unchanged"
+    MOVED = "moved"
+    MERGED = "merged"
+    ABSORBED = "absorbed"
+    CONFLICT = "conflict"
+    BLOCKED = "blocked"
+    """It changes a file that waits for a person."""
+    EMPTY = "empty"
+    """Nothing of it is left, and not because upstream has it."""
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """What one patch does to one file of one source."""
+
+    old_path: str
+    path: str
+    """Differs from `old_path` where the patch renames the file."""
+    before: Blob | None
+    after: Blob | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One patch on one source."""
+
+    patch: Patch
+    """As it was when the port began."""
+    changes: tuple[FileChange, ...]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The three texts of a conflict."""
+
+    base: str
+    ours: str
+    theirs: str
+
+
+@dataclass(frozen=True)
+class HunkReport:
+    """One hunk of one patch in one step; a hunk without a number stands for a whole file."""
+
+    path: str
+    outcome: Outcome
+    hunk: int | None = None
+    """Counted from 1 in the file."""
+    line: int | None = None
+    """In the old source, 1-based."""
+    to: str | None = None
+    """``path:line`` in the new source, where it is another one."""
+    rules: tuple[str, ...] = ()
+    reason: str | None = None
+    absorbed_by: tuple[str, ...] = ()
+    """``path:line`` of the upstream lines that are the hunk's own."""
+    sides: Sides | None = None
+
+
+@dataclass(frozen=True)
+class PatchReport:
+    """One patch in one step."""
+
+    patch: str
+    outcome: Outcome
+    hunks: tuple[HunkReport, ...]
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step from a source to the next."""
+
+    base: str
+    theirs: str
+    patches: tuple[PatchReport, ...]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A file that waits for a person."""
+
+    step: int
+    patch: str
+    path: str
+    """In the new source."""
+    key: str
+    """Tells whether an answer still belongs to this question: a digest of the three versions."""
+    marked: Blob | None
+    """The file with conflict markers."""

@@ -1,0 +1,234 @@
+"""Porting a whole series: step by step, with what a person decided on the way, and writing it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.catalog.series import Series, load_series
+from pkgtools.check import Refusal
+from pkgtools.errors import CheckFailedError, DoesNotApplyError, UsageError
+from pkgtools.files import sync_folder, write_new
+from pkgtools.patch import Kind, parse_patch
+from pkgtools.plan import plan_series
+from pkgtools.port.gitdiff import patch_text
+from pkgtools.port.model import Conflict, FileChange, Layer, Outcome, StepReport
+from pkgtools.port.step import NoAnswer, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Upstream
+    from pkgtools.patch import Patch
+    from pkgtools.port.step import Answer
+    from pkgtools.report import Reporter
+    from pkgtools.source import Source
+
+_LEFT_BEHIND: Final = {"series", "lock.toml"}
+"""Files of a series that are written anew, or not at all."""
+
+
+@dataclass(frozen=True)
+class Ported:
+    """A series as far as it was ported."""
+
+    layers: tuple[Layer, ...]
+    steps: tuple[StepReport, ...]
+    conflicts: tuple[Conflict, ...]
+    """Of the last step; with any, the port waits for a person."""
+
+
+def port_series(
+    series: Series,
+    upstream: Upstream,
+    sources: Sequence[Source],
+    answer: Answer | None = None,
+    *,
+    reporter: Reporter,
+) -> Ported:
+    """Port a series along `sources`, the first of which it applies to.
+
+    It stops behind the first step that leaves something to a person.
+
+    Args:
+        series: the patches.
+        upstream: whose they are.
+        sources: from the one that the series is for to the one that it shall be for.
+        answer: what a person made of a conflict; raises `NoAnswer` where nobody looked yet.
+        reporter: hears of each step.
+
+    Raises:
+        DoesNotApplyError: the series does not apply to the first source.
+
+    """
+    layers: Sequence[Layer] = layers_on(series.patches, sources[0])
+    steps: list[StepReport] = []
+    for number, (old, new) in enumerate(pairwise(sources), 1):
+        step = Step(number, old, new, upstream.prefix, upstream.package, answer or _nobody_looked)
+        with reporter.task(f"porting to {new.label}"):
+            layers, report = step.run(layers)
+        steps.append(report)
+        if step.conflicts:
+            return Ported(tuple(layers), tuple(steps), tuple(step.conflicts))
+    return Ported(tuple(layers), tuple(steps), ())
+
+
+def _nobody_looked(conflict: Conflict) -> Blob | None:
+    raise NoAnswer(conflict.path)
+
+
+def layers_on(patches: Sequence[Patch], source: Source) -> list[Layer]:
+    """Return what each patch does to a source.
+
+    Raises:
+        DoesNotApplyError: the patches do not apply to it.
+
+    """
+    plan = plan_series(patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"the series does not apply to {source.label}, from which it shall be ported",
+            remedy="give the source that it was made for with --from",
+            details=Refusal("", source.label, None, plan.rejections),
+        )
+    overlay: dict[str, Blob | None] = {}
+
+    def read(path: str) -> Blob | None:
+        return overlay[path] if path in overlay else source.read(path)
+
+    layers = []
+    for patch in patches:
+        done = {c.path: c for c in plan_series([patch], read).changes}
+        renamed = {f.new_path: f.old_path for f in patch.files if f.kind is Kind.RENAME}
+        taken = {old for new, old in renamed.items() if new in done and old in done}
+        changes = []
+        for path, change in done.items():
+            old = renamed.get(path)
+            if path in taken and change.after is None:
+                continue  # its half of the rename is told at the new path
+            before = done[old].before if old in done and old is not None else change.before
+            changes.append(FileChange(old or path, path, before, change.after))
+        layers.append(Layer(patch, tuple(changes)))
+        overlay.update({path: change.after for path, change in done.items()})
+    return layers
+
+
+def patches_of(layers: Sequence[Layer], source: Source) -> dict[str, bytes]:
+    """Return the patch files, by name; one that still lies exactly as it says keeps its bytes.
+
+    Raises:
+        CheckFailedError: what was written does not make what was planned.
+
+    """
+    overlay: dict[str, Blob | None] = {}
+
+    def read(path: str) -> Blob | None:
+        return overlay[path] if path in overlay else source.read(path)
+
+    written = {}
+    for layer in layers:
+        if not layer.changes:
+            continue
+        data = layer.patch.data
+        if not _fits(layer, layer.patch, read):
+            data = patch_text(layer.patch, layer.changes)
+            if not _fits(layer, parse_patch(layer.patch.name, data), read):
+                raise CheckFailedError(
+                    f"{layer.patch.name}: the patch that was written does not make the ported files"
+                )
+        written[layer.patch.name] = data
+        for change in layer.changes:
+            if change.old_path != change.path:
+                overlay[change.old_path] = None
+            overlay[change.path] = change.after
+    return written
+
+
+def _fits(layer: Layer, patch: Patch, read: Callable[[str], Blob | None]) -> bool:
+    """Whether a patch makes exactly the layer's files, with every hunk where its header says."""
+    plan = plan_series([patch], read)
+    if not plan.ok or any(p.offset for step in plan.steps for p in step.placements):
+        return False
+    made = {change.path: change.after for change in plan.changes}
+    wanted: dict[str, Blob | None] = {c.path: c.after for c in layer.changes}
+    wanted |= {c.old_path: None for c in layer.changes if c.old_path not in wanted}
+    return made == wanted
+
+
+def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | None) -> None:
+    """Write a series folder, whole or not at all.
+
+    Args:
+        folder: must not exist, or be empty.
+        patches: by name, in order.
+        original: a series whose comments and other files come along.
+
+    Raises:
+        UsageError: there is something at `folder`.
+
+    """
+    refuse_existing(folder)
+    files = {"series": _listing(patches, original).encode()} | dict(patches)
+    if original is not None:
+        for path in sorted(original.iterdir()):
+            is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
+            if path.is_file() and is_other:
+                files[path.name] = path.read_bytes()
+    write_folder(folder, files)
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new folder that is there whole or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        scratch.chmod(0o755)
+        for name, data in files.items():
+            path = scratch / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_new(path, data, 0o644)
+        sync_folder(scratch)
+        if folder.is_dir():
+            folder.rmdir()
+        os.rename(scratch, folder)  # noqa: PTH104 - fails where a folder with files appeared
+        sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise unless `folder` can be made.
+
+    Raises:
+        UsageError: there is something.
+
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(
+            f"{folder} exists already", remedy="give another folder with -o, or move it away"
+        )
+
+
+def _listing(patches: Mapping[str, bytes], original: Path | None) -> str:
+    """Return the ``series`` file: the original's, without what is gone."""
+    if original is None:
+        return "".join(f"{name}\n" for name in patches)
+    known = {patch.name for patch in load_series(original).patches}
+    lines = []
+    for line in (original / "series").read_text(encoding="utf-8").splitlines():
+        words = line.partition("#")[0].split()
+        if not words or words[0] in patches or words[0] not in known:
+            lines.append(line)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def is_done(step: StepReport) -> bool:
+    """Whether a step left nothing to a person."""
+    return all(p.outcome not in (Outcome.CONFLICT, Outcome.BLOCKED) for p in step.patches)

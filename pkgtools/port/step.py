@@ -1,0 +1,355 @@
+"""Porting a series from one source to the next, patch after patch."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pkgtools.blob import DIRECTORY, SYMLINK, Blob
+from pkgtools.patch.lines import text
+from pkgtools.port.blocks import parse
+from pkgtools.port.markers import mark, mark_whole, regions
+from pkgtools.port.merge import Around, Merged, merge
+from pkgtools.port.model import (
+    Conflict,
+    FileChange,
+    HunkReport,
+    Layer,
+    Outcome,
+    PatchReport,
+    Sides,
+    StepReport,
+)
+from pkgtools.port.names import lost_import
+from pkgtools.port.upstream import Movement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pkgtools.port.blocks import Node
+    from pkgtools.port.lines import Hunk
+    from pkgtools.port.transplant import Elsewhere
+    from pkgtools.source import Source
+
+    Answer = Callable[[Conflict], Blob | None]
+    _Ported = tuple[list[FileChange], list[HunkReport]]
+
+_CONTEXT = 3
+
+
+class NoAnswer(Exception):  # noqa: N818 - it is an answer, not a failure
+    """A person has not decided this conflict yet."""
+
+
+@dataclass
+class Step:
+    """The state of one step."""
+
+    number: int
+    old: Source
+    new: Source
+    prefix: str
+    package: str
+    answer: Answer
+    """Returns what a person made of a conflict, or raises `NoAnswer`."""
+    movement: Movement = field(init=False)
+    overlay: dict[str, Blob | None] = field(default_factory=dict)
+    old_overlay: dict[str, Blob | None] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Paths with a conflict, and the patch that has it."""
+    conflicts: list[Conflict] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.movement = Movement(self.old, self.new, self.prefix)
+
+    def run(self, layers: Sequence[Layer]) -> tuple[list[Layer], StepReport]:
+        """Return the patches on the new source, and what became of each."""
+        ported, reports = [], []
+        for layer in layers:
+            changes: list[FileChange] = []
+            hunks: list[HunkReport] = []
+            for change in layer.changes:
+                made, found = self._port_file(layer, change)
+                changes += made
+                hunks += found
+                self.old_overlay[change.old_path] = None
+                self.old_overlay[change.path] = change.after
+            ported.append(Layer(layer.patch, tuple(changes)))
+            reports.append(PatchReport(layer.patch.name, _worst(hunks, changes), tuple(hunks)))
+        return ported, StepReport(self.old.label, self.new.label, tuple(reports))
+
+    def read(self, path: str) -> Blob | None:
+        """Return a file of the new source with the patches so far."""
+        if path in self.overlay:
+            return self.overlay[path]
+        blob = self.new.read(path)
+        return None if blob is not None and blob.mode == DIRECTORY else blob
+
+    def read_old(self, path: str) -> Blob | None:
+        """Return a file of the old source with the patches so far."""
+        if path in self.old_overlay:
+            return self.old_overlay[path]
+        blob = self.old.read(path)
+        return None if blob is not None and blob.mode == DIRECTORY else blob
+
+    # One file of one patch
+
+    def _port_file(self, layer: Layer, change: FileChange) -> _Ported:
+        old_path = self._place(change)
+        path = old_path if change.path == change.old_path else change.path
+        waits = self.waiting.get(path) or self.waiting.get(old_path)
+        if waits:
+            reason = f"{waits} has a conflict in this file"
+            return [change], [HunkReport(change.path, Outcome.BLOCKED, reason=reason)]
+        theirs = self.read(old_path)
+        if change.before is None or change.after is None:
+            return self._port_whole(layer, change, path, theirs)
+        if theirs is None:
+            reason = "upstream removed the file that the patch changes"
+            return self._leave(layer, change, path, _whole(change, reason))
+        if not _is_text(change.before, change.after, theirs):
+            if theirs == change.before:
+                return self._take(change, old_path, path, change.after, Outcome.UNCHANGED)
+            reason = "upstream changed a file that is no text"
+            return self._leave(layer, change, path, _whole(change, reason))
+        return self._merge(layer, change, (old_path, path), theirs)
+
+    def _place(self, change: FileChange) -> str:
+        """Return where the file that a patch changes is in the new source."""
+        path = self.moved.get(change.old_path, change.old_path)
+        if change.before is None or path in self.overlay or self.read(path) is not None:
+            return path
+        found = self.movement.file(path, change.before)
+        if found is not None:
+            self.moved[change.old_path] = found
+        return found or path
+
+    def _port_whole(
+        self, layer: Layer, change: FileChange, path: str, theirs: Blob | None
+    ) -> _Ported:
+        """Port a new or a deleted file."""
+        if theirs == change.after:
+            where = (f"{path}:1",) if theirs else ()
+            return [], [HunkReport(change.path, Outcome.ABSORBED, 1, absorbed_by=where)]
+        if theirs == change.before:
+            fault = None
+            if change.after is not None and path.endswith(".py"):
+                everything = range(change.after.data.count(b"\n") + 1)
+                fault = self._lost_import(parse(change.after.data), everything)
+            if fault is None:
+                return self._take(change, path, path, change.after, Outcome.UNCHANGED)
+            return self._leave(layer, change, path, _whole(change, fault))
+        made = "adds" if change.before is None else "removes"
+        upstream = "has a file of that name" if change.before is None else "changed it"
+        reason = f"the patch {made} the file, and upstream {upstream}"
+        return self._leave(layer, change, path, _whole(change, reason))
+
+    def _take(
+        self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: Outcome
+    ) -> _Ported:
+        before = self.read(old_path)
+        self._write(old_path, path, after)
+        return [FileChange(old_path, path, before, after)], [HunkReport(change.path, outcome, 1)]
+
+    def _merge(
+        self, layer: Layer, change: FileChange, paths: tuple[str, str], theirs: Blob
+    ) -> _Ported:
+        assert change.before is not None  # noqa: S101 - the caller looked
+        assert change.after is not None  # noqa: S101
+        old_path, path = paths
+
+        def find(node: Node) -> Elsewhere | None:
+            found = self.movement.definition(old_path, node)
+            taken = found is None or found.path in self.waiting or found.path in self.overlay
+            return None if taken else found
+
+        merged = merge(
+            change.before.data,
+            change.after.data,
+            theirs.data,
+            python=path.endswith(".py"),
+            around=Around(find, self._lost_import),
+        )
+        reports = describe(change, merged, path, renamed=old_path != change.old_path)
+        others = []
+        for other, data in merged.others.items():
+            before = self.read(other)
+            self._write(other, other, Blob(data, before.mode if before else theirs.mode))
+            others.append(FileChange(other, other, before, self.overlay[other]))
+        if merged.conflicts:
+            made, told = self._leave(layer, change, path, reports, merged)
+            return [*made, *others], told
+        after = Blob(merged.data, _mode(change, theirs))
+        self._write(old_path, path, after)
+        changes = [FileChange(old_path, path, theirs, after), *others]
+        return [c for c in changes if c.before != c.after or c.old_path != c.path], reports
+
+    def _leave(
+        self,
+        layer: Layer,
+        change: FileChange,
+        path: str,
+        reports: list[HunkReport],
+        merged: Merged | None = None,
+    ) -> _Ported:
+        """Leave a file to a person, or take what a person made of it."""
+        old_path = self.moved.get(change.old_path, change.old_path)
+        theirs = self.read(old_path)
+        label = layer.patch.name, self.old.label, self.new.label
+        conflict = Conflict(
+            self.number,
+            layer.patch.name,
+            path,
+            _digest(change.before, change.after, theirs),
+            _marked(change, theirs, merged, label),
+        )
+        try:
+            after = self.answer(conflict)
+        except NoAnswer:
+            self.conflicts.append(conflict)
+            self.waiting[path] = layer.patch.name
+            return [change], reports
+        self._write(old_path, path, after)
+        told = [
+            replace(r, outcome=Outcome.MERGED, rules=("by-hand",))
+            if r.outcome is Outcome.CONFLICT
+            else r
+            for r in reports
+        ]
+        if theirs == after:
+            return [], [replace(r, outcome=Outcome.EMPTY) for r in told]
+        return [FileChange(old_path, path, theirs, after)], told
+
+    def _write(self, old_path: str, path: str, blob: Blob | None) -> None:
+        if old_path != path:
+            self.overlay[old_path] = None
+        self.overlay[path] = blob
+
+    def _lost_import(self, ours: Node, lines: range) -> str | None:
+        def data(read: Callable[[str], Blob | None]) -> Callable[[str], bytes | None]:
+            def read_data(path: str) -> bytes | None:
+                blob = read(path)
+                return blob.data if blob is not None else None
+
+            return read_data
+
+        return lost_import(ours, [lines], self._paths_of, data(self.read_old), data(self.read))
+
+    def _paths_of(self, module: str) -> list[str]:
+        """Return where a dotted module of the package can be."""
+        stem = self.prefix + module.replace(".", "/")
+        inside = module.split(".", maxsplit=1)[0] == self.package
+        return [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
+
+
+def describe(change: FileChange, merged: Merged, path: str, *, renamed: bool) -> list[HunkReport]:
+    """Return what became of each hunk of a file."""
+    assert change.before is not None  # noqa: S101 - only what both have is merged
+    assert change.after is not None  # noqa: S101
+    found = []
+    sides = _sides(change, merged)
+    rules = ("moved-file",) if renamed else ()
+    for number, group in enumerate(hunk_groups([h.hunk for h in merged.hunks]), 1):
+        for outcome in (h for h in merged.hunks if h.hunk in group):
+            line = outcome.hunk.old + 1
+            kind = Outcome(outcome.result.value)
+            if kind is Outcome.MOVED and outcome.line == line and not renamed:
+                kind = Outcome.UNCHANGED
+            found.append(
+                HunkReport(
+                    change.path,
+                    kind,
+                    number,
+                    line,
+                    f"{path}:{outcome.line}" if kind is Outcome.MOVED else None,
+                    (*rules, *outcome.rules),
+                    outcome.reason,
+                    tuple(f"{path}:{at}" for at in outcome.lines),
+                    sides.get(outcome.hunk) if kind is Outcome.CONFLICT else None,
+                )
+            )
+    return found
+
+
+def hunk_groups(hunks: Sequence[Hunk]) -> list[list[Hunk]]:
+    """Return the runs of changes that a diff with three lines of context shows as one hunk."""
+    groups: list[list[Hunk]] = []
+    for hunk in hunks:
+        if groups and hunk.old - groups[-1][-1].old_end <= 2 * _CONTEXT:
+            groups[-1].append(hunk)
+        else:
+            groups.append([hunk])
+    return groups
+
+
+def _sides(change: FileChange, merged: Merged) -> dict[Hunk, Sides]:
+    assert change.before is not None  # noqa: S101 - see `describe`
+    assert change.after is not None  # noqa: S101
+    left = [h.hunk for h in merged.conflicts]
+    if not left:
+        return {}
+    found = {}
+    for hunks, _, (ours, base, theirs) in regions(
+        change.before.data, change.after.data, merged.data, left
+    ):
+        for hunk in hunks:
+            found[hunk] = Sides(text(base), text(ours), text(theirs))
+    return found
+
+
+def _marked(
+    change: FileChange, theirs: Blob | None, merged: Merged | None, labels: tuple[str, str, str]
+) -> Blob | None:
+    """Return the file as a person gets it."""
+    ours = change.after or Blob(b"", (theirs or change.before or Blob(b"")).mode)
+    if merged is None:
+        blobs = [b for b in (change.before, change.after, theirs) if b is not None]
+        if not _is_text(*blobs):
+            return theirs
+        base, other = change.before or Blob(b""), theirs or Blob(b"")
+        return Blob(mark_whole(base.data, ours.data, other.data, labels), ours.mode)
+    assert change.before is not None  # noqa: S101 - see `describe`
+    left = [h.hunk for h in merged.conflicts]
+    marked = mark(change.before.data, ours.data, merged.data, left, labels)
+    return Blob(marked, theirs.mode if theirs else ours.mode)
+
+
+def _whole(change: FileChange, reason: str) -> list[HunkReport]:
+    return [HunkReport(change.path, Outcome.CONFLICT, reason=reason)]
+
+
+def _mode(change: FileChange, theirs: Blob) -> int:
+    """Return the mode that the patch sets, or else upstream's."""
+    assert change.before is not None  # noqa: S101 - see `describe`
+    assert change.after is not None  # noqa: S101
+    return theirs.mode if change.before.mode == change.after.mode else change.after.mode
+
+
+def _is_text(*blobs: Blob) -> bool:
+    return all(blob.mode != SYMLINK and b"\0" not in blob.data for blob in blobs)
+
+
+def _digest(*blobs: Blob | None) -> str:
+    ids = " ".join(f"{b.mode:o}:{b.id}" if b is not None else "none" for b in blobs)
+    return hashlib.sha256(ids.encode()).hexdigest()
+
+
+_RANK = (
+    Outcome.CONFLICT,
+    Outcome.BLOCKED,
+    Outcome.MERGED,
+    Outcome.MOVED,
+    Outcome.UNCHANGED,
+    Outcome.ABSORBED,
+    Outcome.EMPTY,
+)
+
+
+def _worst(hunks: Sequence[HunkReport], changes: Sequence[FileChange]) -> Outcome:
+    """Return a patch's outcome: that of the hunk which needed most."""
+    outcomes = {hunk.outcome for hunk in hunks}
+    if not changes and not outcomes & {Outcome.CONFLICT, Outcome.BLOCKED}:
+        return Outcome.ABSORBED if Outcome.ABSORBED in outcomes else Outcome.EMPTY
+    return next((outcome for outcome in _RANK if outcome in outcomes), Outcome.EMPTY)

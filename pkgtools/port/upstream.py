@@ -1,0 +1,119 @@
+"""Where files and definitions went between two sources."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.blob import DIRECTORY
+from pkgtools.port.blocks import is_sound, parse, similarity
+from pkgtools.port.transplant import Elsewhere
+from pkgtools.source import Tree, WheelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pkgtools.blob import Blob
+    from pkgtools.port.blocks import Node
+    from pkgtools.source import Source
+
+_SIMILAR: Final = 0.5
+"""Git's own threshold for a rename."""
+_CLEAR: Final = 0.1
+
+
+class Listing:
+    """The Python files of a source, and a mark of each one's content where that is cheap."""
+
+    def __init__(self, source: Source, prefix: str) -> None:
+        self.source = source
+        self.marks: dict[str, Hashable] = _marks(source, prefix)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; nothing where there is no file."""
+        blob = self.source.read(path)
+        return blob.data if blob is not None and blob.mode != DIRECTORY else b""
+
+
+def _marks(source: Source, prefix: str) -> dict[str, Hashable]:
+    if isinstance(source, WheelSource):
+        return {
+            prefix + info.filename: (info.CRC, info.file_size)
+            for info in source.members()
+            if info.filename.endswith(".py")
+        }
+    if isinstance(source, Tree):
+        names = (
+            os.path.relpath(os.path.join(folder, name), source.root)  # noqa: PTH118
+            for folder, _, files in os.walk(source.root / (prefix if source.is_checkout else ""))
+            for name in files
+            if name.endswith(".py")
+        )
+        return {name if source.is_checkout else prefix + name: object() for name in names}
+    paths: Callable[[str], dict[str, Hashable]] | None = getattr(source, "paths", None)
+    return paths(prefix) if paths is not None else {}
+
+
+class Movement:
+    """What moved between an old and a new source. Looked for only when something is missing."""
+
+    def __init__(self, old: Source, new: Source, prefix: str) -> None:
+        self._sources = old, new
+        self._prefix = prefix
+        self._listings: tuple[Listing, Listing] | None = None
+
+    @property
+    def listings(self) -> tuple[Listing, Listing]:
+        """Both listings, made on first use."""
+        if self._listings is None:
+            old, new = self._sources
+            self._listings = Listing(old, self._prefix), Listing(new, self._prefix)
+        return self._listings
+
+    def file(self, path: str, content: Blob) -> str | None:
+        """Return where a file went that the new source does not have at `path`."""
+        old, new = self.listings
+        added = sorted(set(new.marks) - set(old.marks))
+        name = path.rpartition("/")[2]
+        lines = Counter(content.data.splitlines())
+        ratios = []
+        for candidate in sorted(added, key=lambda p: p.rpartition("/")[2] != name):
+            data = new.read(candidate)
+            if not len(content.data) <= 4 * len(data) <= 16 * len(content.data):
+                continue
+            other = Counter(data.splitlines())
+            ratio = 2 * (lines & other).total() / max((lines + other).total(), 1)
+            ratios.append((ratio, candidate))
+        ratios.sort(reverse=True)
+        if not ratios or ratios[0][0] < _SIMILAR:
+            return None
+        rival = ratios[1][0] if len(ratios) > 1 else 0.0
+        return ratios[0][1] if ratios[0][0] - rival >= _CLEAR else None
+
+    def definition(self, path: str, node: Node) -> Elsewhere | None:
+        """Return a definition of `path` that is in one other file now, and there alone."""
+        old, new = self.listings
+        word = re.compile(
+            rb"^\s*(?:async\s+)?(?:def|class)\s+" + (node.name or b"") + rb"\b", re.MULTILINE
+        )
+        found: list[Elsewhere] = []
+        for candidate, mark in new.marks.items():
+            if candidate == path or old.marks.get(candidate) == mark:
+                continue
+            data = new.read(candidate)
+            if not word.search(data) or word.search(
+                old.read(candidate) if candidate in old.marks else b""
+            ):
+                continue
+            module = parse(data)
+            if is_sound(module):
+                found += [
+                    Elsewhere(candidate, module, inner)
+                    for inner in module.walk()
+                    if inner.kind == node.kind
+                    and inner.name == node.name
+                    and similarity(inner, node) >= _SIMILAR
+                ]
+        return found[0] if len(found) == 1 else None
