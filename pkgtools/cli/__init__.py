@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",
     "lock": "Prove series on real sources and write their locks.",
+    "port": "Move a series to another revision of its upstream.",
     "recipe": "Check, render and validate a deployment of spec capture.",
     "recover": "Finish or undo what a killed run left half done.",
     "report": "Write a page that shows every patch on every revision.",

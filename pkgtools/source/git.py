@@ -63,6 +63,28 @@ class Repository:
             except GitError as error:
                 raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
 
+    def between(self, start: str, end: str, paths: Sequence[str]) -> list[GitSource]:
+        """Return the commits after `start` and before `end`, by first parents, that touch `paths`.
+
+        Oldest first; newest first where `end` is the older one. None where neither
+        is in the other's first-parent history: then no way leads along it.
+        """
+        with _without_git_variables():
+            for first, last, back in ((start, end, False), (end, start, True)):
+                try:
+                    listed = self._repo.git.rev_list("--first-parent", last).splitlines()
+                    if first not in listed:
+                        continue
+                    touching = self._repo.git.rev_list(
+                        "--first-parent", f"{first}..{last}", "--", *paths
+                    ).splitlines()
+                except GitError as error:
+                    raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
+                commits = [c for c in touching if c not in (first, last)]
+                found = [self.get(commit) for commit in commits]
+                return found if back else found[::-1]
+        return []
+
     def get(self, revision: str) -> GitSource:
         """`find`, or raise a `UsageError`."""
         source = self.find(revision)
@@ -119,12 +141,24 @@ class GitSource:
     def __init__(self, repository: Path, commit: git.Commit) -> None:
         self.repository = repository
         self.commit = commit.hexsha
+        self._commit = commit
         self._tree = commit.tree
 
     @property
     def label(self) -> str:
         """The repository and the abbreviated commit."""
         return f"{self.repository}@{self.commit[:12]}"
+
+    def paths(self, prefix: str) -> dict[str, str]:
+        """Return the Python files below `prefix`, each with its blob id."""
+        with _without_git_variables():
+            listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
+        found = {}
+        for entry in listed.split("\0"):
+            facts, _, path = entry.partition("\t")
+            if path.endswith(".py"):
+                found[path] = facts.split()[2]
+        return found
 
     def read(self, path: str) -> Blob | None:
         """Return the content of `path`; git has no folder without files in it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,18 @@ def release_wheel(
             f"the cache {folder} cannot be written: {error.strerror}",
             remedy="set XDG_CACHE_HOME to a folder of your own",
         ) from None
+
+
+def released_versions(upstream: Upstream) -> list[str]:
+    """Return the versions that the user's package index has; none where it cannot be asked."""
+    command = [*_pip(), "index", "versions", upstream.distribution, "--json"]
+    command += ["--no-input", "--disable-pip-version-check", "--retries=0", "--timeout=15"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        versions = json.loads(done.stdout)["versions"]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return []
+    return [str(version) for version in versions]
 
 
 def _folder(upstream: Upstream, version: str) -> Path:

@@ -1,0 +1,249 @@
+"""``pkgtools port``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import Catalog, Upstream, load_catalog, load_series
+from pkgtools.cli import common
+from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.port.model import Outcome
+from pkgtools.port.route import Finder
+from pkgtools.port.work import Job, State, abort, read_state, resume, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pkgtools.port.model import HunkReport, PatchReport
+    from pkgtools.port.work import Report
+
+_FILE = click.Path(path_type=Path, exists=True)
+_COLORS = {Outcome.CONFLICT: "red", Outcome.BLOCKED: "red", Outcome.MERGED: "yellow"}
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What was asked for."""
+
+    catalog: Catalog
+    series: str | None
+    start: str | None
+    end: str | None
+    via: tuple[str, ...]
+    wheels: tuple[Path, ...]
+    repositories: tuple[Path, ...]
+    output: Path | None
+
+
+@click.command(short_help="Move a series to another revision.")
+@click.option("--series", type=common.TEXT, help="The series' folder, or a target that has it.")
+@click.option(
+    "--from",
+    "start_name",
+    type=common.TEXT,
+    metavar="SOURCE",
+    help="What the series is for.  [default: the revision of --series' target]",
+)
+@click.option("--to", "end_name", type=common.TEXT, metavar="SOURCE", help="What it shall be for.")
+@click.option(
+    "--via",
+    type=common.TEXT,
+    multiple=True,
+    metavar="SOURCE",
+    help="A source on the way; can be repeated.  [default: every release or commit between]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=common.PATH,
+    metavar="NEWDIR",
+    help="The folder of the new series.  [default: beside the old one, named like --to]",
+)
+@click.option("--continue", "go_on", is_flag=True, help="Take the edited conflicts and go on.")
+@click.option("--abort", "drop", is_flag=True, help="Drop a port that waits for a person.")
+@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
+@click.option(
+    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
+)
+@common.catalog_option
+@common.json_option
+@common.command
+def port(
+    series: str | None,
+    start_name: str | None,
+    end_name: str | None,
+    via: tuple[str, ...],
+    output: Path | None,
+    go_on: bool,
+    drop: bool,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Move a series to another revision of its upstream, and leave a person only what needs one.
+
+    A SOURCE is a target, a release (0.5.22), a wheel, a tree, or a commit in
+    --git. Without --via the port goes release by release, or commit by commit
+    where --git has both ends. Each patch gets an outcome: unchanged, moved,
+    merged (by which rule), absorbed (by which lines), conflict, empty.
+
+    What is not certain is a conflict. It lies in NEWDIR.port/conflicts with
+    ordinary markers: edit it there, then --continue. No series is written before
+    all are gone, and the exit code is 3.
+
+    \b
+    Examples:
+      pkgtools port --series v0.5.22 --to 0.5.23
+      pkgtools port --series patches/sglang/v0.5.17 --from 0.5.17 --to 0.5.19 -o next
+      pkgtools port --series v0.5.17 --to a1b2c3d --git ~/src/sglang
+      pkgtools port --continue -o next
+      pkgtools port --abort -o next
+    """
+    table = load_catalog(catalog)
+    request = _Request(table, series, start_name, end_name, via, wheels, repositories, output)
+    if go_on or drop:
+        return _unfinished(request, drop=drop, both=go_on and drop, as_json=as_json)
+    job = _new_job(request)
+    return _show(start(job, common.Progress()), as_json=as_json)
+
+
+def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> int:
+    given = (request.series, request.start, request.end, *request.via)
+    if both or any(value is not None for value in given):
+        raise UsageError("--continue and --abort stand alone, with -o")
+    output = request.output or _only_output()
+    if drop:
+        folder = abort(output)
+        if as_json:
+            common.print_json({"dropped": str(folder)})
+        else:
+            click.echo(f"dropped {folder}")
+        return 0
+    state = read_state(output)
+    table = load_catalog(Path(state.catalog))
+    upstream = next(u for u in table.upstreams if u.name == state.upstream)
+    finder = _finder(table, upstream, state.wheels, state.repositories)
+    sources = [finder.find(name).source for name in state.stops]
+    job = Job(state, load_series(Path(state.series)), upstream, sources, output.absolute())
+    return _show(resume(job, common.Progress()), as_json=as_json)
+
+
+def _only_output() -> Path:
+    found = sorted(Path.cwd().glob("*.port"))
+    if len(found) != 1:
+        raise UsageError("which port is meant?", remedy="name its folder with -o NEWDIR")
+    return found[0].with_suffix("")
+
+
+def _new_job(request: _Request) -> Job:
+    if request.series is None or request.end is None:
+        raise UsageError("a port needs --series and --to")
+    table = request.catalog
+    directory, upstream, revision = _series(table, request.series)
+    first = request.start or revision
+    if first is None:
+        raise UsageError(f"{directory} is no target's series: name its source with --from")
+    wheels = [str(path.absolute()) for path in common.check_wheels(table, request.wheels)]
+    repositories = [str(path.absolute()) for path in request.repositories]
+    finder = _finder(table, upstream, wheels, repositories)
+    loaded = load_series(directory)
+    begin, end = finder.find(first), finder.find(request.end)
+    between = (
+        [finder.find(name) for name in request.via]
+        if request.via
+        else finder.between(begin, end, loaded.paths)
+    )
+    stops = [begin, *between, end]
+    output = request.output or directory.with_name(_folder_name(table, request.end))
+    state = State(
+        1,
+        str(directory),
+        [stop.name for stop in stops],
+        upstream.name,
+        str(table.path),
+        wheels,
+        repositories,
+    )
+    return Job(state, loaded, upstream, [stop.source for stop in stops], output.absolute())
+
+
+def _series(table: Catalog, name: str) -> tuple[Path, Upstream, str | None]:
+    """Return a series' folder, its upstream, and the name of the source that it is for."""
+    if (Path(name) / "series").is_file():
+        directory = Path(name).resolve()
+        for target in table.targets:
+            if target.directory.resolve() == directory:
+                return directory, target.upstream, target.name
+        return directory, table.upstreams[0], None
+    target = table.target(name)
+    return target.directory, target.upstream, name
+
+
+def _folder_name(table: Catalog, end: str) -> str:
+    """Return what to call the new series: a target's series, or like the source."""
+    for target in table.targets:
+        if end in (target.name, target.revision.version):
+            return target.directory.name
+    return f"v{end}" if end[:1].isdigit() and "/" not in end else Path(end).name[:12]
+
+
+def _finder(
+    table: Catalog, upstream: Upstream, wheels: Sequence[str], repositories: Sequence[str]
+) -> Finder:
+    return Finder(
+        table,
+        upstream,
+        common.Progress(),
+        [Path(path) for path in wheels],
+        common.open_repositories([Path(path) for path in repositories]),
+    )
+
+
+def _show(report: Report, *, as_json: bool) -> int:
+    if as_json:
+        common.print_json(report)
+    else:
+        click.echo("\n".join(_lines(report)))
+    return 0 if report.done else DoesNotApplyError.exit_code
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for step in report.steps:
+        yield f"{step.base} -> {step.theirs}"
+        for patch in step.patches:
+            yield from _patch_lines(patch)
+    if report.done and report.patches:
+        yield f"wrote {report.output}: {len(report.patches)} patches"
+    for name in report.dropped:
+        yield f"  left out: {name}"
+    if report.conflicts:
+        yield f"{len(report.conflicts)} files wait for you:"
+        yield from (f"  {path}" for path in report.conflicts)
+        yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
+
+
+def _patch_lines(patch: PatchReport) -> Iterator[str]:
+    color = _COLORS.get(patch.outcome, "green")
+    yield f"  {click.style(f'{patch.outcome:9}', fg=color)} {patch.patch}"
+    for hunk in patch.hunks:
+        if hunk.outcome is not Outcome.UNCHANGED:
+            yield f"    {_place(hunk)}: {hunk.outcome}{_details(hunk)}"
+
+
+def _place(hunk: HunkReport) -> str:
+    return f"{hunk.path}:{hunk.line}" if hunk.line else hunk.path
+
+
+def _details(hunk: HunkReport) -> str:
+    if hunk.outcome is Outcome.MOVED:
+        return f" to {(hunk.to or '').removeprefix(f'{hunk.path}:')}"
+    if hunk.absorbed_by:
+        return f" by {', '.join(hunk.absorbed_by)}"
+    if hunk.reason:
+        return f": {hunk.reason}"
+    return f" ({', '.join(hunk.rules)})" if hunk.rules else ""

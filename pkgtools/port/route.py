@@ -1,0 +1,161 @@
+"""From the names of sources that a user types to the sources that a port goes along."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.source import Tree, WheelSource, find_tree
+from pkgtools.source.at_hand import AtHand
+from pkgtools.source.release import release_wheel, released_versions
+from pkgtools.source.wheel import wheel_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.catalog import Catalog, Upstream
+    from pkgtools.report import Reporter
+    from pkgtools.source import Source
+    from pkgtools.source.git import Repository
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One source on the way, with what it is called."""
+
+    name: str
+    """What finds it again: a path, a version, a target or a commit."""
+    source: Source
+    version: str | None = None
+    commit: str | None = None
+
+
+class Finder:
+    """Finds the sources of one upstream."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        upstream: Upstream,
+        reporter: Reporter,
+        wheels: Sequence[Path] = (),
+        repositories: Sequence[Repository] = (),
+    ) -> None:
+        self._catalog = catalog
+        self.upstream = upstream
+        self._reporter = reporter
+        self._wheels = wheels
+        self._repositories = repositories
+
+    def find(self, name: str) -> Stop:
+        """Return the source that `name` is: a wheel, a tree, a target, a release or a commit.
+
+        Raises:
+            UsageError: it is none of these.
+            SourceUnavailableError: it is known, but cannot be had.
+
+        """
+        path = Path(name)
+        if path.suffix == ".whl" and path.is_file():
+            wheel = WheelSource(path, self.upstream)
+            return Stop(str(path.absolute()), wheel, version=wheel.version)
+        if path.is_dir():
+            tree = find_tree(path, self.upstream)
+            return Stop(str(path.absolute()), tree, version=_tree_version(tree))
+        stop = self._target(name) or self._release(name)
+        if stop is not None:
+            return stop
+        for repository in self._repositories:
+            source = repository.find(name)
+            if source is not None:
+                return Stop(source.commit, source, commit=source.commit)
+        names = [t.name for t in self._catalog.targets]
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        raise UsageError(
+            f"{name!r} is no target, release, wheel, tree or commit",
+            remedy=f"did you mean {' or '.join(near)}?"
+            if near
+            else "name a target or release, give a path, or a commit together with --git",
+            details={"target": name, "nearest": near},
+        )
+
+    def between(self, start: Stop, end: Stop, paths: Sequence[str]) -> list[Stop]:
+        """Return the stops between two: commits that touch `paths`, or releases."""
+        if start.commit and end.commit:
+            for repository in self._repositories:
+                if repository.find(start.commit) and repository.find(end.commit):
+                    found = repository.between(start.commit, end.commit, paths)
+                    return [Stop(s.commit, s, commit=s.commit) for s in found]
+        if not (start.version and end.version):
+            return []
+        first, last = Version(start.version), Version(end.version)
+        low, high = min(first, last), max(first, last)
+        inside = sorted(v for v in self._versions() if low < v < high and not v.is_prerelease)
+        stops = []
+        for version in inside:
+            with contextlib.suppress(SourceUnavailableError):  # no wheel for this platform
+                stops.append(self.find(str(version)))
+        return stops if first < last else stops[::-1]
+
+    def _versions(self) -> set[Version]:
+        """Return every release of the upstream that is known."""
+        known = [
+            t.revision.version
+            for t in self._catalog.targets
+            if t.upstream == self.upstream and t.revision.version
+        ]
+        with self._reporter.task(f"looking for releases of {self.upstream.distribution}"):
+            known += released_versions(self.upstream)
+        known += [wheel_version(path, self.upstream) for path in self._wheels]
+        return {Version(version) for version in known if _is_version(version)}
+
+    def _target(self, name: str) -> Stop | None:
+        for target in self._catalog.targets:
+            if name not in (target.name, *(alias.name for alias in target.aliases)):
+                continue
+            revision = target.revision_of(name)
+            if revision is None:
+                raise SourceUnavailableError(
+                    f"{name} was not validated: its revision is not known in full",
+                    remedy="give the commit that you mean",
+                )
+            at_hand = AtHand(self._reporter, self._wheels, self._repositories, download=True)
+            source = at_hand.find(target, revision)[0]
+            return Stop(name, source, version=revision.version, commit=revision.commit)
+        return None
+
+    def _release(self, name: str) -> Stop | None:
+        if not _is_version(name):
+            return None
+        wanted = Version(name)
+        for target in self._catalog.targets:
+            version = target.revision.version
+            if target.upstream == self.upstream and version and Version(version) == wanted:
+                return self._target(target.name)
+        for path in self._wheels:
+            if Version(wheel_version(path, self.upstream)) == wanted:
+                return Stop(name, WheelSource(path, self.upstream), version=name)
+        for repository in self._repositories:
+            source = repository.find(f"refs/tags/v{name}")
+            if source is not None:
+                return Stop(name, source, version=name, commit=source.commit)
+        path = release_wheel(self.upstream, name, {}, self._reporter)
+        return Stop(name, WheelSource(path, self.upstream), version=name)
+
+
+def _tree_version(tree: Tree) -> str | None:
+    return tree.dist_info.stem.rpartition("-")[2] if tree.dist_info is not None else None
+
+
+def _is_version(name: str) -> bool:
+    try:
+        Version(name)
+    except InvalidVersion:
+        return False
+    return True

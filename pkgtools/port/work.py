@@ -1,0 +1,265 @@
+"""A port that takes more than one run: the folder in which a person works on conflicts.
+
+``NEWDIR.port/port.json`` says what is ported and what was decided;
+``NEWDIR.port/conflicts/`` holds the files with conflict markers. Every run
+starts from the sources again and takes the decisions in turn, so that nothing
+half done is ever kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from pkgtools.blob import REGULAR, Blob
+from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.files import read_file, replace_file
+from pkgtools.port.markers import has_markers
+from pkgtools.port.model import StepReport  # noqa: TC001 - msgspec reads the annotation
+from pkgtools.port.series import (
+    Ported,
+    patches_of,
+    port_series,
+    refuse_existing,
+    write_folder,
+    write_series,
+)
+from pkgtools.port.step import NoAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pkgtools.catalog import Series, Upstream
+    from pkgtools.port.model import Conflict
+    from pkgtools.report import Reporter
+    from pkgtools.source import Source
+
+_SUFFIX: Final = ".port"
+_STATE: Final = "port.json"
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """A file as a person left it."""
+
+    step: int
+    patch: str
+    path: str
+    key: str
+    """The question that it answers."""
+    mode: int
+    file: str | None
+    """Its content, in ``answers/``; None where the person took the file away."""
+
+
+class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A file in ``conflicts/`` that a person works on."""
+
+    step: int
+    patch: str
+    path: str
+    key: str
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """port.json."""
+
+    version: Literal[1]
+    series: str
+    stops: list[str]
+    """The sources on the way, the first and the last included."""
+    upstream: str
+    catalog: str
+    wheels: list[str]
+    repositories: list[str]
+    answers: list[Answer] = []
+    waiting: list[Waiting] = []
+
+
+class Report(msgspec.Struct):
+    """What a run of ``port`` did."""
+
+    series: str
+    output: str
+    done: bool
+    """Whether the new series is written; otherwise `conflicts` wait."""
+    work: str | None
+    steps: tuple[StepReport, ...]
+    conflicts: list[str]
+    """Files to edit."""
+    patches: list[str]
+    """Of the new series."""
+    dropped: list[str]
+    """Patches of the old series that upstream has itself, or of which nothing is left."""
+
+
+def work_folder(output: Path) -> Path:
+    """Return where the conflicts of a port to `output` lie."""
+    return output.with_name(output.name + _SUFFIX)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One port: what, along what, to where."""
+
+    state: State
+    series: Series
+    upstream: Upstream
+    sources: Sequence[Source]
+    output: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where its conflicts lie."""
+        return work_folder(self.output)
+
+
+def start(job: Job, reporter: Reporter) -> Report:
+    """Port a series, and leave a work folder where a person is needed.
+
+    Raises:
+        UsageError: the output is there already, or a port to it is under way.
+        DoesNotApplyError: the series does not apply to the first source.
+
+    """
+    refuse_existing(job.output)
+    if job.folder.exists():
+        raise UsageError(
+            f"{job.folder} holds a port that is not finished",
+            remedy=f"go on with `pkgtools port --continue -o {job.output}`, or drop it with "
+            f"`pkgtools port --abort -o {job.output}`",
+        )
+    return _run(job, reporter)
+
+
+def resume(job: Job, reporter: Reporter) -> Report:
+    """Take what a person made of the conflicts, and go on.
+
+    Raises:
+        DoesNotApplyError: a file still has conflict markers.
+
+    """
+    refuse_existing(job.output)
+    edited = {w: read_file(job.folder / "conflicts" / w.path) for w in job.state.waiting}
+    marked = [w.path for w, blob in edited.items() if blob and has_markers(blob.data)]
+    if marked:
+        raise DoesNotApplyError(
+            f"these files still have conflict markers: {', '.join(marked)}",
+            remedy=f"edit them in {job.folder / 'conflicts'}, then "
+            f"`pkgtools port --continue -o {job.output}`",
+            details={"conflicts": [str(job.folder / "conflicts" / path) for path in marked]},
+        )
+    for waiting, blob in edited.items():
+        name = None
+        if blob is not None:
+            name = blob.id
+            (job.folder / "answers").mkdir(exist_ok=True)
+            replace_file(job.folder / "answers" / name, blob.data)
+        job.state.answers.append(
+            Answer(
+                waiting.step,
+                waiting.patch,
+                waiting.path,
+                waiting.key,
+                blob.mode if blob else REGULAR,
+                name,
+            )
+        )
+    job.state.waiting = []
+    replace_file(job.folder / _STATE, _encode(job.state))
+    return _run(job, reporter)
+
+
+def abort(output: Path) -> Path:
+    """Drop a port that is not finished; what a person edited in its folder goes with it.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    read_state(output)
+    folder = work_folder(output)
+    shutil.rmtree(folder)
+    return folder
+
+
+def read_state(output: Path) -> State:
+    """Return what is known of a port that is not finished.
+
+    Raises:
+        UsageError: there is none.
+        MalformedError: its port.json cannot be read.
+
+    """
+    path = work_folder(output) / _STATE
+    if not path.is_file():
+        raise UsageError(
+            f"no port to {output} is under way: there is no {path}",
+            remedy="name the folder that the port was started with: -o NEWDIR",
+        )
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    except msgspec.DecodeError as error:
+        raise MalformedError(
+            f"{path} is damaged: {error}", remedy="drop the port with --abort and start it again"
+        ) from None
+
+
+def _run(job: Job, reporter: Reporter) -> Report:
+    ported = port_series(
+        job.series, job.upstream, job.sources, lambda c: _answer(job, c), reporter=reporter
+    )
+    if ported.conflicts:
+        _wait(job, ported.conflicts)
+        return _report(job, ported, [])
+    patches = patches_of(ported.layers, job.sources[-1])
+    if patches:
+        write_series(job.output, patches, job.series.directory)
+    shutil.rmtree(job.folder, ignore_errors=True)
+    return _report(job, ported, list(patches))
+
+
+def _answer(job: Job, conflict: Conflict) -> Blob | None:
+    for answer in job.state.answers:
+        asked = (answer.step, answer.patch, answer.path, answer.key)
+        if asked == (conflict.step, conflict.patch, conflict.path, conflict.key):
+            if answer.file is None:
+                return None
+            return Blob((job.folder / "answers" / answer.file).read_bytes(), answer.mode)
+    raise NoAnswer(conflict.path)
+
+
+def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
+    """Write the files that a person has to look at; ``port.json`` last."""
+    files = {f"conflicts/{c.path}": c.marked.data for c in conflicts if c.marked is not None}
+    job.state.waiting = [Waiting(c.step, c.patch, c.path, c.key) for c in conflicts]
+    if not job.folder.exists():
+        write_folder(job.folder, files | {_STATE: _encode(job.state)})
+        return
+    shutil.rmtree(job.folder / "conflicts", ignore_errors=True)
+    for name, data in files.items():
+        path = job.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, data)
+    replace_file(job.folder / _STATE, _encode(job.state))
+
+
+def _report(job: Job, ported: Ported, patches: list[str]) -> Report:
+    waiting = bool(ported.conflicts)
+    return Report(
+        str(job.series.directory),
+        str(job.output),
+        not waiting,
+        str(job.folder) if waiting else None,
+        ported.steps,
+        [str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
+        patches,
+        [] if waiting else [p.name for p in job.series.patches if p.name not in patches],
+    )
+
+
+def _encode(state: State) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n"
