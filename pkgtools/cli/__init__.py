@@ -15,12 +15,16 @@ _COMMANDS: Final = {
     "apply": "Apply a target's series to a tree, exactly or not at all.",
     "build": "Build a patched wheel or container image.",
     "changelog": "Check that every changed series is told in CHANGELOG.md.",
+    "export": "Write a series as one flat diff.",
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",
+    "import": "Make a series of patches or of a flat diff.",
     "lock": "Prove series on real sources and write their locks.",
+    "new": "Make a patch of what a tree has beyond its series.",
     "port": "Move a series to another revision of its upstream.",
     "recipe": "Check, render and validate a deployment of spec capture.",
     "recover": "Finish or undo what a killed run left half done.",
+    "refresh": "Take the edits of a patched tree into its series.",
     "report": "Write a page that shows every patch on every revision.",
     "reverse": "Take the series out of a tree again, to the byte.",
     "status": "Say what a tree is and what was applied to it.",
@@ -38,7 +42,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"pkgtools.cli.{cmd_name}"), cmd_name)
+        name = {"import": "import_"}.get(cmd_name, cmd_name)  # a word that Python keeps
+        command = getattr(importlib.import_module(f"pkgtools.cli.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above and the modules agree
         return command
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.catalog import Catalog, Upstream, load_catalog, load_series
+from pkgtools.catalog import Catalog, load_catalog, load_series
 from pkgtools.cli import common
+from pkgtools.cli.sources import finder as make_finder
+from pkgtools.cli.sources import from_option, git_option, named_series, wheel_option
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.model import Outcome
-from pkgtools.port.route import Finder
 from pkgtools.port.work import Job, State, abort, read_state, resume, start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pkgtools.port.model import HunkReport, PatchReport
     from pkgtools.port.work import Report
 
-_FILE = click.Path(path_type=Path, exists=True)
 _COLORS = {Outcome.CONFLICT: "red", Outcome.BLOCKED: "red", Outcome.MERGED: "yellow"}
 
 
@@ -41,13 +41,7 @@ class _Request:
 
 @click.command(short_help="Move a series to another revision.")
 @click.option("--series", type=common.TEXT, help="The series' folder, or a target that has it.")
-@click.option(
-    "--from",
-    "start_name",
-    type=common.TEXT,
-    metavar="SOURCE",
-    help="What the series is for.  [default: the revision of --series' target]",
-)
+@from_option
 @click.option("--to", "end_name", type=common.TEXT, metavar="SOURCE", help="What it shall be for.")
 @click.option(
     "--via",
@@ -65,10 +59,8 @@ class _Request:
 )
 @click.option("--continue", "go_on", is_flag=True, help="Take the edited conflicts and go on.")
 @click.option("--abort", "drop", is_flag=True, help="Drop a port that waits for a person.")
-@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
-@click.option(
-    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
-)
+@wheel_option
+@git_option
 @common.catalog_option
 @common.json_option
 @common.command
@@ -127,7 +119,8 @@ def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> 
     state = read_state(output)
     table = load_catalog(Path(state.catalog))
     upstream = next(u for u in table.upstreams if u.name == state.upstream)
-    finder = _finder(table, upstream, state.wheels, state.repositories)
+    wheels, repositories = map(Path, state.wheels), map(Path, state.repositories)
+    finder = make_finder(table, upstream, list(wheels), list(repositories))
     sources = [finder.find(name).source for name in state.stops]
     job = Job(state, load_series(Path(state.series)), upstream, sources, output.absolute())
     return _show(resume(job, common.Progress()), as_json=as_json)
@@ -144,44 +137,28 @@ def _new_job(request: _Request) -> Job:
     if request.series is None or request.end is None:
         raise UsageError("a port needs --series and --to")
     table = request.catalog
-    directory, upstream, revision = _series(table, request.series)
-    first = request.start or revision
-    if first is None:
-        raise UsageError(f"{directory} is no target's series: name its source with --from")
-    wheels = [str(path.absolute()) for path in common.check_wheels(table, request.wheels)]
-    repositories = [str(path.absolute()) for path in request.repositories]
-    finder = _finder(table, upstream, wheels, repositories)
-    loaded = load_series(directory)
-    begin, end = finder.find(first), finder.find(request.end)
+    named = named_series(table, request.series)
+    finder = make_finder(table, named.upstream, request.wheels, request.repositories)
+    loaded = named.load()
+    begin = finder.find(named.source_name(request.start))
+    end = finder.find(request.end)
     between = (
         [finder.find(name) for name in request.via]
         if request.via
         else finder.between(begin, end, loaded.paths)
     )
     stops = [begin, *between, end]
-    output = request.output or directory.with_name(_folder_name(table, request.end))
+    output = request.output or named.directory.with_name(_folder_name(table, request.end))
     state = State(
         1,
-        str(directory),
+        str(named.directory),
         [stop.name for stop in stops],
-        upstream.name,
+        named.upstream.name,
         str(table.path),
-        wheels,
-        repositories,
+        [str(path.absolute()) for path in request.wheels],
+        [str(path.absolute()) for path in request.repositories],
     )
-    return Job(state, loaded, upstream, [stop.source for stop in stops], output.absolute())
-
-
-def _series(table: Catalog, name: str) -> tuple[Path, Upstream, str | None]:
-    """Return a series' folder, its upstream, and the name of the source that it is for."""
-    if (Path(name) / "series").is_file():
-        directory = Path(name).resolve()
-        for target in table.targets:
-            if target.directory.resolve() == directory:
-                return directory, target.upstream, target.name
-        return directory, table.upstreams[0], None
-    target = table.target(name)
-    return target.directory, target.upstream, name
+    return Job(state, loaded, named.upstream, [stop.source for stop in stops], output.absolute())
 
 
 def _folder_name(table: Catalog, end: str) -> str:
@@ -190,18 +167,6 @@ def _folder_name(table: Catalog, end: str) -> str:
         if end in (target.name, target.revision.version):
             return target.directory.name
     return f"v{end}" if end[:1].isdigit() and "/" not in end else Path(end).name[:12]
-
-
-def _finder(
-    table: Catalog, upstream: Upstream, wheels: Sequence[str], repositories: Sequence[str]
-) -> Finder:
-    return Finder(
-        table,
-        upstream,
-        common.Progress(),
-        [Path(path) for path in wheels],
-        common.open_repositories([Path(path) for path in repositories]),
-    )
 
 
 def _show(report: Report, *, as_json: bool) -> int:

@@ -17,7 +17,7 @@ from pkgtools.files import sync_folder, write_new
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.port.gitdiff import patch_text
-from pkgtools.port.model import Conflict, FileChange, Layer, Outcome, StepReport
+from pkgtools.port.model import Conflict, FileChange, Layer, StepReport
 from pkgtools.port.step import NoAnswer, Step
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pkgtools.blob import Blob
     from pkgtools.catalog import Upstream
     from pkgtools.patch import Patch
+    from pkgtools.plan import Plan
     from pkgtools.port.step import Answer
     from pkgtools.report import Reporter
     from pkgtools.source import Source
@@ -95,7 +96,7 @@ def layers_on(patches: Sequence[Patch], source: Source) -> list[Layer]:
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}, from which it shall be ported",
             remedy="give the source that it was made for with --from",
-            details=Refusal("", source.label, None, plan.rejections),
+            details=refusal(source, plan),
         )
     overlay: dict[str, Blob | None] = {}
 
@@ -117,6 +118,11 @@ def layers_on(patches: Sequence[Patch], source: Source) -> list[Layer]:
         layers.append(Layer(patch, tuple(changes)))
         overlay.update({path: change.after for path, change in done.items()})
     return layers
+
+
+def refusal(source: Source, plan: Plan) -> Refusal:
+    """Return why patches that belong to no target do not apply."""
+    return Refusal("", source.label, None, plan.rejections)
 
 
 def patches_of(layers: Sequence[Layer], source: Source) -> dict[str, bytes]:
@@ -227,8 +233,3 @@ def _listing(patches: Mapping[str, bytes], original: Path | None) -> str:
         if not words or words[0] in patches or words[0] not in known:
             lines.append(line)
     return "".join(f"{line}\n" for line in lines)
-
-
-def is_done(step: StepReport) -> bool:
-    """Whether a step left nothing to a person."""
-    return all(p.outcome not in (Outcome.CONFLICT, Outcome.BLOCKED) for p in step.patches)

@@ -1,0 +1,68 @@
+"""``pkgtools import``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.sources import FILE, finder, git_option, wheel_option
+from pkgtools.port.flat import import_patches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command("import", short_help="Make a series of patches or of a flat diff.")
+@click.argument("patches", type=FILE, nargs=-1, required=True)
+@click.option("-o", "--output", type=common.PATH, required=True, help="The new series' folder.")
+@click.option(
+    "--from",
+    "start_name",
+    type=common.TEXT,
+    metavar="SOURCE",
+    help="What they were made for; they are checked against it.",
+)
+@click.option("--upstream", "name", type=common.TEXT, help="Whose --from is.  [default: the first]")
+@wheel_option
+@git_option
+@common.catalog_option
+@common.json_option
+@common.command
+def import_(
+    patches: tuple[Path, ...],
+    output: Path,
+    start_name: str | None,
+    name: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Make a series of patch files, of a flat diff, or of a folder of patches.
+
+    Every file keeps its bytes; one without a number gets one. With --from they are
+    checked against the source that they were made for.
+
+    \b
+    Examples:
+      pkgtools import all.diff -o patches/sglang/mine
+      pkgtools import their-patches/ -o patches/sglang/theirs --from 0.5.17
+    """
+    table = load_catalog(catalog)
+    source = None
+    if start_name is not None:
+        found = [u for u in table.upstreams if name in (None, u.name)]
+        if not found:
+            raise click.UsageError(f"{catalog} has no upstream {name!r}")
+        source = finder(table, found[0], wheels, repositories).find(start_name).source
+    names = import_patches(patches, output, source)
+    if as_json:
+        common.print_json({"output": str(output), "patches": names})
+        return 0
+    click.echo(f"wrote {output}: {len(names)} patches")
+    for patch in names:
+        click.echo(f"  {patch}")
+    return 0

@@ -1,0 +1,68 @@
+"""``pkgtools new``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.sources import (
+    from_option,
+    git_option,
+    named_series,
+    series_option,
+    source_of,
+    wheel_option,
+)
+from pkgtools.port.refresh import Draft, new_patch
+from pkgtools.source import find_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Make a patch of what a tree has beyond its series.")
+@click.argument("name")
+@series_option
+@from_option
+@click.option("--tree", type=common.PATH, required=True, help="The patched and edited tree.")
+@click.option("-m", "--message", type=common.TEXT, required=True, help="The patch's subject.")
+@click.option(
+    "--author", default="nobody <nobody@localhost>", show_default=True, help="Name <address>."
+)
+@wheel_option
+@git_option
+@common.catalog_option
+@common.json_option
+@common.command
+def new(
+    name: str,
+    series: str,
+    start_name: str | None,
+    tree: Path,
+    message: str,
+    author: str,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Make a patch of what a tree has beyond its series, and put it at the series' end.
+
+    \b
+    Examples:
+      pkgtools new 0004-limit.patch --series v0.5.23 --tree ~/src/sglang -m "Limit the batch"
+    """
+    table = load_catalog(catalog)
+    named = named_series(table, series)
+    where = find_tree(tree, named.upstream)
+    source = source_of(table, named, start_name, wheels, repositories)
+    draft = Draft(name if name.endswith(".patch") else f"{name}.patch", message, author)
+    made = new_patch(named.load(), source, where, draft)
+    if as_json:
+        common.print_json({"patch": made.name, "series": str(named.directory)})
+    else:
+        click.echo(f"wrote {named.directory / made.name}")
+    return 0

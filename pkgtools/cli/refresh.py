@@ -1,0 +1,74 @@
+"""``pkgtools refresh``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.sources import (
+    from_option,
+    git_option,
+    named_series,
+    series_option,
+    source_of,
+    wheel_option,
+)
+from pkgtools.port.refresh import refresh_series
+from pkgtools.source import find_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Take the edits of a patched tree into its series.")
+@series_option
+@from_option
+@click.option(
+    "--tree",
+    type=common.PATH,
+    help="A tree with the series in it, and edits. [default: none, the hunks' places are written]",
+)
+@click.option(
+    "--patch", type=common.TEXT, help="The patch that takes the edits. [default: the last that can]"
+)
+@wheel_option
+@git_option
+@common.catalog_option
+@common.json_option
+@common.command
+def refresh(
+    series: str,
+    start_name: str | None,
+    tree: Path | None,
+    patch: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Write a series back: with the edits of a patched tree, and hunks where they lie now.
+
+    A file's edits go into the last patch that changes it. Patches that nothing
+    changes keep their bytes. `pkgtools lock` proves the result.
+
+    \b
+    Examples:
+      pkgtools refresh --series v0.5.23
+      pkgtools refresh --series v0.5.23 --tree ~/src/sglang
+      pkgtools refresh --series v0.5.23 --tree ~/src/sglang --patch 0002-marlin.patch
+    """
+    table = load_catalog(catalog)
+    named = named_series(table, series)
+    where = find_tree(tree, named.upstream) if tree is not None else None
+    source = source_of(table, named, start_name, wheels, repositories)
+    done = refresh_series(named.load(), source, where, patch)
+    if as_json:
+        common.print_json(done)
+        return 0
+    for name in done.rewritten:
+        click.echo(f"rewritten {name}")
+    click.echo(f"{len(done.unchanged)} patches unchanged")
+    return 0

@@ -1,0 +1,86 @@
+"""A series from patches that others made, and a series as one flat diff."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.catalog.series import load_series
+from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.patch import parse_patch
+from pkgtools.plan import plan_series
+from pkgtools.port.gitdiff import diff_text
+from pkgtools.port.model import FileChange
+from pkgtools.port.series import refusal, write_series
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pkgtools.catalog import Series
+    from pkgtools.source import Source
+
+_NUMBERED: Final = re.compile(r"\d+-")
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -> list[str]:
+    """Make a series of patch files or of folders of them, byte by byte as they are.
+
+    A folder's own ``series`` file gives the order, else the names do. Files
+    without a number get one.
+
+    Raises:
+        UsageError: there is no patch, or something at `output`.
+        MalformedError: a patch is not well-formed.
+        DoesNotApplyError: the series does not apply to `source`.
+
+    """
+    files = [file for path in paths for file in _patch_files(path)]
+    if not files:
+        raise UsageError(f"there is no .patch or .diff in {', '.join(map(str, paths))}")
+    patches = {}
+    for number, file in enumerate(files, 1):
+        stem = _UNFIT.sub("-", file.stem)
+        name = f"{stem if _NUMBERED.match(stem) else f'{number:04}-{stem}'}.patch"
+        if name in patches:
+            raise UsageError(f"two patches would be called {name}", remedy="rename one of them")
+        patches[name] = parse_patch(str(file), file.read_bytes())
+    if source is not None:
+        plan = plan_series(list(patches.values()), source.read)
+        if not plan.ok:
+            raise DoesNotApplyError(
+                f"the patches do not apply to {source.label}",
+                remedy="give the source that they were made for with --from",
+                details=refusal(source, plan),
+            )
+    write_series(output, {name: patch.data for name, patch in patches.items()}, None)
+    return list(patches)
+
+
+def _patch_files(path: Path) -> list[Path]:
+    if path.is_dir():
+        if (path / "series").is_file():
+            return [path / patch.name for patch in load_series(path).patches]
+        return sorted(f for f in path.iterdir() if f.suffix in (".patch", ".diff"))
+    if not path.is_file():
+        raise MalformedError(f"{path} is neither a file nor a folder")
+    return [path]
+
+
+def export_series(series: Series, source: Source) -> bytes:
+    """Return what a series does to a source, as one diff.
+
+    Raises:
+        DoesNotApplyError: it does not apply.
+
+    """
+    plan = plan_series(series.patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"{series.name} does not apply to {source.label}",
+            remedy="port it with `pkgtools port`, or give the source that it is for",
+            details=refusal(source, plan),
+        )
+    changes = [FileChange(c.path, c.path, c.before, c.after) for c in plan.changes]
+    return diff_text(changes)

@@ -1,0 +1,157 @@
+"""Taking edits of a patched tree back into its series, and writing hunks where they lie now."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pkgtools.blob import DIRECTORY
+from pkgtools.errors import UsageError
+from pkgtools.files import replace_file
+from pkgtools.patch import Patch
+from pkgtools.port.gitdiff import diff_text
+from pkgtools.port.model import FileChange, Layer
+from pkgtools.port.series import layers_on, patches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Series
+    from pkgtools.source import Source, Tree
+
+_SKIPPED: Final = ("__pycache__",)
+_HEAD: Final = """\
+From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
+From: {author}
+Date: Thu, 1 Jan 1970 00:00:00 +0000
+Subject: [PATCH] {subject}
+
+---
+"""
+
+
+class Refreshed(msgspec.Struct):
+    """What became of the patches of a series."""
+
+    series: str
+    rewritten: list[str]
+    unchanged: list[str]
+
+
+def refresh_series(
+    series: Series, source: Source, tree: Tree | None = None, into: str | None = None
+) -> Refreshed:
+    """Write a series back: hunks where they lie in `source`, with the edits of `tree`.
+
+    A patch that neither moved nor was edited keeps its bytes.
+
+    Args:
+        series: which applies to `source`.
+        source: the upstream.
+        tree: patched with the series and then edited; its touched files are taken.
+        into: the patch that takes the edits; by default the last one that touches the file.
+
+    Raises:
+        DoesNotApplyError: the series does not apply.
+        UsageError: there is no such patch, or a later one changes the file too.
+
+    """
+    layers = layers_on(series.patches, source)
+    if into is not None and into not in {layer.patch.name for layer in layers}:
+        raise UsageError(f"{series.directory} has no patch {into!r}")
+    for path, blob in (_edited(layers, tree) if tree is not None else {}).items():
+        layers = _fold(layers, path, blob, into)
+    patches = patches_of(layers, source)
+    old = {patch.name: patch.data for patch in series.patches}
+    rewritten = [name for name, data in patches.items() if data != old[name]]
+    for name in rewritten:
+        replace_file(series.directory / name, patches[name])
+    return Refreshed(str(series.directory), rewritten, [n for n in patches if n not in rewritten])
+
+
+def _edited(layers: Sequence[Layer], tree: Tree) -> dict[str, Blob | None]:
+    """Return the files of the series that the tree has otherwise than the series makes them."""
+    made: dict[str, Blob | None] = {}
+    for layer in layers:
+        for change in layer.changes:
+            made[change.path] = change.after
+    return {path: blob for path in made if (blob := tree.read(path)) != made[path]}
+
+
+def _fold(layers: Sequence[Layer], path: str, blob: Blob | None, into: str | None) -> list[Layer]:
+    touching = [n for n, layer in enumerate(layers) if path in {c.path for c in layer.changes}]
+    wanted = [n for n in touching if into in (None, layers[n].patch.name)]
+    if not wanted or wanted[-1] != touching[-1]:
+        last = layers[touching[-1]].patch.name
+        raise UsageError(
+            f"{last} is the last patch that changes {path}, so only it can take the edit",
+            remedy=f"refresh with --patch {last}",
+        )
+    target = layers[touching[-1]]
+    changes = tuple(replace(c, after=blob) if c.path == path else c for c in target.changes)
+    folded = list(layers)
+    folded[touching[-1]] = Layer(target.patch, changes)
+    return folded
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A patch to be made: what to call it, and who made it."""
+
+    name: str
+    subject: str
+    author: str
+
+
+def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch:
+    """Make a patch of what a tree has beyond its series, at the end of the series.
+
+    Raises:
+        UsageError: the name is taken, or the tree has nothing beyond the series.
+        DoesNotApplyError: the series does not apply to `source`.
+
+    """
+    if draft.name in {patch.name for patch in series.patches}:
+        raise UsageError(f"{series.directory} has a patch {draft.name!r} already")
+    made: dict[str, Blob | None] = {}
+    for layer in layers_on(series.patches, source):
+        for change in layer.changes:
+            made[change.path] = change.after
+    changes = []
+    for path in sorted(_files(tree) | made.keys()):
+        before = made[path] if path in made else _file(source, path)
+        after = _file(tree, path)
+        if before != after:
+            changes.append(FileChange(path, path, before, after))
+    if not changes:
+        raise UsageError(
+            f"{tree.label} is what the series makes: there is nothing to make a patch of"
+        )
+    head = _HEAD.format(author=draft.author, subject=draft.subject)
+    data = head.encode() + diff_text(changes)
+    replace_file(series.directory / draft.name, data)
+    listing = series.directory / "series"
+    replace_file(listing, listing.read_bytes().rstrip(b"\n") + f"\n{draft.name}\n".encode())
+    return Patch(draft.name, data, ())
+
+
+def _files(tree: Tree) -> set[str]:
+    """Return the files of the package in a tree, as paths of the source tree."""
+    prefix = tree.upstream.prefix
+    package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
+    found = set()
+    for folder, folders, names in os.walk(package):
+        folders[:] = [f for f in folders if f not in _SKIPPED]
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), package)  # noqa: PTH118
+            found.add(f"{prefix}{tree.upstream.package}/{path}")
+    return found
+
+
+def _file(source: Source, path: str) -> Blob | None:
+    blob = source.read(path)
+    return None if blob is not None and blob.mode == DIRECTORY else blob
