@@ -203,8 +203,21 @@ def _means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byt
     """Whether a name is bound in the definitions of that path, in the module, or built in."""
     if name in _BUILTINS or name in _bound(module):
         return True
-    scopes = _scopes(module, qualified_name(path))
-    return any(name in _bound(scope) for scope in scopes)
+    names = qualified_name(path)
+    scopes = _scopes(module, names)
+    if len(scopes) == len(names):
+        return any(name in _bound(scope) for scope in scopes)
+    # A definition around it moved or was renamed: look in what is called like the innermost.
+    twins = [raw for raw in raw_walk([module]) if _is_called(raw, names[-1])]
+    return any(name in _bound(scope) for scope in (twins or _functions(module)))
+
+
+def _is_called(raw: tree_sitter.Node, name: bytes) -> bool:
+    return raw.type == "function_definition" and qualified_name([raw]) == (name,)
+
+
+def _functions(module: tree_sitter.Node) -> list[tree_sitter.Node]:
+    return [raw for raw in raw_walk([module]) if raw.type == "function_definition"]
 
 
 def _scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:

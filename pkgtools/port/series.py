@@ -71,7 +71,7 @@ def port_series(
     layers: Sequence[Layer] = layers_on(series.patches, sources[0])
     steps: list[StepReport] = []
     for number, (old, new) in enumerate(pairwise(sources), 1):
-        step = Step(number, old, new, upstream.prefix, upstream.package, answer or _nobody_looked)
+        step = Step(number, old, new, upstream, answer or _nobody_looked)
         with reporter.task(f"porting to {new.label}"):
             layers, report = step.run(layers)
         steps.append(report)

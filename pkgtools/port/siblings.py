@@ -219,9 +219,7 @@ class Siblings:
         found = [
             at
             for at, node in enumerate(self.theirs)
-            if at not in known and node.kind in ("if_statement", "try_statement", "with_statement")
-            for block in node.parts.values()
-            if block.kind == "block" and same(block.elements[end], self.base[index])
+            if at not in known and _has_at_end(node, self.base[index], end)
         ]
         return found[0] if len(found) == 1 else None
 
@@ -341,6 +339,14 @@ class Siblings:
         for node in removed:
             self.into.absorbed.subtract(node.counted)
         self.into.say("part-of-the-change")
+
+
+def _has_at_end(outer: Node, node: Node, end: int) -> bool:
+    """Whether a block of `outer`, or of what it ends (or starts) with, ends with `node`."""
+    if outer.kind not in ("if_statement", "try_statement", "with_statement"):
+        return False
+    inner = [part.elements[end] for part in outer.parts.values() if part.kind == "block"]
+    return any(same(one, node) or _has_at_end(one, node, end) for one in inner)
 
 
 def _is_part(part: Sequence[Node], whole: Sequence[Node]) -> bool:

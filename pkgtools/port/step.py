@@ -27,6 +27,7 @@ from pkgtools.port.upstream import Movement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pkgtools.catalog import Upstream
     from pkgtools.port.blocks import Node
     from pkgtools.port.lines import Hunk
     from pkgtools.port.transplant import Elsewhere
@@ -49,8 +50,7 @@ class Step:
     number: int
     old: Source
     new: Source
-    prefix: str
-    package: str
+    upstream: Upstream
     answer: Answer
     """Returns what a person made of a conflict, or raises `NoAnswer`."""
     movement: Movement = field(init=False)
@@ -62,7 +62,7 @@ class Step:
     conflicts: list[Conflict] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.movement = Movement(self.old, self.new, self.prefix)
+        self.movement = Movement(self.old, self.new, self.upstream)
 
     def run(self, layers: Sequence[Layer]) -> tuple[list[Layer], StepReport]:
         """Return the patches on the new source, and what became of each."""
@@ -239,8 +239,8 @@ class Step:
 
     def _paths_of(self, module: str) -> list[str]:
         """Return where a dotted module of the package can be."""
-        stem = self.prefix + module.replace(".", "/")
-        inside = module.split(".", maxsplit=1)[0] == self.package
+        stem = self.upstream.prefix + module.replace(".", "/")
+        inside = module.split(".", maxsplit=1)[0] == self.upstream.package
         return [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
 
 

@@ -13,9 +13,11 @@ from pkgtools.port.transplant import Elsewhere
 from pkgtools.source import Tree, WheelSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
+    from pathlib import Path
 
     from pkgtools.blob import Blob
+    from pkgtools.catalog import Upstream
     from pkgtools.port.blocks import Node
     from pkgtools.source import Source
 
@@ -25,11 +27,11 @@ _CLEAR: Final = 0.1
 
 
 class Listing:
-    """The Python files of a source, and a mark of each one's content where that is cheap."""
+    """The package's Python files in a source, each with a cheap mark of its content if any."""
 
-    def __init__(self, source: Source, prefix: str) -> None:
+    def __init__(self, source: Source, upstream: Upstream) -> None:
         self.source = source
-        self.marks: dict[str, Hashable] = _marks(source, prefix)
+        self.marks: dict[str, Hashable] = _marks(source, upstream)
 
     def read(self, path: str) -> bytes:
         """Return a file's content; nothing where there is no file."""
@@ -37,31 +39,37 @@ class Listing:
         return blob.data if blob is not None and blob.mode != DIRECTORY else b""
 
 
-def _marks(source: Source, prefix: str) -> dict[str, Hashable]:
+def _marks(source: Source, upstream: Upstream) -> dict[str, Hashable]:
+    inside = f"{upstream.prefix}{upstream.package}/"
     if isinstance(source, WheelSource):
-        return {
-            prefix + info.filename: (info.CRC, info.file_size)
-            for info in source.members()
-            if info.filename.endswith(".py")
+        marks: dict[str, Hashable] = {
+            upstream.prefix + info.filename: (info.CRC, info.file_size) for info in source.members()
         }
-    if isinstance(source, Tree):
-        names = (
-            os.path.relpath(os.path.join(folder, name), source.root)  # noqa: PTH118
-            for folder, _, files in os.walk(source.root / (prefix if source.is_checkout else ""))
-            for name in files
-            if name.endswith(".py")
-        )
-        return {name if source.is_checkout else prefix + name: object() for name in names}
-    paths: Callable[[str], dict[str, Hashable]] | None = getattr(source, "paths", None)
-    return paths(prefix) if paths is not None else {}
+    elif isinstance(source, Tree):
+        names = _walk(source.root / source.name(inside))
+        marks = {inside + name: object() for name in names}
+    else:
+        paths: Callable[[str], dict[str, Hashable]] | None = getattr(source, "paths", None)
+        marks = paths(inside) if paths is not None else {}
+    return {path: mark for path, mark in marks.items() if _is_python(path, inside)}
+
+
+def _is_python(path: str, inside: str) -> bool:
+    return path.endswith(".py") and path.startswith(inside)
+
+
+def _walk(package: Path) -> Iterator[str]:
+    for folder, _, files in os.walk(package):
+        for name in files:
+            yield os.path.relpath(os.path.join(folder, name), package)  # noqa: PTH118
 
 
 class Movement:
     """What moved between an old and a new source. Looked for only when something is missing."""
 
-    def __init__(self, old: Source, new: Source, prefix: str) -> None:
+    def __init__(self, old: Source, new: Source, upstream: Upstream) -> None:
         self._sources = old, new
-        self._prefix = prefix
+        self._upstream = upstream
         self._listings: tuple[Listing, Listing] | None = None
 
     @property
@@ -69,7 +77,7 @@ class Movement:
         """Both listings, made on first use."""
         if self._listings is None:
             old, new = self._sources
-            self._listings = Listing(old, self._prefix), Listing(new, self._prefix)
+            self._listings = Listing(old, self._upstream), Listing(new, self._upstream)
         return self._listings
 
     def file(self, path: str, content: Blob) -> str | None:
