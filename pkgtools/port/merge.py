@@ -199,14 +199,19 @@ def _faults(versions: Versions, merged: Merged, fault: Fault | None) -> dict[Hun
     done = [h for h in merged.hunks if h.result in (Result.MOVED, Result.MERGED)]
     if not versions.upstream or not done or not versions.are_sound:
         return {}
-    made = parse(merged.data)
     faults = {}
     for outcome in done:
         added = range(outcome.hunk.new, outcome.hunk.new_end)
         if not added:
             continue
         whole = not merged.conflicts and not merged.others
-        found = lost_name(versions.base, versions.ours, made, [added], whole=whole)
+        moved = "moved-definition" in outcome.rules
+        places = merged.others.values() if moved and merged.others else [merged.data]
+        lost = [
+            lost_name(versions.base, versions.ours, parse(data), [added], whole=whole)
+            for data in places
+        ]
+        found = lost[0] if all(lost) else None
         found = found or (fault(versions.ours, added) if fault else None)
         if found:
             faults[outcome.hunk] = found

@@ -1,0 +1,465 @@
+"""For each rule of a port a right case, and look-alikes that only a person can decide.
+
+The texts are dedented. `made` is what a careful person would make of it, or None
+for a conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import dedent
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Case:
+    """Three versions of a file, what becomes of them, and by which rule."""
+
+    name: str
+    base: str
+    ours: str
+    theirs: str
+    made: str | None
+    rule: str | None = None
+
+    def bytes(self) -> tuple[bytes, bytes, bytes]:
+        """Return the three versions."""
+        return (
+            dedent(self.base).encode(),
+            dedent(self.ours).encode(),
+            dedent(self.theirs).encode(),
+        )
+
+
+_IMPORTS: Final = """\
+    import os
+
+    from kit.alpha import a
+    from kit.delta import d
+
+    X = (a, d, os)
+    """
+
+CASES: Final = (
+    Case(
+        "imports are a set, kept sorted",
+        _IMPORTS,
+        _IMPORTS.replace("    from kit.delta", "    from kit.beta import b\n    from kit.delta"),
+        _IMPORTS.replace("    from kit.delta", "    from kit.camma import c\n    from kit.delta"),
+        _IMPORTS.replace(
+            "    from kit.delta",
+            "    from kit.beta import b\n    from kit.camma import c\n    from kit.delta",
+        ),
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "imported names are a set",
+        "from kit import a, d\n",
+        "from kit import a, b, d\n",
+        "from kit import a, c, d\n",
+        "from kit import a, b, c, d\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "an import that upstream added as well",
+        "import os\n\nX = 1\n",
+        "import os\nimport sys\n\nX = 1\n",
+        "import json\nimport os\nimport sys\nimport re\n\nX = 1\n",
+        "import json\nimport os\nimport sys\nimport re\n\nX = 1\n",
+        "same-change",
+    ),
+    Case(
+        "the same name imported from elsewhere",
+        "import os\n\nX = 1\n",
+        "import os\nfrom kit import name\n\nX = name\n",
+        "import os\nfrom other import name\n\nX = 1\n",
+        None,
+    ),
+    Case(
+        "keyword arguments are a set",
+        "call(\n    1,\n    a=1,\n)\n",
+        "call(\n    1,\n    a=1,\n    b=2,\n)\n",
+        "call(\n    1,\n    a=1,\n    c=3,\n)\n",
+        "call(\n    1,\n    a=1,\n    b=2,\n    c=3,\n)\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "positional arguments are not",
+        "call(\n    1,\n)\n",
+        "call(\n    1,\n    2,\n)\n",
+        "call(\n    1,\n    3,\n)\n",
+        None,
+    ),
+    Case(
+        "a keyword argument that both give",
+        "call(\n    a=1,\n)\n",
+        "call(\n    a=1,\n    b=2,\n)\n",
+        "call(\n    a=1,\n    b=3,\n)\n",
+        None,
+    ),
+    Case(
+        "a parameter with a default stands behind upstream's",
+        "def f(\n    a,\n    b=1,\n):\n    pass\n",
+        "def f(\n    a,\n    b=1,\n    ours=2,\n):\n    pass\n",
+        "def f(\n    a,\n    b=1,\n    theirs=3,\n):\n    pass\n",
+        "def f(\n    a,\n    b=1,\n    theirs=3,\n    ours=2,\n):\n    pass\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "parameters without a default are positions",
+        "def f(\n    a,\n):\n    pass\n",
+        "def f(\n    a,\n    ours,\n):\n    pass\n",
+        "def f(\n    a,\n    theirs,\n):\n    pass\n",
+        None,
+    ),
+    Case(
+        "entries of a dictionary are a set",
+        "D = {\n    'a': 1,\n}\n",
+        "D = {\n    'a': 1,\n    'b': 2,\n}\n",
+        "D = {\n    'a': 1,\n    'c': 3,\n}\n",
+        "D = {\n    'a': 1,\n    'b': 2,\n    'c': 3,\n}\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "an entry behind one that may override it",
+        "D = {\n    'a': 1,\n}\n",
+        "D = {\n    'a': 1,\n    'b': 2,\n}\n",
+        "D = {\n    'a': 1,\n    **more,\n}\n",
+        None,
+    ),
+    Case(
+        "names in a list",
+        '__all__ = [\n    "a",\n]\n',
+        '__all__ = [\n    "a",\n    "b",\n]\n',
+        '__all__ = [\n    "a",\n    "c",\n]\n',
+        '__all__ = [\n    "a",\n    "c",\n    "b",\n]\n',
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "steps in a list",
+        "STEPS = [\n    first,\n]\n",
+        "STEPS = [\n    first,\n    second,\n]\n",
+        "STEPS = [\n    first,\n    other,\n]\n",
+        None,
+    ),
+    Case(
+        "fields of a class",
+        "class A:\n    a: int = 1\n",
+        "class A:\n    a: int = 1\n    ours: int = 2\n",
+        "class A:\n    a: int = 1\n    theirs: int = 3\n",
+        "class A:\n    a: int = 1\n    theirs: int = 3\n    ours: int = 2\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "methods of a class",
+        "class A:\n    def a(self):\n        pass\n",
+        "class A:\n    def a(self):\n        pass\n\n    def ours(self):\n        return 1\n",
+        "class A:\n    def a(self):\n        pass\n\n    def theirs(self):\n        return 2\n",
+        "class A:\n    def a(self):\n        pass\n\n    def ours(self):\n        return 1\n"
+        "\n    def theirs(self):\n        return 2\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "two methods of one name",
+        "class A:\n    def a(self):\n        pass\n",
+        "class A:\n    def a(self):\n        pass\n\n    def new(self):\n        return 1\n",
+        "class A:\n    def a(self):\n        pass\n\n    def new(self):\n        return 2\n",
+        None,
+    ),
+    Case(
+        "members of an enumeration that count",
+        "class A(Enum):\n    a = auto()\n",
+        "class A(Enum):\n    a = auto()\n    ours = auto()\n",
+        "class A(Enum):\n    a = auto()\n    theirs = auto()\n",
+        None,
+    ),
+    Case(
+        "decorators",
+        "@first\ndef f():\n    pass\n",
+        "@first\n@ours\ndef f():\n    pass\n",
+        "@first\n@theirs\ndef f():\n    pass\n",
+        None,
+    ),
+    Case(
+        "cases of a match with values of their own",
+        "match x:\n    case 'a':\n        f()\n",
+        "match x:\n    case 'a':\n        f()\n    case 'b':\n        g()\n",
+        "match x:\n    case 'a':\n        f()\n    case 'c':\n        h()\n",
+        "match x:\n    case 'a':\n        f()\n    case 'b':\n"
+        "        g()\n    case 'c':\n        h()\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "cases of a match that may overlap",
+        "match x:\n    case 'a':\n        f()\n",
+        "match x:\n    case 'a':\n        f()\n    case {'b': y}:\n        g()\n",
+        "match x:\n    case 'a':\n        f()\n    case {'c': y}:\n        h()\n",
+        None,
+    ),
+    Case(
+        "assignments that know nothing of each other",
+        "def f(self):\n    self.a = 1\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.ours = 2\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.theirs = 3\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.ours = 2\n    self.theirs = 3\n    return self\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "an assignment that reads the other",
+        "def f(self):\n    self.a = 1\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.ours = self.theirs\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.theirs = 3\n    return self\n",
+        None,
+    ),
+    Case(
+        "two calls",
+        "def f(x):\n    start(x)\n    stop(x)\n",
+        "def f(x):\n    start(x)\n    ours(x)\n    stop(x)\n",
+        "def f(x):\n    start(x)\n    theirs(x)\n    stop(x)\n",
+        None,
+    ),
+    Case(
+        "an assignment beside a call that can see it",
+        "def f(self):\n    self.a = 1\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.ours = 2\n    return self\n",
+        "def f(self):\n    self.a = 1\n    self.setup()\n    return self\n",
+        None,
+    ),
+    Case(
+        "an assignment beside a way out",
+        "def f(x):\n    a = 1\n    return a\n",
+        "def f(x):\n    a = 1\n    x.ours = 2\n    return a\n",
+        "def f(x):\n    a = 1\n    if a:\n        return 0\n    return a\n",
+        None,
+    ),
+    Case(
+        "options of a command line",
+        'p.add_argument("--a")\n',
+        'p.add_argument("--a")\np.add_argument("--ours")\n',
+        'p.add_argument("--a")\np.add_argument("--theirs")\n',
+        'p.add_argument("--a")\np.add_argument("--ours")\np.add_argument("--theirs")\n',
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "what is appended to a list",
+        'p.append("a")\n',
+        'p.append("a")\np.append("ours")\n',
+        'p.append("a")\np.append("theirs")\n',
+        None,
+    ),
+    Case(
+        "a neighbour that upstream annotates",
+        "class A:\n    a: int = 1\n    b: int = 2\n",
+        "class A:\n    a: int = 1\n    ours: int = 3\n    b: int = 2\n",
+        'class A:\n    a: A[int, "why"] = 1\n    b: A[int, "what"] = 2\n',
+        'class A:\n    a: A[int, "why"] = 1\n    ours: int = 3\n    b: A[int, "what"] = 2\n',
+        "neighbour-changed",
+    ),
+    Case(
+        "a neighbour that upstream takes away",
+        "class A:\n    a: int = 1\n    b: int = 2\n    c: int = 3\n",
+        "class A:\n    a: int = 1\n    b: int = 2\n    ours: int = 4\n    c: int = 3\n",
+        "class A:\n    a: int = 1\n    c: int = 3\n",
+        "class A:\n    a: int = 1\n    ours: int = 4\n    c: int = 3\n",
+        "neighbour-removed",
+    ),
+    Case(
+        "both neighbours taken away",
+        "def f(x):\n    x.a()\n    x.b()\n    x.c()\n    x.d()\n",
+        "def f(x):\n    x.a()\n    x.b()\n    ours()\n    x.c()\n    x.d()\n",
+        "def f(x):\n    x.a()\n    x.d()\n",
+        None,
+    ),
+    Case(
+        "members that upstream grouped anew",
+        "class A:\n    a: int = 1\n    b: int = 2\n    c: int = 3\n    d: int = 4\n",
+        "class A:\n    a: int = 1\n    b: int = 2\n    ours: int = 5\n"
+        "    c: int = 3\n    d: int = 4\n",
+        "class A:\n    c: int = 3\n    a: int = 1\n    d: int = 4\n"
+        "    b: int = 2\n    e: int = 0\n",
+        "class A:\n    c: int = 3\n    a: int = 1\n    d: int = 4\n    b: int = 2\n"
+        "    ours: int = 5\n    e: int = 0\n",
+        "neighbours-moved",
+    ),
+    Case(
+        "statements that upstream put in another order",
+        "def f():\n    a()\n    b()\n    c()\n    d()\n",
+        "def f():\n    a()\n    b()\n    ours()\n    c()\n    d()\n",
+        "def f():\n    c()\n    d()\n    a()\n    e()\n    b()\n",
+        None,
+    ),
+    Case(
+        "neighbours that upstream put into a block",
+        "def f():\n    a()\n    b()\n    return 1\n",
+        "def f():\n    a()\n    ours()\n    b()\n    return 1\n",
+        "def f():\n    with lock:\n        a()\n        b()\n    return 1\n",
+        "def f():\n    with lock:\n        a()\n        ours()\n        b()\n    return 1\n",
+        "neighbours-moved",
+    ),
+    Case(
+        "a statement that the patch wraps and upstream changes",
+        "def f(x):\n    g(x)\n    return x\n",
+        "def f(x):\n    if x.on:\n        g(x)\n    return x\n",
+        "def f(x):\n    g(x, more=1)\n    return x\n",
+        "def f(x):\n    if x.on:\n        g(x, more=1)\n    return x\n",
+        "wrapped-statement",
+    ),
+    Case(
+        "a statement that both wrap",
+        "def f(x):\n    g(x)\n    return x\n",
+        "def f(x):\n    if x.on:\n        g(x)\n    return x\n",
+        "def f(x):\n    while x.busy:\n        g(x)\n    return x\n",
+        None,
+    ),
+    Case(
+        "a statement that the patch wraps twice",
+        "def f(x):\n    g(x)\n    return x\n",
+        "def f(x):\n    if x.on:\n        g(x)\n    else:\n        g(x)\n    return x\n",
+        "def f(x):\n    g(x, more=1)\n    return x\n",
+        None,
+    ),
+    Case(
+        "a comment that upstream puts above a line",
+        "def f(x):\n    y = g(x)\n    return y\n",
+        "def f(x):\n    y = h(x)\n    return y\n",
+        "def f(x):\n    # Why it is so.\n    y = g(x)\n    return y\n",
+        "def f(x):\n    # Why it is so.\n    y = h(x)\n    return y\n",
+    ),
+    Case(
+        "different arguments of one call",
+        "def f():\n    return g(first=1, second=2, third=3)\n",
+        "def f():\n    return g(first=10, second=2, third=3)\n",
+        "def f():\n    return g(first=1, second=2, third=30)\n",
+        "def f():\n    return g(first=10, second=2, third=30)\n",
+        "tokens-disjoint",
+    ),
+    Case(
+        "the same argument of one call",
+        "def f():\n    return g(first=1, second=2, third=3)\n",
+        "def f():\n    return g(first=10, second=2, third=3)\n",
+        "def f():\n    return g(first=11, second=2, third=3)\n",
+        None,
+    ),
+    Case(
+        "two sides of one sum",
+        "x = a + b\n",
+        "x = a + c\n",
+        "x = d + b\n",
+        None,
+    ),
+    Case(
+        "a call that upstream wraps, and the patch changes inside",
+        "x = make(one(1), two(2)) if on else None\n",
+        "x = make(one(1), three(2, 3)) if on else None\n",
+        "x = build(one(1), two(2))\n",
+        "x = build(one(1), three(2, 3))\n",
+        "tokens-disjoint",
+    ),
+    Case(
+        "a line that upstream breaks",
+        "def f(aaa, bbb):\n    return g(aaa, bbb)\n",
+        "def f(aaa, bbb):\n    return g(aaa, bbb, key=1)\n",
+        "def f(aaa, bbb):\n    return g(\n        aaa,\n        bbb,\n    )\n",
+        "def f(aaa, bbb):\n    return g(\n        aaa,\n        bbb,\n        key=1,\n    )\n",
+    ),
+    Case(
+        "a definition that upstream moved within the file",
+        "def f():\n    a = 1\n    b = 2\n    return a + b\n"
+        "\n\ndef g():\n    pass\n\n\ndef h():\n    pass\n",
+        "def f():\n    a = 1\n    b = 3\n    return a + b\n"
+        "\n\ndef g():\n    pass\n\n\ndef h():\n    pass\n",
+        "def g():\n    pass\n\n\ndef h():\n    pass\n\n\ndef f():\n"
+        "    a = 1\n    b = 2\n    return a + b\n",
+        "def g():\n    pass\n\n\ndef h():\n    pass\n\n\ndef f():\n"
+        "    a = 1\n    b = 3\n    return a + b\n",
+    ),
+    Case(
+        "a definition that upstream renamed and moved",
+        "def old(x):\n    a = x + 1\n    b = a * 2\n    return b\n"
+        "\n\ndef g():\n    pass\n\n\ndef h():\n    pass\n",
+        "def old(x):\n    a = x + 1\n    b = a * 3\n    return b\n"
+        "\n\ndef g():\n    pass\n\n\ndef h():\n    pass\n",
+        "def g():\n    pass\n\n\ndef h():\n    pass\n\n\ndef new(x):\n"
+        "    a = x + 2\n    b = a * 2\n    return b\n",
+        "def g():\n    pass\n\n\ndef h():\n    pass\n\n\ndef new(x):\n"
+        "    a = x + 2\n    b = a * 3\n    return b\n",
+        "renamed-definition",
+    ),
+    Case(
+        "a definition that upstream split in two",
+        "def old(x):\n    a = x + 1\n    b = a * 2\n    c = b - 3\n    return c\n",
+        "def old(x):\n    a = x + 1\n    b = a * 5\n    c = b - 3\n    return c\n",
+        "def one(x):\n    return x + 1\n\n\ndef two(a):\n    return a * 2 - 3\n",
+        None,
+    ),
+    Case(
+        "twins: the function that the patch is for is gone",
+        "def one():\n    a = 1\n    b = 2\n    c = 3\n    return a\n\n\ndef end():\n    pass\n",
+        "def one():\n    a = 1\n    b = 2\n    ours = 0\n    c = 3\n"
+        "    return a\n\n\ndef end():\n    pass\n",
+        "def two():\n    z = 9\n    return z\n\n\ndef end():\n"
+        "    a = 1\n    b = 2\n    c = 3\n    pass\n",
+        None,
+    ),
+    Case(
+        "upstream changes what the patch takes away",
+        "def f():\n    a()\n    b(1)\n    c()\n",
+        "def f():\n    a()\n    c()\n",
+        "def f():\n    a()\n    b(2)\n    c()\n",
+        None,
+    ),
+    Case(
+        "both take the same away, beside other changes",
+        "def f():\n    a()\n    b()\n    c()\n",
+        "def f():\n    a()\n    c()\n",
+        "def f():\n    a(1)\n    c(2)\n",
+        "def f():\n    a(1)\n    c(2)\n",
+        "removed-upstream",
+    ),
+    Case(
+        "upstream makes a part of the same change",
+        "def f(x):\n    x.start()\n    return x\n",
+        "def f(x):\n    try:\n        x.start()\n    except OSError:\n"
+        "        x.clean()\n        x.stop()\n    return x\n",
+        "def f(x):\n    try:\n        x.start()\n    except OSError:\n"
+        "        x.stop()\n    return x\n",
+        "def f(x):\n    try:\n        x.start()\n    except OSError:\n"
+        "        x.clean()\n        x.stop()\n    return x\n",
+        "part-of-the-change",
+    ),
+    Case(
+        "a function cut in two below a line that upstream changes",
+        "def f(x):\n    a(x)\n    b(x)\n    return x\n",
+        "def f(x):\n    a(x)\n    return g(x)\n\n\ndef g(x):\n    b(x)\n    return x\n",
+        "def f(x):\n    a(x, 1)\n    b(x)\n    return x\n",
+        "def f(x):\n    a(x, 1)\n    return g(x)\n\n\ndef g(x):\n    b(x)\n    return x\n",
+        "neighbour-changed",
+    ),
+    Case(
+        "a name that upstream does not import any more",
+        "import os\nimport re\n\n\ndef f(x):\n    return x\n\n\ndef g(x):\n    return re.x\n",
+        "import os\nimport re\n\n\ndef f(x):\n    return os.fspath(x)\n"
+        "\n\ndef g(x):\n    return re.x\n",
+        "import re\n\n\ndef f(x):\n    return x\n\n\ndef g(x):\n    return re.x\n",
+        None,
+    ),
+    Case(
+        "an attribute that upstream renames",
+        "class A:\n    def __init__(self):\n        self.old = 1\n"
+        "\n    def f(self):\n        return 1\n",
+        "class A:\n    def __init__(self):\n        self.old = 1\n"
+        "\n    def f(self):\n        return self.old\n",
+        "class A:\n    def __init__(self):\n        self.new = 1\n"
+        "\n    def f(self):\n        return 1\n",
+        None,
+    ),
+    Case(
+        "a string keeps its lines",
+        "def f():\n    a()\n    b()\n    return 1\n",
+        'def f():\n    a()\n    g("""x\n  y\n""")\n    b()\n    return 1\n',
+        "def f():\n    with z:\n        a()\n        b()\n    return 1\n",
+        'def f():\n    with z:\n        a()\n        g("""x\n  y\n""")\n'
+        "        b()\n    return 1\n",
+        "neighbours-moved",
+    ),
+)

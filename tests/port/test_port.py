@@ -1,0 +1,284 @@
+"""`pkgtools port`: what becomes of each patch, conflicts and how they are taken up again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from project import git
+from small import Small, make_small
+from trees import snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A = "def a(x):\n    one = x + 1\n    two = one * 2\n    return two\n"
+B = "import os\n\n\nclass B:\n    first: int = 1\n    last: int = 9\n\n\nPATH = os.sep\n"
+C = "VALUE = 1\n"
+FAR = "".join(f"LINE_{n} = {n}\n" for n in range(20))
+
+A1 = A.replace("two = one * 2", "two = one * 3")
+B1 = B.replace("    last", "    ours: int = 5\n    last")
+C1 = C.replace("1", "2")
+FAR1 = FAR.replace("LINE_15 = 15", "LINE_15 = 0")
+
+
+@pytest.fixture(autouse=True)
+def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkgtools.port.route.released_versions", lambda _: [])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    """Build three releases; every kind of outcome occurs on the way to the third."""
+    first = {"a.py": A, "b.py": B, "c.py": C, "far.py": FAR, "same.py": A}
+    second = dict(first)
+    second["b.py"] = B.replace("    last", "    theirs: int = 7\n    last")
+    second["far.py"] = "NEW = 0\n" + FAR
+    third = dict(second)
+    third["a.py"] = A.replace("two = one * 2", "two = one * 4")
+    third["c.py"] = C1
+    return make_small(
+        tmp_path / "small",
+        {"1.0": first, "1.1": second, "1.2": third},
+        [
+            ("one: changes what upstream will change too", {"a.py": A1}),
+            ("two: a field", {"b.py": B1}),
+            ("three: a value that upstream will have", {"c.py": C1}),
+            ("four: far down", {"far.py": FAR1}),
+            ("five: what stays", {"same.py": A1, "added.py": "ADDED = True\n"}),
+        ],
+    )
+
+
+def test_outcomes_and_what_is_written(small: Small, tmp_path: Path) -> None:
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.code == 0, done.err
+    (step,) = done.facts["steps"]
+    outcomes = [p["outcome"] for p in step["patches"]]
+    assert outcomes == ["unchanged", "merged", "unchanged", "moved", "unchanged"]
+    (hunk,) = step["patches"][1]["hunks"]
+    assert hunk["rules"] == ["tokens-disjoint", "insertion-beside-insertion"]
+    assert step["patches"][3]["hunks"][0]["to"] == "src/widget/far.py:17"
+    names = (tmp_path / "new" / "series").read_text().split()
+    assert names == (small.series / "series").read_text().split()
+    for n, name in enumerate(names):
+        old, new = (small.series / name).read_bytes(), (tmp_path / "new" / name).read_bytes()
+        assert (old == new) is (outcomes[n] == "unchanged"), name
+        assert old.partition(b"\n---\n")[0] == new.partition(b"\n---\n")[0]
+    made = small.made(tmp_path / "new", "1.1")
+    assert (
+        made["src/widget/b.py"]
+        == B.replace("    last", "    theirs: int = 7\n    ours: int = 5\n    last").encode()
+    )
+    assert made["src/widget/far.py"] == ("NEW = 0\n" + FAR1).encode()
+    _git_takes_it(small, tmp_path, "1.1", made)
+
+
+def _git_takes_it(
+    small: Small, tmp_path: Path, version: str, made: dict[str, bytes | None]
+) -> None:
+    tree = tmp_path / "tree"
+    git(small.repository, "worktree", "add", "--quiet", tree, f"v{version}")
+    for name in (tmp_path / "new" / "series").read_text().split():
+        git(tree, "apply", tmp_path / "new" / name)
+    for path, data in made.items():
+        assert (tree / path).read_bytes() == data
+
+
+def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> None:
+    before = snapshot(small.root)
+    done = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert not (tmp_path / "new").exists()
+    assert "both change the same" in done.out
+    assert "1.0" in done.out.splitlines()[0]
+    assert "1.1" in done.out.splitlines()[0]
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    assert conflict.read_text().count("<<<<<<< 0001-one-changes") == 1
+
+    again = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    assert again.code == 2
+    still = call("port", "--continue", "-o", tmp_path / "new")
+    assert still.code == 3
+    assert "conflict markers" in still.err
+
+    conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
+    done = call("port", "--continue", "-o", tmp_path / "new", "--json")
+    assert done.code == 0, done.err
+    assert done.facts["dropped"] == ["0003-three-a-value-that-upstream-will-have.patch"]
+    made = small.made(tmp_path / "new", "1.2")
+    assert made["src/widget/a.py"] == A.replace("two = one * 2", "two = one * 7").encode()
+    assert not (tmp_path / "new.port").exists()
+    assert snapshot(small.root) == before
+
+
+def test_absorbed_by_which_lines(small: Small, tmp_path: Path) -> None:
+    done = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new", "--json")
+    patch = done.facts["steps"][1]["patches"][2]
+    assert patch["outcome"] == "absorbed"
+    assert patch["hunks"][0]["absorbed_by"] == ["src/widget/c.py:1"]
+    sides = done.facts["steps"][1]["patches"][0]["hunks"][0]["sides"]
+    assert sides == {
+        "base": "    two = one * 2\n",
+        "ours": "    two = one * 3\n",
+        "theirs": "    two = one * 4\n",
+    }
+
+
+def test_a_conflict_taken_as_upstream_has_it_leaves_the_patch_empty(
+    small: Small, tmp_path: Path
+) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(A.replace("two = one * 2", "two = one * 4"))
+    done = call("port", "--continue", "-o", tmp_path / "new", "--json")
+    assert done.facts["steps"][1]["patches"][0]["outcome"] == "empty"
+    assert len(done.facts["patches"]) == 3
+
+
+def test_later_patches_wait_for_the_file(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": A}, "1.1": {"a.py": A.replace("one * 2", "one * 4")}},
+        [("one", {"a.py": A1}), ("two", {"a.py": "X = 1\n" + A1})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    outcomes = [p["outcome"] for p in done.facts["steps"][0]["patches"]]
+    assert outcomes == ["conflict", "blocked"]
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(A1)
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+    assert small.made(tmp_path / "new", "1.1")["src/widget/a.py"] == ("X = 1\n" + A1).encode()
+
+
+def test_abort_leaves_nothing(small: Small, tmp_path: Path) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    assert call("port", "--abort", "-o", tmp_path / "new").code == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["small"]
+    assert call("port", "--abort", "-o", tmp_path / "new").code == 2
+
+
+def test_an_answer_to_another_question_is_asked_again(small: Small, tmp_path: Path) -> None:
+    """The answers belong to the sources: with another patch below, the person looks again."""
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(A1)
+    patch = next(small.series.glob("0001-*.patch"))
+    patch.write_bytes(patch.read_bytes().replace(b"one * 3", b"one * 5"))
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert "one * 5" in conflict.read_text()
+
+
+def test_files_that_moved_are_followed(tmp_path: Path) -> None:
+    long = A + FAR
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": long, "x.py": C}, "1.1": {"deep/moved.py": long + "END = 1\n", "x.py": C}},
+        [("one", {"a.py": long.replace("one * 2", "one * 3")})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.code == 0
+    (hunk,) = done.facts["steps"][0]["patches"][0]["hunks"]
+    assert (hunk["outcome"], hunk["rules"]) == ("moved", ["moved-file"])
+    made = small.made(tmp_path / "new", "1.1")
+    assert made == {
+        "src/widget/deep/moved.py": (long + "END = 1\n").replace("one * 2", "one * 3").encode()
+    }
+
+
+def test_a_definition_that_moved_to_another_file_is_followed(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": f"{A}\n\n{FAR}", "b.py": C},
+            "1.1": {"a.py": FAR, "b.py": f"{C}\n\n{A}"},
+        },
+        [("one", {"a.py": f"{A1}\n\n{FAR}"})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.code == 0, done.out
+    (hunk,) = done.facts["steps"][0]["patches"][0]["hunks"]
+    assert hunk["rules"] == ["moved-definition"]
+    assert small.made(tmp_path / "new", "1.1") == {"src/widget/b.py": f"{C}\n\n{A1}".encode()}
+
+
+def test_an_import_that_is_gone_is_a_conflict(tmp_path: Path) -> None:
+    used = "import os\n\n\nX = os.sep\n"
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": used, "b.py": C},
+            "1.1": {"a.py": "# Later.\n\n\n" + used, "b.py": "OTHER = 1\n"},
+        },
+        [("one", {"a.py": used.replace("import os\n", "import os\nfrom widget.b import VALUE\n")})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.code == 3
+    (hunk,) = done.facts["steps"][0]["patches"][0]["hunks"]
+    assert hunk["reason"] == "widget.b has no VALUE any more"
+
+
+def test_commit_by_commit_where_git_has_both_ends(small: Small, tmp_path: Path) -> None:
+    done = small.port(
+        *("--series", small.series, "--from", small.commits["1.0"], "--to", small.commits["1.2"]),
+        *("--git", small.repository, "-o", tmp_path / "new", "--json"),
+    )
+    assert done.code == 3
+    assert [s["theirs"][-12:] for s in done.facts["steps"]] == [
+        small.commits[v][:12] for v in ("1.1", "1.2")
+    ]
+
+
+def test_via_names_the_way(small: Small, tmp_path: Path) -> None:
+    done = small.port(
+        *("--series", "one", "--to", "1.2", "--via", "1.2", "-o", tmp_path / "new", "--json")
+    )
+    assert len(done.facts["steps"]) == 1
+
+
+def test_what_is_there_is_never_overwritten(small: Small, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "mine").write_text("mine")
+    assert small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new").code == 2
+    assert (tmp_path / "new" / "mine").read_text() == "mine"
+
+
+def test_a_series_that_does_not_fit_its_source(small: Small, tmp_path: Path) -> None:
+    done = small.port("--series", "one", "--from", "1.2", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert "does not apply" in done.err
+
+
+_KILLED = """
+import os, signal, sys
+from pkgtools.port import series
+left = int(sys.argv[1])
+real = series.write_new
+def write_new(*arguments):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(*arguments)
+series.write_new = write_new
+from pathlib import Path
+series.write_folder(Path(sys.argv[2]), {f"f{n}": b"x" for n in range(4)})
+"""
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_killed_while_writing_there_is_a_whole_folder_or_none(tmp_path: Path, writes: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(writes), str(tmp_path / "new")],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert done.returncode == (0 if writes >= 4 else -signal.SIGKILL)
+    assert (tmp_path / "new").exists() is (writes >= 4)

@@ -1,0 +1,42 @@
+"""Every rule's right case, its look-alikes, and the checks behind them."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+import pytest
+from rule_cases import CASES, Case
+
+from pkgtools.port.merge import Result, merge
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rule(case: Case) -> None:
+    merged = merge(*case.bytes(), python=True)
+    told = [(str(h.result), h.rules, h.reason) for h in merged.hunks]
+    if case.made is None:
+        assert merged.conflicts, (merged.data.decode(), told)
+        assert all(h.reason for h in merged.conflicts)
+        return
+    assert not merged.conflicts, told
+    assert merged.data.decode() == dedent(case.made), told
+    ast.parse(merged.data)
+    if case.rule is not None:
+        assert case.rule in {rule for h in merged.hunks for rule in h.rules}, told
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_without_python_the_rules_are_off(case: Case) -> None:
+    merged = merge(*case.bytes(), python=False)
+    assert all(h.result is not Result.MERGED for h in merged.hunks)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_the_same_changes_nothing(case: Case) -> None:
+    base, ours, theirs = case.bytes()
+    assert merge(base, ours, base, python=True).data == ours
+    assert merge(base, base, theirs, python=True).data == theirs
+    absorbed = merge(base, ours, ours, python=True)
+    assert absorbed.data == ours
+    assert {h.result for h in absorbed.hunks} <= {Result.ABSORBED}
