@@ -141,7 +141,7 @@ def _complete(words: str, cwd: Path) -> list[str]:
 
 def test_completion(project: Project, tmp_path: Path) -> None:
     folder = project.targets.parent
-    assert _complete("pkgtools re", folder) == ["recipe", "recover", "report", "reverse"]
+    assert _complete("pkgtools re", folder) == ["recipe", "recover", "refresh", "report", "reverse"]
     assert _complete("pkgtools apply --ta", folder) == ["--target"]
     assert _complete("pkgtools apply --target w-d", folder) == [
         "w-dev",
