@@ -331,5 +331,5 @@ def _make_way(layer: bytes, into: Path) -> None:
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    elif path.is_symlink() or path.exists():
+        path.unlink()

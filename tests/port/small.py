@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from commands import Result, call
-from project import PREFIX, Blob, build_wheel, git, make_series, put
+from project import PREFIX, build_wheel, git, make_series, put
 
+from pkgtools.blob import Blob
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.plan import plan_series
 from pkgtools.source import WheelSource
