@@ -77,9 +77,6 @@ def commute(kind: Order, added: Sequence[Node], others: Sequence[Node]) -> bool:
     """Whether what a patch adds and what upstream adds can stand in either order."""
     if kind is Order.STRICT:
         return False
-    both = [n.key for n in (*added, *others) if n.kind in _EXCLUSIVE]
-    if len(set(both)) != len(both):
-        return False
     kinds = {n.kind for n in others}
     if "dictionary_splat" in kinds or "list_splat" in kinds:
         return False

@@ -105,16 +105,8 @@ def test_refresh_writes_hunks_where_they_lie(small: Small) -> None:
 
 def test_new_makes_a_patch_of_what_is_beyond(small: Small, tmp_path: Path) -> None:
     tree = _patched(small, tmp_path / "tree")
-    words: list[str | Path] = [
-        "new",
-        "0003-three.patch",
-        "--series",
-        "one",
-        "--tree",
-        tree,
-        "-m",
-        "three: b",
-    ]
+    words: list[str | Path] = ["new", "0003-three.patch", "--series", "one", "--tree", tree]
+    words += ["-m", "three: b"]
     nothing = call(*words, *_options(small))
     assert nothing.code == 2
     (tree / "src/widget/b.py").write_text(A1)

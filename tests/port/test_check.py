@@ -1,0 +1,39 @@
+"""What a merge made is held against the patch: each way to be wrong is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from pkgtools.port.blocks import parse
+from pkgtools.port.check import Change, problem
+
+BASE = b"def f():\n    a()\n    b()\n"
+OURS = b"def f():\n    a()\n    new()\n    b()\n"
+THEIRS = b"def f():\n    a(1)\n    b()\n    c()\n"
+
+
+@pytest.mark.parametrize("renested", [False, True])
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        (b"def f():\n    a(1)\n    new()\n    b()\n    c()\n", None),
+        (THEIRS, "once and whole"),
+        (b"def f():\n    a(1)\n    new()\n    new()\n    b()\n    c()\n", "once and whole"),
+        (b"def f():\n    a(1)\n    new()\n    b()\n", "once and whole"),
+        (b"def f():\n    a(1)\n    new(\n    b()\n    c()\n", "not Python"),
+    ],
+)
+def test_problem(made: bytes, fault: str | None, *, renested: bool) -> None:
+    change = Change(parse(BASE), parse(OURS), ((parse(THEIRS), parse(made)),), Counter())
+    found = problem(change, renested=renested)
+    assert found is None if fault is None else fault in (found or "")
+
+
+def test_another_block_is_another_place() -> None:
+    theirs = b"def f():\n    a(1)\n    b()\n    c()\n    if x:\n        pass\n"
+    other = theirs.replace(b"pass", b"pass\n        new()")
+    change = Change(parse(BASE), parse(OURS), ((parse(theirs), parse(other)),), Counter())
+    assert "not in the same block" in (problem(change, renested=False) or "")
+    assert problem(change, renested=True) is None
