@@ -17,6 +17,8 @@ from pkgtools.recipe.plan import check_plan
 from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:
+    from pkgtools.catalog import Catalog
+    from pkgtools.overview.images import ShownImage
     from pkgtools.recipe.plan import Finding
 
 _FILE = click.Path(path_type=Path, exists=True)
@@ -31,6 +33,7 @@ _RECIPES = "docker/recipes/*.toml"
 @click.option(
     "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
 )
+@click.option("--image", "references", multiple=True, help="An image; can be repeated.")
 @common.catalog_option
 @common.json_option
 @common.command
@@ -38,6 +41,7 @@ def report(
     folder: Path,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
+    references: tuple[str, ...],
     catalog: Path,
     as_json: bool,
 ) -> int:
@@ -45,26 +49,36 @@ def report(
 
     Releases come from the --wheel files and as tags from the --git repositories,
     else pip downloads them into a cache; a revision without a source is shown as
-    unverified. The recipes are those beside the catalog, in docker/recipes. The
-    page needs nothing else: one file, no script, nothing loaded.
+    unverified. The recipes are those beside the catalog, in docker/recipes; images
+    are named as for pkgtools image inspect. The page needs nothing else: one file,
+    no script, nothing loaded.
 
     \b
     Examples:
       pkgtools report -o public
-      pkgtools report -o public --git ~/src/sglang
+      pkgtools report -o public --git ~/src/sglang --image sglang:v0.5.23-k3
     """
     table = load_catalog(catalog)
     repos = common.open_repositories(repositories)
     at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
     matrix = build_matrix(table, at_hand)
+    images = _images(table, references)
     page = folder / "index.html"
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(page, write_page(matrix, _recipes(table.path.parent)).encode())
+    replace_file(page, write_page(matrix, _recipes(table.path.parent), images).encode())
     if as_json:
-        common.print_json({"path": page, "matrix": matrix})
+        common.print_json({"path": page, "matrix": matrix, "images": images})
     else:
         click.echo(f"wrote {page}")
     return 0
+
+
+def _images(table: Catalog, references: tuple[str, ...]) -> list[ShownImage]:
+    if not references:
+        return []
+    from pkgtools.overview.images import show_image  # noqa: PLC0415 - only for images
+
+    return [show_image(table, reference, common.Progress()) for reference in references]
 
 
 def _recipes(root: Path) -> dict[str, list[Finding]]:

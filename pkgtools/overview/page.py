@@ -12,6 +12,7 @@ from pkgtools.overview.matrix import CellState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pkgtools.overview.images import ShownImage
     from pkgtools.overview.matrix import Cell, Column, Matrix, ShownFile
     from pkgtools.recipe.plan import Finding
 
@@ -33,7 +34,11 @@ _MEANING: Final = {
 }
 
 
-def write_page(matrix: Matrix, recipes: Mapping[str, Sequence[Finding]]) -> str:
+def write_page(
+    matrix: Matrix,
+    recipes: Mapping[str, Sequence[Finding]],
+    images: Sequence[ShownImage] = (),
+) -> str:
     """Return the page; the same facts give the same bytes."""
     return "\n".join(
         [
@@ -53,6 +58,7 @@ def write_page(matrix: Matrix, recipes: Mapping[str, Sequence[Finding]]) -> str:
             "<main>",
             *_matrix(matrix),
             *_panels(matrix),
+            *_images(images),
             *_recipes(recipes),
             "</main>",
             "</body>",
@@ -148,6 +154,20 @@ def _line(line: str) -> str:
     return f"<{tag}>{text(line)}</{tag}>" if tag else text(line)
 
 
+def _images(images: Sequence[ShownImage]) -> Iterator[str]:
+    if not images:
+        return
+    yield "<h2>Images</h2>"
+    yield '<div class="scroll" role="region" aria-label="Images" tabindex="0">'
+    yield '<table><thead><tr><th scope="col">Image</th><th scope="col">Its files are</th>'
+    yield '<th scope="col">Its labels</th></tr></thead><tbody>'
+    for image in images:
+        yield f'<tr><th scope="row">{text(image.reference)}</th><td>{text(image.state)}</td>'
+        state, told = ("wrong", image.problem) if image.problem else ("ok", "say the same")
+        yield f'<td class="{state}">{text(told)}</td></tr>'
+    yield "</tbody></table></div>"
+
+
 def _recipes(recipes: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
     if not recipes:
         return
@@ -156,7 +176,8 @@ def _recipes(recipes: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
         counts = Counter(finding.outcome for finding in findings)
         told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
         yield f"<details><summary>{text(name)} <small>{told}</small></summary>"
-        yield '<div class="scroll"><table><thead><tr><th scope="col">Rule</th>'
+        yield f'<div class="scroll" role="region" aria-label="{text(name)}" tabindex="0">'
+        yield '<table><thead><tr><th scope="col">Rule</th>'
         yield '<th scope="col">Outcome</th><th scope="col">Found</th>'
         yield '<th scope="col">Worked out</th><th scope="col">Why</th></tr></thead><tbody>'
         for finding in findings:

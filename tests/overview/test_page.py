@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from commands import call
 
+from pkgtools.overview.images import ShownImage
 from pkgtools.overview.matrix import (
     Cell,
     CellState,
@@ -81,7 +82,8 @@ class _Elements(HTMLParser):
 
 @pytest.mark.parametrize("name", ["plain", _HOSTILE])
 def test_the_page_needs_nothing_and_leads_nowhere(name: str) -> None:
-    page = write_page(_matrix(name), _findings(name))
+    images = [ShownImage(name, name), ShownImage(name, name, name)]
+    page = write_page(_matrix(name), _findings(name), images)
     found = _Elements(page)
     assert found.open == []
     assert {tag for tag, _ in found.tags} <= {

@@ -1,0 +1,36 @@
+"""The state of images: what their files are, and whether their labels say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import PkgtoolsError
+from pkgtools.image.inspect import inspect_image
+from pkgtools.image.reference import open_image
+
+if TYPE_CHECKING:
+    from pkgtools.catalog import Catalog
+    from pkgtools.report import Reporter
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """One image."""
+
+    reference: str
+    state: str
+    """The target and its state; empty where it could not be read."""
+    problem: str = ""
+    """What its labels say and its files do not, or why it could not be read."""
+
+
+def show_image(catalog: Catalog, reference: str, reporter: Reporter) -> ShownImage:
+    """Inspect an image; one that cannot be inspected is shown with the reason."""
+    try:
+        with open_image(reference) as image:
+            found = inspect_image(catalog, image, reporter)
+    except PkgtoolsError as error:
+        return ShownImage(reference, "", error.message)
+    state = f"{found.status.target or 'no target'}, {found.status.state}"
+    return ShownImage(reference, state, "; ".join(found.lies))
