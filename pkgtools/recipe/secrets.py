@@ -19,7 +19,7 @@ _FORMS: Final = (
     ("a Slack token", re.compile(r"\bxox[abprs]-[\w-]{10,}")),
     ("an API key", re.compile(r"\b(?:sk|nvapi)-[\w-]{20,}|\bAIza[\w-]{35}")),
     ("a JSON web token", re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}")),
-    ("a password in a URL", re.compile(r"://[^/\s:@\"']*:[^/\s@\"'$]+@")),
+    ("a password in a URL", re.compile(r"://(?:[^/\s:@\"']*:[^/\s@\"'$]+|[^/\s@\"'$]{16,})@")),
     ("a Weights & Biases key", re.compile(r"wandb.*\b[0-9a-f]{40}\b", re.IGNORECASE)),
 )
 _NAME: Final = (
@@ -35,9 +35,11 @@ _ASSIGNED: Final = re.compile(
     )["']*(?P<value>[^\s"',\]}}]+)""",
     re.IGNORECASE | re.VERBOSE,
 )
-# A reference to a value, a path to one, a number, a placeholder, or another variable's name.
+# No credential: a reference to one, a path to one, a small number, a placeholder, another
+# variable's name. Base64 may hold a slash, so a path is of several short parts.
 _HARMLESS: Final = re.compile(
-    r"[$<{(/~.].*|\d{1,9}|(?i:true|false|none|null|[*x.]+)|[A-Z]+(?:_[A-Z]+)+"
+    r"\$\{?[A-Z_][A-Z0-9_]*\b.*|<.*|\{.*|[~.]{0,2}(?:/[\w.-]{1,30}){2,}|\d{1,6}"
+    r"|(?i:true|false|none|null|[*x.]+)|[A-Z]+(?:_[A-Z]+)+"
 )
 
 

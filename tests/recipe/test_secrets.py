@@ -33,6 +33,10 @@ _FOUND: Final = [
     "-----BEGIN OPENSSH " + "PRIVATE KEY-----",
     "ghp_" + _WORD,
     f"https://user:{_WORD}@index.invalid/simple",
+    f"https://{_WORD}@index.invalid/simple",
+    f'AWS_SECRET_ACCESS_KEY = "/{_WORD}"',
+    'DB_PASSWORD = "$ecret"',
+    'DB_PASSWORD = "31415926"',
 ]
 _HARMLESS: Final = [
     "max-total-tokens = 66048",
@@ -40,6 +44,11 @@ _HARMLESS: Final = [
     'secrets = ["HF_TOKEN", "WANDB_API_KEY", "RANK"]',
     'HF_TOKEN_FILE = "/run/secrets/hf"',
     'HF_TOKEN = "${HF_TOKEN}"',
+    'HF_TOKEN = "$HF_TOKEN"',
+    'HF_TOKEN = "${HF_TOKEN:?set it}"',
+    'HF_TOKEN = "/run/secrets/hf"',
+    'HF_TOKEN = "<yours>"',
+    'image = "registry.invalid:5000/capture@sha256:1f0c"',
     'HF_TOKEN = ""',
     "# the token: from the environment",
     'revision = "cdd2e49a2c1cf8d4713b513955e415ed75405a72"',
