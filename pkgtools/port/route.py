@@ -62,15 +62,16 @@ class Finder:
 
         """
         path = Path(name)
+        # A folder can be called like a target: with a / in it, it is the folder that is meant.
+        stop = None if "/" in name else self._target(name) or self._release(name)
+        if stop is not None:
+            return stop
         if path.suffix == ".whl" and path.is_file():
             wheel = WheelSource(path, self.upstream)
             return Stop(str(path.absolute()), wheel, version=wheel.version)
         if path.is_dir():
             tree = find_tree(path, self.upstream)
             return Stop(str(path.absolute()), tree, version=_tree_version(tree))
-        stop = self._target(name) or self._release(name)
-        if stop is not None:
-            return stop
         for repository in self._repositories:
             source = repository.find(name)
             if source is not None:

@@ -118,6 +118,16 @@ def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> N
     assert snapshot(small.root) == before
 
 
+def test_a_folder_called_like_a_release_is_not_meant(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("1.0", "1.1", "1.2"):
+        (tmp_path / name).mkdir()
+    assert small.port("--series", "one", "--to", "1.1", "-o", "new").code == 0
+    assert small.port("--series", "one", "--to", "./1.1", "-o", "other").code == 2
+
+
 def test_absorbed_by_which_lines(small: Small, tmp_path: Path) -> None:
     done = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new", "--json")
     patch = done.facts["steps"][1]["patches"][2]
