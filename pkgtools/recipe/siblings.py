@@ -23,6 +23,7 @@ _GIVES_MEANING: Final = {
     "hicache-storage-backend": ("hicache-storage-", "MOONCAKE_", "MC_"),
     "disaggregation-mode": ("disaggregation-", "MOONCAKE_", "MC_"),
     "disaggregation-transfer-backend": ("MOONCAKE_", "MC_"),
+    "kv-transfer-config": ("MOONCAKE_", "MC_"),
     "speculative-algorithm": ("speculative-",),
 }
 """Flags without which others, and variables, mean nothing: by how those begin."""
