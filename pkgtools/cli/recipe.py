@@ -155,9 +155,8 @@ def validate_command(
 
     \b
     Examples:
-      pkgtools recipe validate kimi-k3-capture.toml --site site.toml --up-to artifacts
-      pkgtools recipe validate kimi-k3-capture.toml --site site.toml --up-to sample \
-        --python /opt/sglang/bin/python --report evidence.json
+      pkgtools recipe validate k3.toml --site site.toml --up-to artifacts
+      pkgtools recipe validate k3.toml --up-to sample --python env/bin/python --report evidence.json
     """
     if image and tree is not None:
         raise UsageError("--image and --tree name different things to hold against the target")
