@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .trees import Trees
 
 
-@pytest.mark.parametrize("target", ["v0.5.17", "v0.5.23", "kimi-k3-ee560a2"])
+@pytest.mark.parametrize("target", [*(f"v0.5.{n}" for n in range(17, 24)), "kimi-k3-ee560a2"])
 def test_a_dense_k3(
     target: str, trees: Trees, k3_dense: Path, master: Master, reader: Reader, tmp_path: Path
 ) -> None:
