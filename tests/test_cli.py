@@ -22,19 +22,8 @@ if TYPE_CHECKING:
     from project import Project
 
 VERBS = [
-    "apply",
-    "build",
-    "changelog",
-    "identify",
-    "image",
-    "lock",
-    "recipe",
-    "recover",
-    "report",
-    "reverse",
-    "status",
-    "targets",
-    "verify",
+    *("apply", "build", "changelog", "export", "identify", "image", "import", "lock", "new"),
+    *("port", "recipe", "recover", "refresh", "report", "reverse", "status", "targets", "verify"),
 ]
 GROUPS = {
     "build": ["wheel", "image"],

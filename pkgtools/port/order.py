@@ -96,6 +96,11 @@ def is_exclusive(node: Node) -> bool:
     return node.kind in _EXCLUSIVE
 
 
+def is_import(node: Node) -> bool:
+    """Whether it is an import statement, or a name in one."""
+    return node.kind in (*_IMPORTS, "dotted_name", "aliased_import")
+
+
 def sorted_place(siblings: Sequence[Node], added: Sequence[Node]) -> tuple[int, bool] | None:
     """Return where imports go in a sorted run of them, and whether they belong to what follows.
 

@@ -11,7 +11,7 @@ from pkgtools.port import layout
 from pkgtools.port.align import align
 from pkgtools.port.blocks import Node, Shape, same, similarity
 from pkgtools.port.errors import Unsure
-from pkgtools.port.order import Order, commute, is_exclusive, order_of, sorted_place
+from pkgtools.port.order import Order, commute, is_exclusive, is_import, order_of, sorted_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,20 +126,22 @@ class Siblings:
     # Insertions
 
     def _insert(self, index: int, new: tuple[int, int]) -> None:
-        added = self._not_absorbed(self.ours[slice(*new)])
+        added = self._not_absorbed(index, self.ours[slice(*new)])
         if not added:
             return
         siblings, place = self._nested_place(index) or (self.theirs, self._place(index, added))
         self.into.edits.append(self._insertion(siblings, place, index, new, added))
         self.into.say(place.rule)
 
-    def _not_absorbed(self, added: Sequence[Node]) -> list[Node]:
+    def _not_absorbed(self, index: int, added: Sequence[Node]) -> list[Node]:
         """Return those of `added` that upstream did not add as well."""
         known = set(self.to_theirs.values())
-        new = [n for i, n in enumerate(self.theirs) if i not in known]
+        low, high = self._span(index)
+        new = [(i, n) for i, n in enumerate(self.theirs) if i not in known]
         left = []
         for node in added:
-            twins = [n for n in new if same(n, node)]
+            anywhere = is_exclusive(node) or is_import(node)
+            twins = [n for i, n in new if same(n, node) and (anywhere or low <= i < high)]
             if len(twins) == 1 and not node.is_comment:
                 self.into.absorb(None, node, twins[0])
                 continue
@@ -166,9 +168,7 @@ class Siblings:
                 return _Place(found[0], "insertion-beside-insertion", before=found[1])
         previous = self.to_theirs.get(index - 1, self._container(index - 1, -1))
         following = self.to_theirs.get(index, self._container(index, 0))
-        before = [self.to_theirs[i] for i in range(index) if i in self.to_theirs]
-        behind = [self.to_theirs[i] for i in range(index, len(self.base)) if i in self.to_theirs]
-        low, high = max(before, default=-1) + 1, min(behind, default=len(self.theirs))
+        low, high = self._span(index)
         if previous is not None and following == previous + 1:
             return _Place(following, "neighbour-changed" if low <= high else "neighbours-moved")
         matters = kind in (Order.STRICT, Order.FLOW)
@@ -180,6 +180,12 @@ class Siblings:
         if all(lost) and matters:
             raise Unsure("both neighbours of the insertion are gone")
         return self._place_between(kind, added, (low, high), lost)
+
+    def _span(self, index: int) -> tuple[int, int]:
+        """Return between which of theirs the place before ``base[index]`` lies."""
+        before = [self.to_theirs[i] for i in range(index) if i in self.to_theirs]
+        behind = [self.to_theirs[i] for i in range(index, len(self.base)) if i in self.to_theirs]
+        return max(before, default=-1) + 1, min(behind, default=len(self.theirs))
 
     def _place_regrouped(
         self, previous: int | None, following: int | None, *, matters: bool

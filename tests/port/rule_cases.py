@@ -197,6 +197,22 @@ CASES: Final = (
         None,
     ),
     Case(
+        "a case that may overlap upstream's value",
+        "match x:\n    case 'a':\n        f()\n",
+        "match x:\n    case 'a':\n        f()\n    case 'b':\n        g()\n",
+        "match x:\n    case 'a':\n        f()\n    case y:\n        h()\n",
+        None,
+    ),
+    Case(
+        "the same statement, but elsewhere",
+        "def f(x):\n    a(x)\n    b(x)\n    c(x)\n    d(x)\n    return x\n",
+        "def f(x):\n    a(x)\n    check(x)\n    b(x)\n    c(x)\n    d(x)\n    return x\n",
+        "def f(x):\n    a(x, 1)\n    b(x)\n    c(x)\n    check(x)\n    d(x)\n    return x\n",
+        "def f(x):\n    a(x, 1)\n    check(x)\n    b(x)\n    c(x)\n    check(x)\n    d(x)\n"
+        "    return x\n",
+        "neighbour-changed",
+    ),
+    Case(
         "assignments that know nothing of each other",
         "def f(self):\n    self.a = 1\n    return self\n",
         "def f(self):\n    self.a = 1\n    self.ours = 2\n    return self\n",
