@@ -101,10 +101,19 @@ def merge(
     """
     around = around or Around()
     versions = Versions(base, ours, theirs, around.find)
+    if not python:
+        return _merge(versions, {}, python=False)
+    try:
+        return _checked(versions, around)
+    except RecursionError:  # nested as no person writes it
+        return _merge(versions, {}, python=False)
+
+
+def _checked(versions: Versions, around: Around) -> Merged:
     left: dict[Hunk, str] = {}
     while True:
-        merged = _merge(versions, left, python=python)
-        faults = _faults(versions, merged, around.fault) if python else {}
+        merged = _merge(versions, left, python=True)
+        faults = _faults(versions, merged, around.fault)
         if not faults:
             return merged
         left.update(faults)
@@ -196,26 +205,35 @@ def _strayed(versions: Versions, clean: Sequence[Hunk]) -> list[Hunk]:
 
 def _faults(versions: Versions, merged: Merged, fault: Fault | None) -> dict[Hunk, str]:
     """Return hunks that use what the new upstream does not have any more."""
-    done = [h for h in merged.hunks if h.result in (Result.MOVED, Result.MERGED)]
-    if not versions.upstream or not done or not versions.are_sound:
-        return {}
     faults = {}
-    for outcome in done:
-        added = range(outcome.hunk.new, outcome.hunk.new_end)
-        if not added:
+    for outcome in merged.hunks:
+        hunk = outcome.hunk
+        added = range(hunk.new, hunk.new_end)
+        done = outcome.result in (Result.MOVED, Result.MERGED)
+        if not (done and added and versions.are_sound):
             continue
-        whole = not merged.conflicts and not merged.others
-        moved = "moved-definition" in outcome.rules
-        places = merged.others.values() if moved and merged.others else [merged.data]
-        lost = [
-            lost_name(versions.base, versions.ours, parse(data), [added], whole=whole)
-            for data in places
-        ]
-        found = lost[0] if all(lost) else None
-        found = found or (fault(versions.ours, added) if fault else None)
+        found = _lost_name(versions, merged, outcome) if versions.upstream else None
+        if (
+            found is None
+            and fault
+            and b"import" in b"".join(versions.lines[1][hunk.new : hunk.new_end])
+        ):
+            found = fault(versions.ours, added)
         if found:
-            faults[outcome.hunk] = found
+            faults[hunk] = found
     return faults
+
+
+def _lost_name(versions: Versions, merged: Merged, outcome: HunkOutcome) -> str | None:
+    """Return what a hunk names and the files into which it went do not define."""
+    added = [range(outcome.hunk.new, outcome.hunk.new_end)]
+    whole = not merged.conflicts and not merged.others
+    moved = "moved-definition" in outcome.rules and merged.others
+    lost = [
+        lost_name(versions.base, versions.ours, parse(data), added, whole=whole)
+        for data in (merged.others.values() if moved else [merged.data])
+    ]
+    return lost[0] if all(lost) else None
 
 
 def _is_twin(mine: Hunk, other: Hunk, lines: Lines) -> bool:
@@ -280,8 +298,9 @@ def _by_structure(
     theirs = parse(data)
     carrier = Transplant(theirs, find=_current(versions.find, others))
     try:
-        if not (is_sound(base) and is_sound(ours) and is_sound(theirs)):
-            reason = "the file is not Python that can be read"
+        sound = is_sound(base) and is_sound(ours) and is_sound(theirs)
+        if not sound or any(b"\r" in n.source for n in (base, ours, theirs)):
+            reason = "the file is not Python that can be read, or has carriage returns"
             return data, {h: HunkOutcome(h, Result.CONFLICT, reason=reason) for h in group}
         try:
             made = _carried(carrier, base, ours, theirs)

@@ -32,11 +32,15 @@ class Listing:
     def __init__(self, source: Source, upstream: Upstream) -> None:
         self.source = source
         self.marks: dict[str, Hashable] = _marks(source, upstream)
+        self._texts: dict[str, bytes] = {}
 
     def read(self, path: str) -> bytes:
         """Return a file's content; nothing where there is no file."""
-        blob = self.source.read(path)
-        return blob.data if blob is not None and blob.mode != DIRECTORY else b""
+        if path not in self._texts:
+            blob = self.source.read(path)
+            is_file = blob is not None and blob.mode != DIRECTORY
+            self._texts[path] = blob.data if blob is not None and is_file else b""
+        return self._texts[path]
 
 
 def _marks(source: Source, upstream: Upstream) -> dict[str, Hashable]:

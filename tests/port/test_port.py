@@ -235,6 +235,18 @@ def test_an_import_that_is_gone_is_a_conflict(tmp_path: Path) -> None:
     assert hunk["reason"] == "widget.b has no VALUE any more"
 
 
+def test_an_import_is_looked_up_where_the_file_itself_is_unchanged(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": A, "b.py": C}, "1.1": {"a.py": A, "c.py": FAR}},
+        [("one", {"a.py": "from widget.b import VALUE\n\n\n" + A + "\n\nX = VALUE\n"})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.code == 3
+    reasons = {h["reason"] for h in done.facts["steps"][0]["patches"][0]["hunks"]}
+    assert "there is no module widget.b any more" in reasons
+
+
 def test_commit_by_commit_where_git_has_both_ends(small: Small, tmp_path: Path) -> None:
     done = small.port(
         *("--series", small.series, "--from", small.commits["1.0"], "--to", small.commits["1.2"]),

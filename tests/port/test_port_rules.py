@@ -40,3 +40,15 @@ def test_what_is_the_same_changes_nothing(case: Case) -> None:
     absorbed = merge(base, ours, ours, python=True)
     assert absorbed.data == ours
     assert {h.result for h in absorbed.hunks} <= {Result.ABSORBED}
+
+
+def test_carriage_returns_are_left_to_a_person() -> None:
+    texts = "f(\n    a=1,\n)\n", "f(\n    a=1,\n    b=2,\n)\n", "f(\n    a=1,\n    c=3,\n)\n"
+    base, ours, theirs = (text.replace("\n", "\r\n").encode() for text in texts)
+    assert merge(base, ours, theirs, python=True).conflicts
+
+
+def test_absurd_nesting_falls_back_to_lines() -> None:
+    deep = b"x = a" + b".b" * 5000 + b"\n"
+    base, ours, theirs = b"a = 1\n", b"a = 1\n" + deep, b"a = 1\ny = 2\n"
+    assert merge(base, ours, theirs, python=True).conflicts
