@@ -171,6 +171,9 @@ def _merge(versions: Versions, left: dict[Hunk, str], *, python: bool) -> Merged
         for hunk in strayed:
             del outcomes[hunk]
         clean = [h for h in clean if h not in strayed]
+    for hunk in _halves(clean, [h for h in mine if h not in outcomes], lines):
+        del outcomes[hunk]
+        clean.remove(hunk)
     data = _apply_clean(lines, upstream, clean)
     others: dict[str, bytes] = {}
     groups = _groups([h for h in mine if h not in outcomes], lines) if python else []
@@ -265,12 +268,21 @@ def _groups(left: Sequence[Hunk], lines: Lines) -> list[list[Hunk]]:
     rest = list(left)
     while rest:
         group = [rest.pop(0)]
-        while rest and (
-            _moves(group, rest[0], lines) or not is_sound(parse(without(lines[1], lines[0], group)))
-        ):
-            group.append(rest.pop(0))
+        while rest:
+            others = _halves(rest, group, lines)
+            if not others and not is_sound(parse(without(lines[1], lines[0], group))):
+                others = rest[:1]
+            if not others:
+                break
+            group = sorted([*group, *others], key=lambda h: h.new)
+            rest = [h for h in rest if h not in group]
         groups.append(group)
     return groups
+
+
+def _halves(among: Sequence[Hunk], left: Sequence[Hunk], lines: Lines) -> list[Hunk]:
+    """Return the hunks of `among` which only with one of `left` move something."""
+    return [h for h in among if left and _moves(left, h, lines)]
 
 
 def _moves(group: Sequence[Hunk], other: Hunk, lines: Lines) -> bool:

@@ -52,3 +52,14 @@ def test_absurd_nesting_falls_back_to_lines() -> None:
     deep = b"x = a" + b".b" * 5000 + b"\n"
     base, ours, theirs = b"a = 1\n", b"a = 1\n" + deep, b"a = 1\ny = 2\n"
     assert merge(base, ours, theirs, python=True).conflicts
+
+
+def test_both_halves_of_a_move_wait_together() -> None:
+    """Taking a line away without the conflict that puts it elsewhere would lose it."""
+    base = b"def f(x):\n    a(x)\n    moved_line(x)\n    c(x)\n    d(x)\n    e(x)\n"
+    ours = b"def f(x):\n    a(x)\n    c(x)\n    d(x)\n    e(x)\n    moved_line(x)\n"
+    theirs = base + b"    more(x)\n"
+    for python in (True, False):
+        merged = merge(base, ours, theirs, python=python)
+        assert len(merged.conflicts) == 2
+        assert merged.data == theirs
