@@ -16,7 +16,9 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from timing import PKGTOOLS, print_header, print_row, run, seconds
@@ -93,16 +95,21 @@ def _image(target: Target, base: str, scratch: Path, runs: int) -> None:
     print_row(f"{target.name}, an image in an engine", lambda: ours(base), instead, runs, 1 / 2)
     print_row(f"{target.name}, an OCI layout", lambda: ours(layout), instead, runs, 1 / 10)
     run(["docker", "rmi", "--force", "pkgtools-benchmark"])
-    _print_sizes(target, layout)
+    _print_sizes(target, layout, scratch / "layout")
 
 
-def _print_sizes(target: Target, base: str) -> None:
-    name = f"{base}-measured"
-    command = ["build", "image", "--target", target.name, "--base", base, "--tag", name, "--json"]
-    built = json.loads(_output([*PKGTOOLS, *command]))
-    print(f"the layer has {built['layer_bytes']} bytes in {len(built['written'])} files:")
-    for path in built["written"]:
-        print(f"  /{path}")
+def _print_sizes(target: Target, base: str, layout: Path) -> None:
+    """Print what the layer is made of, in bytes."""
+    command = ["build", "image", "--target", target.name, "--base", base]
+    built = json.loads(_output([*PKGTOOLS, *command, "--tag", f"{base}-measured", "--json"]))
+    sizes: Counter[str] = Counter()
+    with tarfile.open(layout / "blobs" / built["layer"].replace(":", "/")) as layer:
+        for info in layer:
+            kind = "bytecode" if info.name.endswith(".pyc") else "touched files"
+            sizes["RECORD and the receipt" if ".dist-info/" in info.name else kind] += info.size
+    print(f"the layer has {built['layer_bytes']} bytes:")
+    for kind, size in sizes.items():
+        print(f"  {size:9} {kind}")
 
 
 def _named(image: str) -> str:
