@@ -78,8 +78,6 @@ def commute(kind: Order, added: Sequence[Node], others: Sequence[Node]) -> bool:
     if kind is Order.STRICT:
         return False
     kinds = {n.kind for n in others}
-    if "dictionary_splat" in kinds or "list_splat" in kinds:
-        return False
     if any(n.kind == "case_clause" for n in added):
         return all(_is_literal_case(n) for n in others)
     if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from pkgtools.port import layout
-from pkgtools.port.align import align
+from pkgtools.port.align import ALIKE, align
 from pkgtools.port.blocks import Node, Shape, same, similarity
 from pkgtools.port.errors import Unsure
 from pkgtools.port.order import Order, commute, is_exclusive, is_import, order_of, sorted_place
@@ -61,9 +61,21 @@ class Siblings:
         self.into = into
         self.nodes = base, ours, theirs
         self.base, self.ours, self.theirs = base.elements, ours.elements, theirs.elements
-        self.to_ours = align(self.base, self.ours)
+        self.to_ours = self._without_wrapped(align(self.base, self.ours))
         self.to_theirs = align(self.base, self.theirs)
         self.is_list = base.shape is Shape.LIST
+
+    def _without_wrapped(self, pairs: dict[int, int]) -> dict[int, int]:
+        """Return pairs without those whose old statement is, as it was, inside an added one."""
+        added = [n for j, n in enumerate(self.ours) if j not in pairs.values()]
+        inside = [n for outer in added for n in outer.walk() if n is not outer]
+        return {
+            i: j
+            for i, j in pairs.items()
+            if same(self.base[i], self.ours[j])
+            or self.base[i].shape is Shape.BODY
+            or not any(n.kind == self.base[i].kind and same(n, self.base[i]) for n in inside)
+        }
 
     def carry(self) -> None:
         """Go through the gaps and the changed elements in order."""
@@ -117,8 +129,8 @@ class Siblings:
     def _nested(self, node: Node) -> Node | None:
         """Return a statement that upstream moved below another one."""
         nodes = [n for e in self.theirs for n in e.walk() if n.kind == node.kind]
-        found = [n for n in nodes if same(n, node)]
-        if len(found) != 1:
+        found = [n for n in nodes if similarity(n, node, at_least=ALIKE) >= ALIKE]
+        if len(found) != 1 or not same(found[0], node):
             return None
         self.into.say("moved-statement")
         return found[0]

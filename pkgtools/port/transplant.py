@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pkgtools.port import layout
-from pkgtools.port.blocks import Node, Shape, same
+from pkgtools.port.blocks import Node, Shape, parse, same
 from pkgtools.port.errors import Unsure
 from pkgtools.port.siblings import Siblings
 
@@ -99,7 +99,14 @@ class Transplant:
             self.rules.append(rule)
 
     def absorb(self, base: Node | None, ours: Node, theirs: Node) -> None:
-        """Note that theirs has a part of the change already."""
+        """Note that theirs has a part of the change already.
+
+        Raises:
+            Unsure: what the patch replaces is still there, so that this may be a twin.
+
+        """
+        if base is not None and _times(theirs.source, base) >= _times(base.source, base):
+            raise Unsure("upstream has what the patch makes, but also what it replaces")
         change = Counter(ours.counted)
         change.subtract(base.counted if base else {})
         self.absorbed.update(change)
@@ -157,3 +164,8 @@ class Transplant:
             raise Unsure("both change the same expression")
         self.edits.append(found)
         self.say("tokens-disjoint")
+
+
+def _times(source: bytes, node: Node) -> int:
+    """Return how often a node's tokens stand in a file, one behind the other."""
+    return b" ".join(parse(source).tokens).count(b" ".join(node.tokens))

@@ -470,6 +470,23 @@ CASES: Final = (
         None,
     ),
     Case(
+        "a twin of what the patch makes, and what it replaces is still there",
+        "def f(x):\n    if x.c:\n        old(x)\n    return x\n",
+        "def f(x):\n    if x.c:\n        new(x)\n    return x\n",
+        "def f(x):\n    if x.d:\n        new(x)\n    elif x.c:\n        old(x)\n    return x\n",
+        None,
+    ),
+    Case(
+        "a statement that the patch keeps inside, below one that resembles it",
+        "def f(x):\n    x.meta = x.states[0]\n    return x\n",
+        "def f(x):\n    states = x.states[0]\n    if states:\n        x.meta = x.states[0]\n"
+        "    return x\n",
+        "def f(x):\n    x.meta = x.states[1]\n    return x\n",
+        "def f(x):\n    states = x.states[0]\n    if states:\n        x.meta = x.states[1]\n"
+        "    return x\n",
+        "wrapped-statement",
+    ),
+    Case(
         "a string keeps its lines",
         "def f():\n    a()\n    b()\n    return 1\n",
         'def f():\n    a()\n    g("""x\n  y\n""")\n    b()\n    return 1\n',
