@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import tree_sitter
 import tree_sitter_python
 
-from pkgtools.port.tokens import raw_tokens, tokens
+from pkgtools.port.tokens import block_tokens, raw_tokens, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +131,11 @@ class Node:
     def counted(self) -> Counter[bytes]:
         """How often each token stands in it."""
         return Counter(self.tokens)
+
+    @cached_property
+    def counted_by_depth(self) -> Counter[tuple[int, bytes]]:
+        """How often each token of a module stands in how many blocks of its definition."""
+        return Counter(block_tokens(self.raw[0]))
 
     @cached_property
     def name(self) -> bytes | None:

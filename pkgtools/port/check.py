@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pkgtools.port.blocks import is_sound
-from pkgtools.port.tokens import block_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterable
 
     from pkgtools.port.blocks import Node
+
+T = TypeVar("T", bound="Hashable")
 
 
 @dataclass(frozen=True)
@@ -37,40 +38,40 @@ def problem(change: Change, *, renested: bool) -> str | None:
     """
     if not all(is_sound(made) for _, made in change.ported):
         return "the result is not Python"
-    wanted = _difference(change.base, change.ours, flat=True)
-    wanted.subtract({(0, token): count for token, count in change.absorbed.items()})
-    if _differ(wanted, _made(change, flat=True)):
+    wanted = _difference(change.base.counted, change.ours.counted)
+    wanted.subtract(change.absorbed)
+    made = _sum(_difference(old.counted, new.counted) for old, new in change.ported)
+    if _differ(wanted, made):
         return "the patch's change is not in the result, once and whole"
     if renested or change.absorbed:
         return None
-    wanted = _difference(change.base, change.ours, flat=False)
-    if _differ(wanted, _made(change, flat=False)):
+    deep = _difference(change.base.counted_by_depth, change.ours.counted_by_depth)
+    made_deep = _sum(
+        _difference(old.counted_by_depth, new.counted_by_depth) for old, new in change.ported
+    )
+    if _differ(deep, made_deep):
         return "the patch's change is in the result, but not in the same block"
     return None
 
 
-def _made(change: Change, *, flat: bool) -> Counter[tuple[int, bytes]]:
-    total: Counter[tuple[int, bytes]] = Counter()
-    for theirs, made in change.ported:
-        for key, count in _difference(theirs, made, flat=flat).items():
-            total[key] += count
-    return total
-
-
-def _difference(old: Node, new: Node, *, flat: bool) -> Counter[tuple[int, bytes]]:
-    found = Counter(depths(new, flat=flat))
-    found.subtract(Counter(depths(old, flat=flat)))
+def _difference(old: Counter[T], new: Counter[T]) -> Counter[T]:
+    found = Counter(new)
+    found.subtract(old)
     return found
 
 
-def _differ(one: Counter[tuple[int, bytes]], other: Counter[tuple[int, bytes]]) -> bool:
+def _sum(counters: Iterable[Counter[T]]) -> Counter[T]:
+    total: Counter[T] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total
+
+
+def _differ(one: Counter[T], other: Counter[T]) -> bool:
     """Whether two changes differ in more than what a formatter adds and takes away."""
-    return any(one[key] != other[key] for key in {*one, *other} if key[1] not in (b",", b"(", b")"))
+    return any(one[key] != other[key] for key in {*one, *other} if not _is_layout(key))
 
 
-def depths(module: Node, *, flat: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield each token with how many blocks of its definition it stands in."""
-    if flat:
-        yield from ((0, token) for token in module.tokens)
-        return
-    yield from block_tokens(module.raw[0])
+def _is_layout(key: object) -> bool:
+    token = key[1] if isinstance(key, tuple) else key
+    return token in (b",", b"(", b")")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pkgtools.port import layout
 from pkgtools.port.align import ALIKE, align
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pkgtools.port.layout import Edit
+
+
+_RENAMED: Final = 0.8
+"""From this share of common tokens on, a definition of another name can be one that was renamed."""
+_CLEARLY: Final = 0.15
+"""By so much it must be more alike than any other."""
 
 
 class Carrier(Protocol):
@@ -117,7 +123,8 @@ class Siblings:
         known = set(self.to_theirs.values())
         new = [n for i, n in enumerate(self.theirs) if i not in known and n.kind == node.kind]
         alike = sorted(((similarity(node, n), n.start, n) for n in new), reverse=True)
-        if alike and alike[0][0] >= 0.7 and (len(alike) == 1 or alike[0][0] - alike[1][0] > 0.1):
+        rival = alike[1][0] if len(alike) > 1 else 0.0
+        if alike and alike[0][0] >= _RENAMED and alike[0][0] - rival >= _CLEARLY:
             self.into.say("renamed-definition")
             return alike[0][2]
         named = [n for n in self.into.module.walk() if n.kind == node.kind and n.key == node.key]

@@ -107,17 +107,18 @@ class Movement:
     def definition(self, path: str, node: Node) -> Elsewhere | None:
         """Return a definition of `path` that is in one other file now, and there alone."""
         old, new = self.listings
-        word = re.compile(
-            rb"^\s*(?:async\s+)?(?:def|class)\s+" + (node.name or b"") + rb"\b", re.MULTILINE
-        )
+        name = node.name or b""
+        if name.startswith(b"__"):  # every class has such
+            return None
+        word = re.compile(rb"\b(?:def|class)[ \t]+" + re.escape(name) + rb"\b")
         found: list[Elsewhere] = []
         for candidate, mark in new.marks.items():
             if candidate == path or old.marks.get(candidate) == mark:
                 continue
             data = new.read(candidate)
-            if not word.search(data) or word.search(
-                old.read(candidate) if candidate in old.marks else b""
-            ):
+            if name not in data or not word.search(data):
+                continue
+            if candidate in old.marks and word.search(old.read(candidate)):
                 continue
             module = parse(data)
             if is_sound(module):
