@@ -108,7 +108,7 @@ def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> 
     given = (request.series, request.start, request.end, *request.via)
     if both or any(value is not None for value in given):
         raise UsageError("--continue and --abort stand alone, with -o")
-    output = request.output or _only_output()
+    output = request.output or _only_output(request.catalog)
     if drop:
         folder = abort(output)
         if as_json:
@@ -126,10 +126,13 @@ def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> 
     return _show(resume(job, common.Progress()), as_json=as_json)
 
 
-def _only_output() -> Path:
-    found = sorted(Path.cwd().glob("*.port"))
+def _only_output(table: Catalog) -> Path:
+    """Return the output of the one port that is under way, here or beside the catalog's series."""
+    beside = table.path.parent.glob("patches/*/*.port")
+    found = sorted({path.absolute() for path in (*Path.cwd().glob("*.port"), *beside)})
     if len(found) != 1:
-        raise UsageError("which port is meant?", remedy="name its folder with -o NEWDIR")
+        names = f" of {', '.join(map(str, found))}" if found else ""
+        raise UsageError(f"which port is meant{names}?", remedy="name its folder with -o NEWDIR")
     return found[0].with_suffix("")
 
 
@@ -151,10 +154,10 @@ def _new_job(request: _Request) -> Job:
     output = request.output or named.directory.with_name(_folder_name(table, request.end))
     state = State(
         1,
-        str(named.directory),
+        str(named.directory.absolute()),
         [stop.name for stop in stops],
         named.upstream.name,
-        str(table.path),
+        str(table.path.absolute()),
         [str(path.absolute()) for path in request.wheels],
         [str(path.absolute()) for path in request.repositories],
     )

@@ -174,6 +174,27 @@ def test_abort_leaves_nothing(small: Small, tmp_path: Path) -> None:
     assert call("port", "--abort", "-o", tmp_path / "new").code == 2
 
 
+def test_the_only_port_needs_no_name(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.catalog.parent)
+    done = call(
+        "port", "--catalog", "targets.toml", "--series", "one", "--to", "1.2", *_wheels(small)
+    )
+    assert done.code == 3
+    new = small.series.with_name("v1.2.port")
+    assert new.is_dir()
+    monkeypatch.chdir(tmp_path)
+    assert call("port", "--continue", "--catalog", small.catalog).code == 3
+    assert call("port", "--abort", "--catalog", small.catalog).code == 0
+    assert not new.exists()
+    assert call("port", "--abort", "--catalog", small.catalog).code == 2
+
+
+def _wheels(small: Small) -> list[str | Path]:
+    return [w for path in sorted((small.root / "wheels").iterdir()) for w in ("--wheel", path)]
+
+
 def test_an_answer_to_another_question_is_asked_again(small: Small, tmp_path: Path) -> None:
     """The answers belong to the sources: with another patch below, the person looks again."""
     small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
