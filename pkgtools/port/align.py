@@ -109,7 +109,7 @@ def align(old: Sequence[Node], new: Sequence[Node]) -> dict[int, int]:
     pairs: dict[int, int] = {}
     for one, other, size in matching_blocks([n.text for n in old], [n.text for n in new]):
         pairs.update(zip(range(one, one + size), range(other, other + size), strict=True))
-    for label in (_key, _tokens, _text):
+    for label in (_key, _squeezed, _text):
         _pair_unique(old, new, pairs, label)
     _pair_alike(old, new, pairs)
     return pairs
@@ -119,8 +119,8 @@ def _key(node: Node) -> Hashable:
     return node.key
 
 
-def _tokens(node: Node) -> Hashable:
-    return (node.kind, node.tokens)
+def _squeezed(node: Node) -> Hashable:
+    return (node.kind, node.squeezed)
 
 
 def _text(node: Node) -> Hashable:

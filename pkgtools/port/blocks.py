@@ -128,6 +128,14 @@ class Node:
         return tuple(tokens((*self.block_comments, *self.raw)))
 
     @cached_property
+    def squeezed(self) -> bytes:
+        """Its bytes without space, commas, parentheses and backslashes.
+
+        Where these differ, so do the tokens: which is found without reading them.
+        """
+        return self.text.translate(None, b" \t\r\n\f,()\\")
+
+    @cached_property
     def counted(self) -> Counter[bytes]:
         """How often each token stands in it."""
         return Counter(self.tokens)
@@ -200,7 +208,9 @@ def is_sound(module: Node) -> bool:
 
 def same(one: Node, other: Node) -> bool:
     """Whether two nodes differ in formatting alone."""
-    return one.text == other.text or one.tokens == other.tokens
+    if one.text == other.text:
+        return True
+    return one.squeezed == other.squeezed and one.tokens == other.tokens
 
 
 def similarity(one: Node, other: Node, *, at_least: float = 0.0) -> float:

@@ -30,6 +30,10 @@ RENESTING: Final = {"moved-statement", "neighbours-moved", "wrapped-statement"}
 """Rules that follow upstream into a block which the patch does not know."""
 
 
+_ROUNDS: Final = 5
+"""A hunk that is left to a person may take the names of others with it; so often that is tried."""
+
+
 class Result(StrEnum):
     """What became of one hunk of one file."""
 
@@ -111,12 +115,15 @@ def merge(
 
 def _checked(versions: Versions, around: Around) -> Merged:
     left: dict[Hunk, str] = {}
-    while True:
+    for _ in range(_ROUNDS):
         merged = _merge(versions, left, python=True)
         faults = _faults(versions, merged, around.fault)
         if not faults:
             return merged
         left.update(faults)
+    return _merge(
+        versions, dict.fromkeys(versions.mine, "it does not fit what is around it"), python=False
+    )
 
 
 class Versions:
@@ -327,10 +334,9 @@ def _by_structure(
     others.update({path: new for path, new in made.items() if path})
     changed = bool(carrier.edits) or any(edits for _, edits in carrier.others.values())
     result = Result.MERGED if changed else Result.ABSORBED
-    outcome = {
-        h: HunkOutcome(h, result, tuple(carrier.rules), lines=tuple(carrier.absorbed_lines))
-        for h in group
-    }
+    rules = tuple(carrier.rules) or ("neighbour-changed",)
+    places = tuple(carrier.absorbed_lines)
+    outcome = {h: HunkOutcome(h, result, rules, lines=places) for h in group}
     return made[""], outcome
 
 

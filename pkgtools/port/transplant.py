@@ -126,7 +126,8 @@ class Transplant:
                     continue
                 if other is None:
                     raise Unsure(f"upstream removed the {role} that the patch changes")
-                if not same(base, theirs):
+                is_plain = all(part.shape is not Shape.BODY for part in theirs.parts.values())
+                if is_plain and not same(base, theirs):
                     self.say("tokens-disjoint")
                 self.carry(old, new, other)
             elif new and other is None and role in ("decorators", "clauses"):

@@ -75,8 +75,9 @@ class Repository:
                     listed = self._repo.git.rev_list("--first-parent", last).splitlines()
                     if first not in listed:
                         continue
+                    along = [*paths, *self._renamed(start, end, paths)]
                     touching = self._repo.git.rev_list(
-                        "--first-parent", f"{first}..{last}", "--", *paths
+                        "--first-parent", f"{first}..{last}", "--", *along
                     ).splitlines()
                 except GitError as error:
                     raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
@@ -84,6 +85,12 @@ class Repository:
                 found = [self.get(commit) for commit in commits]
                 return found if back else found[::-1]
         return []
+
+    def _renamed(self, start: str, end: str, paths: Sequence[str]) -> list[str]:
+        """Return what `paths` are called at `end` where git sees a rename."""
+        listed = self._repo.git.diff("--name-status", "-M", "--diff-filter=R", "-z", start, end)
+        words = listed.split("\0")
+        return [new for _, old, new in zip(*[iter(words)] * 3, strict=False) if old in paths]
 
     def get(self, revision: str) -> GitSource:
         """`find`, or raise a `UsageError`."""

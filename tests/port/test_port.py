@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,7 +64,7 @@ def test_outcomes_and_what_is_written(small: Small, tmp_path: Path) -> None:
     outcomes = [p["outcome"] for p in step["patches"]]
     assert outcomes == ["unchanged", "merged", "unchanged", "moved", "unchanged"]
     (hunk,) = step["patches"][1]["hunks"]
-    assert hunk["rules"] == ["tokens-disjoint", "insertion-beside-insertion"]
+    assert hunk["rules"] == ["insertion-beside-insertion"]
     assert step["patches"][3]["hunks"][0]["to"] == "src/widget/far.py:17"
     names = (tmp_path / "new" / "series").read_text().split()
     assert names == (small.series / "series").read_text().split()
@@ -207,15 +208,36 @@ def test_an_answer_to_another_question_is_asked_again(small: Small, tmp_path: Pa
     assert "one * 5" in conflict.read_text()
 
 
-def test_files_that_moved_are_followed(tmp_path: Path) -> None:
+def _ends(small: Small, tmp_path: Path, kind: str) -> list[str | Path]:
+    """Name both ends of a port as releases, trees, installed packages or commits."""
+    if kind == "commits":
+        ends: list[str | Path] = [small.commits["1.0"], small.commits["1.1"]]
+    elif kind == "wheels":
+        ends = ["1.0", "1.1"]
+    else:
+        ends = [tmp_path / "from", tmp_path / "to"]
+        for where, version in zip(ends, ("1.0", "1.1"), strict=True):
+            if kind == "trees":
+                git(
+                    small.repository, "worktree", "add", "--quiet", "--detach", where, f"v{version}"
+                )
+            else:
+                with zipfile.ZipFile(small.wheel(version)) as wheel:
+                    wheel.extractall(where)
+    return ["--from", ends[0], "--to", ends[1], "--git", small.repository]
+
+
+@pytest.mark.parametrize("kind", ["wheels", "trees", "installed", "commits"])
+def test_files_that_moved_are_followed(tmp_path: Path, kind: str) -> None:
     long = A + FAR
     small = make_small(
         tmp_path / "small",
         {"1.0": {"a.py": long, "x.py": C}, "1.1": {"deep/moved.py": long + "END = 1\n", "x.py": C}},
         [("one", {"a.py": long.replace("one * 2", "one * 3")})],
     )
-    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
-    assert done.code == 0
+    ends = _ends(small, tmp_path, kind)
+    done = small.port("--series", "one", *ends, "-o", tmp_path / "new", "--json")
+    assert done.code == 0, done.err
     (hunk,) = done.facts["steps"][0]["patches"][0]["hunks"]
     assert (hunk["outcome"], hunk["rules"]) == ("moved", ["moved-file"])
     made = small.made(tmp_path / "new", "1.1")
@@ -224,7 +246,8 @@ def test_files_that_moved_are_followed(tmp_path: Path) -> None:
     }
 
 
-def test_a_definition_that_moved_to_another_file_is_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["wheels", "trees", "installed", "commits"])
+def test_a_definition_that_moved_to_another_file_is_followed(tmp_path: Path, kind: str) -> None:
     small = make_small(
         tmp_path / "small",
         {
@@ -233,7 +256,8 @@ def test_a_definition_that_moved_to_another_file_is_followed(tmp_path: Path) -> 
         },
         [("one", {"a.py": f"{A1}\n\n{FAR}"})],
     )
-    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    ends = _ends(small, tmp_path, kind)
+    done = small.port("--series", "one", *ends, "-o", tmp_path / "new", "--json")
     assert done.code == 0, done.out
     (hunk,) = done.facts["steps"][0]["patches"][0]["hunks"]
     assert hunk["rules"] == ["moved-definition"]
@@ -277,6 +301,27 @@ def test_commit_by_commit_where_git_has_both_ends(small: Small, tmp_path: Path) 
     assert [s["theirs"][-12:] for s in done.facts["steps"]] == [
         small.commits[v][:12] for v in ("1.1", "1.2")
     ]
+
+
+def test_commits_of_a_file_that_moved_are_on_the_way(tmp_path: Path) -> None:
+    long = A + FAR
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": long},
+            "1.1": {"moved.py": long},
+            "1.2": {"moved.py": "X = 1\n" + long},
+            "1.3": {"moved.py": "X = 1\n" + long, "other.py": C},
+            "1.4": {"moved.py": "X = 1\n" + long + "END = 1\n", "other.py": C},
+        },
+        [("one", {"a.py": long.replace("one * 2", "one * 3")})],
+    )
+    ends: list[str | Path] = ["--from", small.commits["1.0"], "--to", small.commits["1.4"]]
+    ends += ["--git", small.repository, "-o", tmp_path / "new", "--json"]
+    done = small.port("--series", small.series, *ends)
+    assert done.code == 0, done.err
+    ways = [step["theirs"][-12:] for step in done.facts["steps"]]
+    assert ways == [small.commits[v][:12] for v in ("1.1", "1.2", "1.4")]
 
 
 def test_via_names_the_way(small: Small, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def test_rule(case: Case) -> None:
     assert not merged.conflicts, told
     assert merged.data.decode() == dedent(case.made), told
     ast.parse(merged.data)
+    assert all(h.rules for h in merged.hunks if h.result is Result.MERGED)
     if case.rule is not None:
         assert case.rule in {rule for h in merged.hunks for rule in h.rules}, told
 
