@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,6 +13,7 @@ from pkgtools.port.errors import Unsure
 from pkgtools.port.order import Order, commute, is_exclusive, is_import, order_of, sorted_place
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Sequence
 
     from pkgtools.port.layout import Edit
@@ -65,7 +65,7 @@ class Siblings:
 
     def __init__(self, into: Carrier, base: Node, ours: Node, theirs: Node) -> None:
         self.into = into
-        self.nodes = base, ours, theirs
+        self.outer, self.outer_ours = theirs, ours
         self.base, self.ours, self.theirs = base.elements, ours.elements, theirs.elements
         self.to_ours = self._without_wrapped(align(self.base, self.ours))
         self.to_theirs = align(self.base, self.theirs)
@@ -167,7 +167,7 @@ class Siblings:
             if (
                 node.key is not None
                 and any(n.key == node.key for n in self.theirs)
-                and (not any(n.key == node.key for n in self.base))
+                and not any(n.key == node.key for n in self.base)
                 and is_exclusive(node)
             ):
                 raise Unsure(f"upstream adds another {node.key[1].decode(errors='replace')!r}")
@@ -180,7 +180,7 @@ class Siblings:
 
     def _place(self, index: int, added: Sequence[Node]) -> _Place:
         """Return where in theirs an insertion before ``base[index]`` goes."""
-        kind = order_of(self.nodes[2], added)
+        kind = order_of(self.outer, added)
         if kind is Order.SORTED:
             found = sorted_place(self.theirs, added)
             if found is not None:
@@ -273,7 +273,7 @@ class Siblings:
         added: list[Node],
     ) -> Edit:
         if self.is_list:
-            return layout.insert_elements(self.nodes[2], place.at, self.nodes[1], added)
+            return layout.insert_elements(self.outer, place.at, self.outer_ours, added)
         gap = layout.Gap(
             self.ours[new[0] - 1] if new[0] else None,
             self.ours[new[1]] if new[1] < len(self.ours) else None,
@@ -292,15 +292,14 @@ class Siblings:
                 if not same(node, other):
                     raise Unsure("upstream changed what the patch removes")
                 self.into.edits.append(
-                    layout.delete_element(self.nodes[2], self.to_theirs[i])
+                    layout.delete_element(self.outer, self.to_theirs[i])
                     if self.is_list
                     else layout.delete_statement(self.theirs, self.to_theirs[i])
                 )
                 continue
             if any(same(n, node) for e in self.theirs for n in e.walk()):
                 raise Unsure("upstream moved what the patch removes")
-            gone = Counter(node.counted)
-            self.into.absorbed.subtract(gone)
+            self.into.absorbed.subtract(node.counted)
             self.into.say("removed-upstream")
 
     def _replace(self, old: tuple[int, int], new: tuple[int, int]) -> None:
@@ -352,11 +351,15 @@ class Siblings:
     def _take_ours(
         self, old: tuple[int, int], removed: Sequence[Node], added: Sequence[Node]
     ) -> None:
-        """Take ours whole where upstream made a part of the same change, and nothing else."""
+        """Take ours whole where upstream made a part of the same change, and nothing else.
+
+        That is: what was there grew to theirs, and theirs grows to ours.
+        """
         low = self.to_theirs.get(old[0] - 1, -1 if not old[0] else None)
         high = self.to_theirs.get(old[1], len(self.theirs) if old[1] == len(self.base) else None)
         run = self.theirs[low + 1 : high] if low is not None and high is not None else ()
-        if not run or self.is_list or not _is_part(run, added) or _is_part(run, removed):
+        grows = _is_part(removed, run) and _is_part(run, added) and not _is_part(run, removed)
+        if not run or self.is_list or not grows:
             raise Unsure("both change the same statements")
         self.into.edits.append(layout.replace_statements(run, added))
         for node in run:

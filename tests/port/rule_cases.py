@@ -444,6 +444,14 @@ CASES: Final = (
         "part-of-the-change",
     ),
     Case(
+        "upstream makes something else of what the patch replaces",
+        "def f(x):\n    x.start()\n    return x\n",
+        "def f(x):\n    try:\n        x.begin()\n        y.start()\n    except OSError:\n"
+        "        pass\n    return x\n",
+        "def f(x):\n    y.start()\n    return x\n",
+        None,
+    ),
+    Case(
         "a function cut in two below a line that upstream changes",
         "def f(x):\n    a(x)\n    b(x)\n    return x\n",
         "def f(x):\n    a(x)\n    return g(x)\n\n\ndef g(x):\n    b(x)\n    return x\n",
