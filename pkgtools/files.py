@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
 from pkgtools.errors import TreeError
@@ -71,6 +71,30 @@ def replace_file(path: Path, data: bytes) -> None:
             scratch.unlink()
         raise
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of `path` at the end: whole or not at all.
+
+    For what is too big to be held in memory; it may still be on its way to the disk.
+
+    Raises:
+        TreeError: it cannot be written; with `remedy`.
+
+    """
+    scratch = scratch_of(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.unlink(missing_ok=True)
+        with scratch.open("xb") as file:  # never through a link that lies there
+            yield file
+        scratch.replace(path)
+    except OSError as error:
+        raise TreeError(f"{path} cannot be written: {error.strerror}", remedy=remedy) from None
+    finally:
+        with contextlib.suppress(OSError):  # it is in place, or was never made
+            scratch.unlink()
 
 
 def scratch_of(path: Path) -> Path:

@@ -7,7 +7,6 @@ no installer takes one for the other.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,8 +19,8 @@ from pkgtools import __version__
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.build.zipcopy import ZipCopy, dos_time
 from pkgtools.check import check
-from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
-from pkgtools.files import scratch_of, sha256
+from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.files import replacing, sha256
 from pkgtools.receipt import PROVENANCE
 from pkgtools.record import make_row, rename_row, row_path
 
@@ -82,19 +81,11 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         names.info + PROVENANCE: Blob(_provenance(target, source, ready)),
     }
     path = folder / names.wheel
-    scratch = scratch_of(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with source.path.open("rb") as raw, scratch.open("wb") as out:
-            _write(source, raw, out, names, files | papers)
-        scratch.replace(path)
-    except OSError as error:
-        raise TreeError(
-            f"{path} cannot be written: {error.strerror}", remedy="name another folder with -o"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):  # it is in place, or was never made
-            scratch.unlink()
+    with (
+        source.path.open("rb") as raw,
+        replacing(path, "name another folder with -o") as out,
+    ):
+        _write(source, raw, out, names, files | papers)
     return BuiltWheel(
         str(path),
         names.version,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import re
@@ -12,15 +11,15 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from pkgtools.errors import MalformedError, TreeError, UsageError
-from pkgtools.files import scratch_of
+from pkgtools.errors import MalformedError, UsageError
+from pkgtools.files import replacing
 from pkgtools.image.layer import content
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
     from types import TracebackType
 
     from pkgtools.image.layer import Member
@@ -105,7 +104,7 @@ class ArchiveImage:
                 remedy="give another file with --tag",
             )
         tags = [_tag_beside(tag, new.config.digest) for tag in self._entry.RepoTags or []]
-        with _replacing(path) as out:
+        with replacing(path, "name another file with --tag") as out:
             self.write(new, tags, out)
         return Stored(name, new.config.digest)
 
@@ -164,23 +163,6 @@ def _open(path: Path) -> tarfile.TarFile:
             f"{path} is no tar archive: {error}",
             remedy=f"{PREFIX} takes a file of docker save, not compressed",
         ) from None
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file whole or not at all."""
-    scratch = scratch_of(path)
-    try:
-        with scratch.open("wb") as out:
-            yield out
-        scratch.replace(path)
-    except OSError as error:
-        raise TreeError(
-            f"{path} cannot be written: {error.strerror}", remedy="name another file with --tag"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):  # it is in place, or was never made
-            scratch.unlink()
 
 
 def _tag_beside(tag: str, digest: str) -> str:

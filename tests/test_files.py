@@ -1,0 +1,53 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pkgtools.errors import TreeError
+from pkgtools.files import replacing, scratch_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_takes_the_old_ones_place_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "file"
+    for data in (b"one", b"two"):
+        with replacing(path, "") as file:
+            file.write(data)
+            assert not path.exists() or path.read_bytes() == b"one"
+        assert path.read_bytes() == data
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError), replacing(path, "") as file:
+        file.writelines([b"new", None])  # type: ignore[list-item]
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_beside_the_file_is_not_written_through(tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+    other.write_bytes(b"another's")
+    scratch_of(path).symlink_to(other)
+    with replacing(path, "") as file:
+        file.write(b"new")
+    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"another's")
+    assert not path.is_symlink()
+
+
+def test_what_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"in the way")
+    path = tmp_path / "file" / "new"
+    with (
+        pytest.raises(TreeError, match=f"{path} cannot be written") as caught,
+        replacing(path, "name another"),
+    ):
+        pass
+    assert caught.value.remedy == "name another"
