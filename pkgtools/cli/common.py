@@ -13,6 +13,7 @@ import msgspec
 
 from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
 from pkgtools.errors import PkgtoolsError, TreeError, UsageError
+from pkgtools.files import replacing
 from pkgtools.source import Tree, WheelSource, find_tree
 from pkgtools.source.python import find_package
 
@@ -153,14 +154,25 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
         click.echo(f"  next: {error.remedy}", err=True)
 
 
-def as_json(facts: object) -> bytes:
+def to_json(facts: object) -> bytes:
     """Return facts as JSON."""
     return msgspec.json.format(msgspec.json.encode(facts, enc_hook=str), indent=2) + b"\n"
 
 
 def print_json(facts: object) -> None:
     """Print facts as JSON on stdout."""
-    click.echo(as_json(facts), nl=False)
+    click.echo(to_json(facts), nl=False)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that the user asked for, and the folder around it.
+
+    Raises:
+        TreeError: it cannot be written.
+
+    """
+    with replacing(path, "name another file") as file:
+        file.write(data)
 
 
 def short(revisions: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from pkgtools.cli.sources import (
     source_of,
     wheel_option,
 )
-from pkgtools.files import replace_file
 from pkgtools.port.flat import export_series
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def export(
     loaded = named.load()
     source = source_of(table, named, start_name, wheels, repositories)
     data = export_series(loaded, source)
-    replace_file(output, data)
+    common.write_file(output, data)
     if as_json:
         common.print_json({"output": str(output), "patches": [p.name for p in loaded.patches]})
     else:

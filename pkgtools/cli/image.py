@@ -9,7 +9,6 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.files import replace_file
 from pkgtools.image.inspect import inspect_image, refuse_lies
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
@@ -108,7 +107,7 @@ def test(
             if not as_json:
                 _show_check(check)
     if junit is not None:
-        replace_file(junit, junit_report(reference, checks))
+        common.write_file(junit, junit_report(reference, checks))
     if as_json:
         common.print_json(checks)
     failed = any(check.message is not None for check in checks)

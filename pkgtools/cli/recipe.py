@@ -11,7 +11,6 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.files import replace_file
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import Finding, Outcome, check_plan
 from pkgtools.recipe.processes import processes
@@ -171,7 +170,7 @@ def validate_command(
     deployment = Deployment(loaded, table, source, python or sys.executable, common.Progress())
     found = validate(deployment, up_to)
     if path is not None:
-        replace_file(path, common.as_json(found))
+        common.write_file(path, common.to_json(found))
     if as_json:
         common.print_json(found)
     else:

@@ -9,7 +9,6 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.files import replace_file
 from pkgtools.overview.matrix import build_matrix
 from pkgtools.overview.page import write_page
 from pkgtools.recipe.load import load_recipe
@@ -64,8 +63,7 @@ def report(
     matrix = build_matrix(table, at_hand)
     images = _images(table, references)
     page = folder / "index.html"
-    folder.mkdir(parents=True, exist_ok=True)
-    replace_file(page, write_page(matrix, _recipes(table.path.parent), images).encode())
+    common.write_file(page, write_page(matrix, _recipes(table.path.parent), images).encode())
     if as_json:
         common.print_json({"path": page, "matrix": matrix, "images": images})
     else:

@@ -50,6 +50,15 @@ def test_export_is_the_whole_series(small: Small, tmp_path: Path) -> None:
     assert (tree / "src/widget/new.py").read_text() == "NEW = 1\n"
 
 
+def test_an_export_that_cannot_be_written_says_what_to_do(small: Small, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    path = tmp_path / "file" / "all.diff"
+    done = call("export", "--series", "one", "-o", path, "--json", *_options(small))
+    assert done.code == 7
+    assert f"{path} cannot be written" in done.facts["error"]["message"]
+    assert done.facts["error"]["remedy"] == "name another file"
+
+
 def test_import_keeps_the_bytes_and_checks_the_source(small: Small, tmp_path: Path) -> None:
     call("export", "--series", "one", "-o", tmp_path / "all.diff", *_options(small))
     new = tmp_path / "new"
