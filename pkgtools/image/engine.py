@@ -115,16 +115,11 @@ class EngineImage:
         tree = f"/{self._tree.strip('/')}" if self._tree else ""
         lists = json.dumps(sorted(wanted.files)), json.dumps(sorted(PAPERS))
         lines = [*filter(None, self.run(["-c", FIND, package, tree, *lists]))]
-        try:
+        with self._answer(f"where {package!r} is"):
             folders, names = (
                 [str(p).strip("/") for p in json.loads(line)] for line in lines[-3:-1]
             )
             members = self._unpacked(lines[-1])
-        except (ValueError, IndexError, TypeError, RecursionError) as error:
-            raise UsageError(
-                f"the Python of {self.reference} does not say where {package!r} is: {error}",
-                remedy="name another with --python, or save the image and give docker-archive:FILE",
-            ) from None
         if self._tree is None and len(folders) == 1 and ".." not in folders[0].split("/"):
             return around(wanted, folders[0], members, names)
         folder = choose(wanted, folders, self._tree, self.reference)
@@ -134,11 +129,29 @@ class EngineImage:
         """Return what is at each path that there is; see `Image.read`."""
         if not paths:
             return {}
-        lines = list(self.run(["-c", READ, *(f"/{path}" for path in sorted(paths))]))
-        return {p: m for p, m in self._unpacked(lines[-1]).items() if p in paths}
+        named = [f"/{path}" for path in sorted(paths)]
+        lines = list(self.run(["-c", READ, *named]))
+        with self._answer(f"what is at {', '.join(named)}"):
+            return {p: m for p, m in self._unpacked(lines[-1]).items() if p in paths}
+
+    @contextlib.contextmanager
+    def _answer(self, question: str) -> Iterator[None]:
+        """Turn what an answer of the image's Python raises, which may be anything, into a refusal.
+
+        Raises:
+            UsageError: it is no answer to the question.
+
+        """
+        try:
+            yield
+        except (ValueError, IndexError, TypeError, RecursionError) as error:
+            raise UsageError(
+                f"the Python of {self.reference} does not say {question}: {error}",
+                remedy="name another with --python, or save the image and give docker-archive:FILE",
+            ) from None
 
     def _unpacked(self, line: str) -> dict[str, Member]:
-        """Return what the image's Python sent, which may be anything."""
+        """Return the files that the image's Python sent."""
         raw = base64.b64decode(line, validate=True)
         sent = StoredLayer(f"what {self.reference} sent", lambda: io.BytesIO(raw))
         return merge([sent], lambda _: True)

@@ -11,7 +11,7 @@ import pytest
 from commands import Result, call
 
 from pkgtools.build.image import build_image
-from pkgtools.errors import EngineError
+from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.reference import open_image
 from pkgtools.report import Silent
 
@@ -197,6 +197,17 @@ def test_what_the_images_python_may_say(engine: Engine, project: Project) -> Non
         assert "no package 'widget'" in _refused(_build(project), 2), path
     engine.answer = f"{own}\n[]\n{sent([Entry('../widget/__init__.py')])}"
     assert "leads out of the image" in _refused(_build(project), 6)
+    assert engine.containers == {}
+
+
+def test_what_the_images_python_may_send(engine: Engine) -> None:
+    """It can have answered well before: what a receipt names is asked for afterwards."""
+    with open_image("widget:1") as image:
+        for answer in ("", "nonsense!", "é"):
+            engine.answer = answer
+            with pytest.raises(UsageError, match="does not say what is at /etc/x") as caught:
+                image.read(["etc/x"])
+            assert "docker-archive:" in str(caught.value.remedy)
     assert engine.containers == {}
 
 
