@@ -24,7 +24,7 @@ from pathlib import Path
 from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Target, find_catalog, load_catalog
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Catalog, Target, find_catalog, load_catalog
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pkgtools.catalog import Catalog, Target
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
     from pkgtools.source import Tree
 
 

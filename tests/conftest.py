@@ -12,7 +12,7 @@ import pytest
 from project import build_project
 
 from pkgtools.catalog import load_catalog
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
 
 if TYPE_CHECKING:

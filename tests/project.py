@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.lock import write_locks
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source import Tree, find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from project import age
 
 from pkgtools.apply import Outcome, apply_target, recover_tree, reverse_tree
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

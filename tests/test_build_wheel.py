@@ -24,8 +24,8 @@ from pkgtools.catalog import Catalog, find_catalog, load_catalog
 from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
 from pkgtools.identify import identify
 from pkgtools.lock import write_locks
+from pkgtools.progress import Silent
 from pkgtools.receipt import PROVENANCE
-from pkgtools.report import Silent
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 from pkgtools.state import State

@@ -12,7 +12,7 @@ from crash import fork, in_child
 from project import build_wheel
 
 from pkgtools.errors import SourceUnavailableError
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source import release as releases
 from pkgtools.source.release import cached_wheel, release_wheel
 

@@ -17,7 +17,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.identify import identify
 from pkgtools.lock import write_locks
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository

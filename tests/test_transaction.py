@@ -32,7 +32,7 @@ from pkgtools.apply import apply_target
 from pkgtools.blob import Blob
 from pkgtools.errors import ForeignError, PkgtoolsError, TreeError
 from pkgtools.files import read_file
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source import find_tree
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.commit import Write, commit, locked

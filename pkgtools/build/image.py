@@ -24,7 +24,7 @@ from pkgtools.image.tree import extracted, wanted_of
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.model import Config, Image
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.model import Image
     from pkgtools.image.tree import Extract, ImageTree
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.model import Runnable
     from pkgtools.image.tree import Extract
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
 
 _FOLDER: Final = "pkgtools-checks"
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pkgtools.catalog import Catalog, Upstream
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
     from pkgtools.source import Source
     from pkgtools.source.git import Repository
 

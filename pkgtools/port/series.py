@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pkgtools.patch import Patch
     from pkgtools.plan import Plan
     from pkgtools.port.step import Answer
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
     from pkgtools.source import Source
 
 _LEFT_BEHIND: Final = {"series", "lock.toml"}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Series, Upstream
     from pkgtools.port.model import Conflict
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
     from pkgtools.source import Source
 
 _SUFFIX: Final = ".port"

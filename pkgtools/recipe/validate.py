@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pkgtools.catalog import Catalog, Target
+    from pkgtools.progress import Reporter
     from pkgtools.recipe.load import Loaded
-    from pkgtools.report import Reporter
     from pkgtools.source import Source
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.catalog import Revision, Target
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
     from pkgtools.source.base import Source
     from pkgtools.source.git import Repository
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pkgtools.catalog import Upstream
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
 
 _SECONDS: Final = 1800
 

@@ -35,7 +35,7 @@ from pkgtools.transaction.journal import Base, Journal, Operation, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pkgtools.report import Reporter
+    from pkgtools.progress import Reporter
     from pkgtools.source import Tree
 
 _LOCK_SECONDS: Final = 600

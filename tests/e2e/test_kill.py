@@ -31,7 +31,7 @@ from trees import differing, leftovers, record_problems, snapshot, timeless, uni
 
 from pkgtools.apply import apply_target, recover_tree, reverse_tree
 from pkgtools.errors import TreeError
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source import Tree, find_tree
 
 if TYPE_CHECKING:

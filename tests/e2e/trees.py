@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from pkgtools.catalog import load_catalog
 from pkgtools.errors import SourceUnavailableError
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from interpreter import Interpreter
 
 from pkgtools.catalog import load_catalog
 from pkgtools.plan import plan_series
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source import WheelSource
 from pkgtools.source.git import Repository
 from pkgtools.source.release import release_wheel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.build.image import BuiltImage, build_image
 from pkgtools.image.reference import open_image
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 
 from .images import Entry, folder, tar, write_archive, write_layout
 

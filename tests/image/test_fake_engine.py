@@ -13,7 +13,7 @@ from commands import Result, call
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.reference import open_image
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 
 from .fake_engine import Engine, sent, serving
 from .images import SITE, Entry, config_of, digest, read, symlink, write_archive

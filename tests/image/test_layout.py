@@ -15,7 +15,7 @@ from crash import fork, in_child
 from pkgtools.build.image import build_image
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.image.reference import open_image
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 
 from .building import build, bytes_of, write_base
 from .images import (

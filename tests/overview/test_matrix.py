@@ -10,7 +10,7 @@ from project import PREFIX, build_wheel, substitute
 from pkgtools.catalog import load_catalog
 from pkgtools.lock import write_locks
 from pkgtools.overview.matrix import CellState, Matrix, build_matrix
-from pkgtools.report import Silent
+from pkgtools.progress import Silent
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
 

@@ -1,4 +1,4 @@
-"""How the core says that something takes a while. It never prints itself."""
+"""How the core tells that something takes a while. It never prints itself."""
 
 from __future__ import annotations
 
