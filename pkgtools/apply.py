@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TreeChange:
     """What a command did to a tree."""
 
     tree: str
@@ -38,7 +38,7 @@ class Outcome:
     """What became of an earlier run that was killed: finished or undone."""
 
 
-def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> Outcome:
+def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> TreeChange:
     """Make `tree` what `target` says, or change nothing.
 
     A series of an older state, recorded by a receipt, is undone in the same
@@ -61,7 +61,7 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
         changed = {change.path for change in ready.plan.changes}
         changed |= {file.path for file in receipt.files} if receipt else set()
         replaced = receipt.series if receipt else None
-    return Outcome(
+    return TreeChange(
         tree.label,
         target.name,
         ready.revisions,
@@ -71,7 +71,7 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
     )
 
 
-def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> Outcome:
+def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> TreeChange:
     """Make `tree` what it was before, to the byte.
 
     Raises:
@@ -92,12 +92,12 @@ def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> Outcome:
         if edited:  # the files were checked out again: only the receipt was left
             return _nothing_done(tree, None, (), recovered)
     changed = tuple(file.path for file in receipt.files)
-    return Outcome(
+    return TreeChange(
         tree.label, receipt.target, tuple(receipt.revisions), changed, recovered=recovered
     )
 
 
-def recover_tree(tree: Tree, reporter: Reporter) -> Outcome:
+def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
     """Finish or undo what an earlier run was killed in.
 
     Raises:
@@ -115,8 +115,8 @@ def _nothing_done(
     recovered: str | None,
     *,
     has_receipt: bool = True,
-) -> Outcome:
-    return Outcome(
+) -> TreeChange:
+    return TreeChange(
         tree.label,
         target,
         tuple(revisions),

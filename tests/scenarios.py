@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from project import age
 
-from pkgtools.apply import Outcome, apply_target, recover_tree, reverse_tree
+from pkgtools.apply import TreeChange, apply_target, recover_tree, reverse_tree
 from pkgtools.progress import Silent
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     Act = Callable[[Project, Tree], object]
 
 
-def apply(project: Project, tree: Tree) -> Outcome:
+def apply(project: Project, tree: Tree) -> TreeChange:
     """Apply w-1.0."""
     catalog = project.catalog()
     return apply_target(catalog, catalog.target("w-1.0"), tree, Silent())
 
 
-def apply_changed(project: Project, tree: Tree) -> Outcome:
+def apply_changed(project: Project, tree: Tree) -> TreeChange:
     """Apply w-1.0 as the later catalog has it."""
     catalog = project.changed_catalog()
     return apply_target(catalog, catalog.target("w-1.0"), tree, Silent())
 
 
-def reverse(project: Project, tree: Tree) -> Outcome:
+def reverse(project: Project, tree: Tree) -> TreeChange:
     """Reverse whatever is applied."""
     return reverse_tree(project.catalog(), tree, Silent())
 

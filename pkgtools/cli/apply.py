@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.apply import Outcome, apply_target
+from pkgtools.apply import TreeChange, apply_target
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 
@@ -60,13 +60,13 @@ def apply(
     return 0
 
 
-def show_recovered(outcome: Outcome) -> None:
+def show_recovered(outcome: TreeChange) -> None:
     """Say what became of an earlier run."""
     if outcome.recovered:
         click.echo(f"an earlier run had been killed: {outcome.recovered} it first")
 
 
-def show_changed(outcome: Outcome) -> None:
+def show_changed(outcome: TreeChange) -> None:
     """List the changed paths."""
     for path in outcome.changed:
         click.echo(f"  {path}")

@@ -12,7 +12,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.recipe.load import load_recipe
-from pkgtools.recipe.plan import Finding, Outcome, check_plan
+from pkgtools.recipe.plan import Finding, RuleOutcome, check_plan
 from pkgtools.recipe.processes import processes
 from pkgtools.recipe.render import FORMATS
 from pkgtools.recipe.siblings import check_siblings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pkgtools.source import Source
 
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
-_COLORS: Final = {Outcome.OK: "green", Outcome.WRONG: "red", Outcome.OPEN: "yellow"}
+_COLORS: Final = {RuleOutcome.OK: "green", RuleOutcome.WRONG: "red", RuleOutcome.OPEN: "yellow"}
 _site_option = click.option("--site", type=_FILE, help="A file that says what the recipe leaves.")
 
 
@@ -67,7 +67,7 @@ def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
         for finding in siblings:
             _show(finding)
     every = [finding for findings in by_file.values() for finding in findings] + siblings
-    sound = all(finding.outcome is Outcome.OK for finding in every)
+    sound = all(finding.outcome is RuleOutcome.OK for finding in every)
     return 0 if sound else CheckFailedError.exit_code
 
 
@@ -75,7 +75,7 @@ def _show(finding: Finding) -> None:
     outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
     click.echo(f"{outcome} {finding.rule}: {finding.found}")
     click.echo(f"       {finding.computed}")
-    if finding.outcome is not Outcome.OK:
+    if finding.outcome is not RuleOutcome.OK:
         click.echo(f"       why: {finding.why}")
         click.echo(f"       at {finding.where}: {finding.key}")
 

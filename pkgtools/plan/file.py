@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pkgtools.patch import BinaryChange, FilePatch
 
-    Outcome = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
+    _Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
 
 
 _NO_BLOB: Final = "0" * 40
@@ -74,7 +74,7 @@ class Draft:
         yield from sorted(self.written.items())
 
 
-def apply_file(draft: Draft, file: FilePatch) -> Outcome:
+def apply_file(draft: Draft, file: FilePatch) -> _Placed:
     """Plan one section; on success its result is in `draft`."""
     old = None if file.kind is Kind.CREATE else draft.read(file)
     problem = _obstacle(draft, file, old)

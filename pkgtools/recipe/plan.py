@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pkgtools.recipe.model import Recipe
 
 
-class Outcome(StrEnum):
+class RuleOutcome(StrEnum):
     """What a rule says of a recipe."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Finding:
     """What one rule says of one recipe."""
 
     rule: str
-    outcome: Outcome
+    outcome: RuleOutcome
     found: str
     computed: str
     why: str
@@ -42,15 +42,21 @@ def check_plan(loaded: Loaded) -> list[Finding]:
     """Hold a recipe against every rule."""
     findings = [
         Finding(
-            "site", Outcome.OPEN, f"{key} is not said", f"give {what}", why, key, loaded.place(key)
+            "site",
+            RuleOutcome.OPEN,
+            f"{key} is not said",
+            f"give {what}",
+            why,
+            key,
+            loaded.place(key),
         )
         for key, what, why in missing_values(loaded.recipe)
     ]
     for rule in RULES:
         result = rule.check(loaded.recipe)
-        outcome = Outcome.OPEN
+        outcome = RuleOutcome.OPEN
         if result.ok is not None:
-            outcome = Outcome.OK if result.ok else Outcome.WRONG
+            outcome = RuleOutcome.OK if result.ok else RuleOutcome.WRONG
         where = loaded.place(rule.key)
         findings.append(
             Finding(rule.name, outcome, result.found, result.computed, rule.why, rule.key, where)

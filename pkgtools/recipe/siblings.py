@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pkgtools.recipe.plan import Finding, Outcome
+from pkgtools.recipe.plan import Finding, RuleOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def _check_family(family: list[Loaded]) -> Iterator[Finding]:
         table = key if key in values[odd] else key.rpartition(".")[0]
         yield Finding(
             "siblings",
-            Outcome.WRONG,
+            RuleOutcome.WRONG,
             f"{family[odd].recipe.name} has {own} for {key}, {' and '.join(others)} {usual}",
             f"{family[odd].recipe.name} is the odd one{effect}; if it is meant to be, "
             f"name {key} under its differs",

@@ -10,11 +10,10 @@ from pkgtools.errors import CheckFailedError, PkgtoolsError
 from pkgtools.files import sha256
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
 from pkgtools.recipe.live import check_sample, check_server, check_store
-from pkgtools.recipe.plan import Outcome, check_plan, require_site
+from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
 from pkgtools.state import State
-from pkgtools.verify import Outcome as Verdict
-from pkgtools.verify import dry_run_source, verify
+from pkgtools.verify import Outcome, dry_run_source, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +85,7 @@ def validate(deployment: Deployment, up_to: str) -> Report:
 def _plan(deployment: Deployment) -> object:
     require_site(deployment.loaded.recipe)
     findings = check_plan(deployment.loaded)
-    broken = [f for f in findings if f.outcome is not Outcome.OK]
+    broken = [f for f in findings if f.outcome is not RuleOutcome.OK]
     if broken:
         told = "; ".join(f"{f.rule}: {f.found}: {f.computed}" for f in broken)
         raise CheckFailedError(
@@ -105,9 +104,9 @@ def _patches(deployment: Deployment) -> object:
         return _image(deployment, target)
     source = deployment.open_source()
     found = dry_run_source(catalog, target, source)
-    if found.outcome is Verdict.REFUSED:
+    if found.outcome is Outcome.REFUSED:
         raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
-    if found.outcome is Verdict.PATCHED:
+    if found.outcome is Outcome.PATCHED:
         verify(catalog, target, source)
     return {
         "source": found.source,

@@ -23,7 +23,7 @@ from pkgtools.overview.matrix import (
     ShownHunk,
 )
 from pkgtools.overview.page import write_page
-from pkgtools.recipe.plan import Finding, Outcome
+from pkgtools.recipe.plan import Finding, RuleOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _matrix(name: str = "plain") -> Matrix:
 
 
 def _findings(name: str) -> dict[str, list[Finding]]:
-    return {name: [Finding(name, outcome, *[name] * 5) for outcome in Outcome]}
+    return {name: [Finding(name, outcome, *[name] * 5) for outcome in RuleOutcome]}
 
 
 class _Elements(HTMLParser):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from recipes import write_variant
 
-from pkgtools.recipe.plan import Outcome
+from pkgtools.recipe.plan import RuleOutcome
 from pkgtools.recipe.rules import RULES
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
 @pytest.mark.parametrize(("rule", "edits", "found", "computed"), _WRONG)
 def test_wrong(tmp_path: Path, rule: str, edits: dict[str, str], found: str, computed: str) -> None:
     finding = write_variant(tmp_path, edits).finding(rule)
-    assert finding.outcome is Outcome.WRONG, finding
+    assert finding.outcome is RuleOutcome.WRONG, finding
     assert found in finding.found
     assert computed in finding.computed
     assert finding.why
@@ -161,7 +161,7 @@ def test_each_rule_has_a_wrong_case() -> None:
 
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES])
 def test_right(tmp_path: Path, rule: str) -> None:
-    assert write_variant(tmp_path, {}).finding(rule).outcome is Outcome.OK
+    assert write_variant(tmp_path, {}).finding(rule).outcome is RuleOutcome.OK
 
 
 _RIGHT: Final[list[tuple[str, dict[str, str]]]] = [
@@ -186,7 +186,7 @@ _RIGHT: Final[list[tuple[str, dict[str, str]]]] = [
 @pytest.mark.parametrize(("rule", "edits"), _RIGHT)
 def test_just_right(tmp_path: Path, rule: str, edits: dict[str, str]) -> None:
     finding = write_variant(tmp_path, edits).finding(rule)
-    assert finding.outcome is Outcome.OK, finding
+    assert finding.outcome is RuleOutcome.OK, finding
 
 
 _OPEN: Final[list[tuple[str, dict[str, str], str]]] = [
@@ -204,7 +204,7 @@ _OPEN: Final[list[tuple[str, dict[str, str], str]]] = [
 def test_open(tmp_path: Path, rule: str, edits: dict[str, str], computed: str) -> None:
     """What the site has not said is neither right nor wrong."""
     finding = write_variant(tmp_path, edits).finding(rule)
-    assert finding.outcome is Outcome.OPEN
+    assert finding.outcome is RuleOutcome.OPEN
     assert computed in finding.computed
 
 
