@@ -18,7 +18,7 @@ from pkgtools.errors import CheckFailedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pkgtools.image.tree import Extract
+    from pkgtools.image.tree import ExtractedPackage
 
 # In a process of its own: what else was compiled or interned changes a .pyc's bytes.
 _SCRIPT: Final = """
@@ -32,7 +32,7 @@ for source, compiled, name in json.load(sys.stdin):
 """
 
 
-def compile_again(part: Extract, changed: Sequence[str]) -> None:
+def compile_again(part: ExtractedPackage, changed: Sequence[str]) -> None:
     """Compile the `changed` modules, if the base had bytecode of this Python's kind.
 
     Bytecode belongs to one version of Python; for another one's images, none is made.

@@ -19,7 +19,7 @@ from pkgtools.errors import UsageError
 from pkgtools.image.labels import labels_of
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage
-from pkgtools.image.tree import extracted, wanted_of
+from pkgtools.image.tree import extracted, query_of
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
@@ -76,7 +76,7 @@ def build_image(
     name = name or image.default_name(_suffix(target))
     when = _time(image.config)
     with reporter.task(f"patching {image.reference}"):
-        with extracted(image, wanted_of(catalog, target.upstream)) as part:
+        with extracted(image, query_of(catalog, target.upstream)) as part:
             outcome = apply_target(catalog, target, part.tree, reporter)
             if not outcome.changed:
                 raise UsageError(
@@ -86,7 +86,7 @@ def build_image(
             compile_again(part, outcome.changed)
             written, removed = part.changes(int(when.timestamp()))
         layer = write_layer(written, removed)
-    labels = labels_of(target, outcome.revisions, image, part.place.folder)
+    labels = labels_of(target, outcome.revisions, image, part.package.folder)
     step = f"pkgtools build image --target {target.name}"
     with reporter.task(f"storing {name}"):
         config = image.config.extended(layer, labels, step, when)

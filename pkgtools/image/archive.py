@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pkgtools.image.layer import Member
-    from pkgtools.image.place import Place, Wanted
+    from pkgtools.image.package import FoundPackage, PackageQuery
 
 PREFIX: Final = "docker-archive:"
 _MANIFEST: Final = "manifest.json"
@@ -78,9 +78,9 @@ class ArchiveImage:
         """Close the file."""
         self._archive.close()
 
-    def find(self, wanted: Wanted) -> Place:
+    def find(self, query: PackageQuery) -> FoundPackage:
         """Return where the package lies; see `Image.find`."""
-        return self._files.find(wanted)
+        return self._files.find(query)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

@@ -25,14 +25,14 @@ from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Stored
-from pkgtools.image.place import PAPERS, Place, around, choose
+from pkgtools.image.package import PAPERS, FoundPackage, choose_folder, package_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
 
     from pkgtools.image.layer import Member
-    from pkgtools.image.place import Wanted
+    from pkgtools.image.package import PackageQuery
 
 _PYTHONS: Final = ("python3", "python")
 _SECONDS: Final = 120
@@ -109,11 +109,11 @@ class EngineImage:
         """Close the connection."""
         self._client.close()
 
-    def find(self, wanted: Wanted) -> Place:
+    def find(self, query: PackageQuery) -> FoundPackage:
         """Return where the image's own Python finds the package; see `Image.find`."""
-        package = wanted.upstream.package
+        package = query.upstream.package
         tree = f"/{self._tree.strip('/')}" if self._tree else ""
-        lists = json.dumps(sorted(wanted.files)), json.dumps(sorted(PAPERS))
+        lists = json.dumps(sorted(query.files)), json.dumps(sorted(PAPERS))
         lines = [*filter(None, self.run(["-c", FIND, package, tree, *lists]))]
         with self._answer(f"where {package!r} is"):
             folders, names = (
@@ -121,9 +121,9 @@ class EngineImage:
             )
             members = self._unpacked(lines[-1])
         if self._tree is None and len(folders) == 1 and ".." not in folders[0].split("/"):
-            return around(wanted, folders[0], members, names)
-        folder = choose(wanted, folders, self._tree, self.reference)
-        return around(wanted, folder, members, names)
+            return package_at(query, folders[0], members, names)
+        folder = choose_folder(query, folders, self._tree, self.reference)
+        return package_at(query, folder, members, names)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

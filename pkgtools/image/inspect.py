@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError
 from pkgtools.image import labels as names
-from pkgtools.image.tree import extracted, wanted_of
+from pkgtools.image.tree import extracted, query_of
 from pkgtools.receipt import Before, standing_receipt
 from pkgtools.state import State, match_all
 from pkgtools.status import Status, status_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.model import Image
-    from pkgtools.image.tree import Extract, ImageTree
+    from pkgtools.image.tree import ExtractedPackage, ImageTree
     from pkgtools.progress import Reporter
 
 
@@ -48,8 +48,8 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     """
     said = image.config.labels
     upstream = upstream_of(catalog, said)
-    wanted = wanted_of(catalog, upstream)
-    with reporter.task(f"reading {image.reference}"), extracted(image, wanted) as part:
+    query = query_of(catalog, upstream)
+    with reporter.task(f"reading {image.reference}"), extracted(image, query) as part:
         status = status_of(catalog, part.tree)
         lies = list(_lies(catalog, said, part, status))
         if names.TARGET in said and not lies:
@@ -57,9 +57,9 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
                 verify(catalog, catalog.target(said[names.TARGET]), part.tree)
             except PkgtoolsError as error:
                 lies.append(error.message)
-        place = f"/{part.place.folder}"
+        folder = f"/{part.package.folder}"
     own = {k: v for k, v in sorted(said.items()) if k.startswith(("pkgtools.", names.OCI))}
-    return Inspection(image.reference, image.id, place, own, status, tuple(lies))
+    return Inspection(image.reference, image.id, folder, own, status, tuple(lies))
 
 
 def refuse_lies(inspection: Inspection) -> None:
@@ -84,14 +84,14 @@ def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
 
 
 def _lies(
-    catalog: Catalog, said: Mapping[str, str], part: Extract, status: Status
+    catalog: Catalog, said: Mapping[str, str], part: ExtractedPackage, status: Status
 ) -> Iterator[str]:
     upstream = said.get(names.UPSTREAM)
     if upstream is not None and upstream not in [u.name for u in catalog.upstreams]:
         yield f"upstream {upstream}, which the catalog does not know"
-    place = said.get(names.TREE)
-    if place is not None and place != f"/{part.place.folder}":
-        yield f"tree {place}, the package is in /{part.place.folder}"
+    tree = said.get(names.TREE)
+    if tree is not None and tree != f"/{part.package.folder}":
+        yield f"tree {tree}, the package is in /{part.package.folder}"
     yield from _false_revisions(catalog, said, part.tree)
     if names.TARGET not in said:
         return

@@ -28,7 +28,9 @@ OCI_BASE_DIGEST: Final = f"{OCI}base.digest"
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
-def labels_of(target: Target, revisions: Sequence[str], image: Image, place: str) -> dict[str, str]:
+def labels_of(
+    target: Target, revisions: Sequence[str], image: Image, folder: str
+) -> dict[str, str]:
     """Return what an image says that has the series of `target` on top of `image`.
 
     The base's digest is the manifest's, by which a registry has it, where that is
@@ -41,7 +43,7 @@ def labels_of(target: Target, revisions: Sequence[str], image: Image, place: str
         REVISION: " ".join(revisions),
         SERIES: target.series.digest,
         PATCHES: " ".join(patch.name for patch in target.series.patches),
-        TREE: f"/{place}",
+        TREE: f"/{folder}",
         OCI_BASE_NAME: image.reference,
         "pkgtools.base.config": image.id,
     }

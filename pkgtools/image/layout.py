@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pkgtools.image.layer import Member
-    from pkgtools.image.place import Place, Wanted
+    from pkgtools.image.package import FoundPackage, PackageQuery
 
 REF_NAME: Final = "org.opencontainers.image.ref.name"
 _NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[-._:@/+]+[A-Za-z0-9]+)*")  # the annotation's grammar
@@ -90,13 +90,13 @@ class LayoutImage:
     ) -> None:
         """Do nothing: no file stays open."""
 
-    def find(self, wanted: Wanted) -> Place:
+    def find(self, query: PackageQuery) -> FoundPackage:
         """Return where the package lies; see `Image.find`."""
         for entry in self._manifest["layers"]:
             path = self._path(entry)
             if sha256(path) != path.name:
                 raise MalformedError(f"{path} is not what its digest says")
-        return self._files.find(wanted)
+        return self._files.find(query)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

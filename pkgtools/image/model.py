@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pkgtools.image.layer import Layer, Member
-    from pkgtools.image.place import Place, Wanted
+    from pkgtools.image.package import FoundPackage, PackageQuery
 
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -154,11 +154,11 @@ class Image(Protocol):
         """The digest by which a registry has it, where that is known."""
         ...
 
-    def find(self, wanted: Wanted) -> Place:
+    def find(self, query: PackageQuery) -> FoundPackage:
         """Return where the package lies in the image.
 
         Args:
-            wanted: the package, and which of its files will be read.
+            query: the package, and which of its files will be read.
 
         Raises:
             UsageError: it is not there, or in several places.

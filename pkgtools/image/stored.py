@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import Kind, Member, parents
 from pkgtools.image.merged import StoredLayer, merge
-from pkgtools.image.place import Place, Wanted, around, choose
+from pkgtools.image.package import FoundPackage, PackageQuery, choose_folder, package_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -24,31 +24,31 @@ class StoredFiles:
     tree: str | None
     """The folder that holds the package, if the user says so."""
     _members: dict[str, Member] = field(default_factory=dict)
-    _wanted: Wanted | None = None
+    _query: PackageQuery | None = None
 
-    def find(self, wanted: Wanted) -> Place:
+    def find(self, query: PackageQuery) -> FoundPackage:
         """Return where the package lies; see `Image.find`."""
-        self._wanted = wanted
-        self._members = merge(self.layers, wanted.wants)
-        marker = f"{wanted.upstream.package}/__init__.py"
+        self._query = query
+        self._members = merge(self.layers, query.wants)
+        marker = f"{query.upstream.package}/__init__.py"
         folders = [
             posixpath.dirname(posixpath.dirname(path))
             for path, member in self._members.items()
             if member.kind is Kind.FILE and f"/{path}".endswith(f"/{marker}")
         ]
-        folder = choose(wanted, folders, self.tree, self.label)
-        place = around(wanted, folder, self._members, self._members)
-        self._refuse_links(place)
-        return place
+        folder = choose_folder(query, folders, self.tree, self.label)
+        package = package_at(query, folder, self._members, self._members)
+        self._refuse_links(package)
+        return package
 
-    def _refuse_links(self, place: Place) -> None:
+    def _refuse_links(self, package: FoundPackage) -> None:
         """Raise where a layer has a file below what is no folder: engines differ in what that is.
 
         Raises:
             TreeError: it has.
 
         """
-        for path in sorted({parent for name in place.names for parent in parents(name)}):
+        for path in sorted({parent for name in package.names for parent in parents(name)}):
             member = self._members.get(path)
             if member is not None and member.kind is not Kind.FOLDER:
                 raise TreeError(f"/{path} of {self.label} is no folder, and files lie below it")
@@ -59,7 +59,7 @@ class StoredFiles:
         left = {
             path
             for path, member in present.items()
-            if member.kind is Kind.FILE and not (self._wanted and self._wanted.wants(path))
+            if member.kind is Kind.FILE and not (self._query and self._query.wants(path))
         }
         if left:  # what a receipt names, and no series does any more
             again = merge(self.layers, left.__contains__)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import Kind, Member, parents
-from pkgtools.image.place import Wanted
+from pkgtools.image.package import PackageQuery
 from pkgtools.receipt import NAME, load_receipt
 from pkgtools.source import Tree, find_tree
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.model import Image
-    from pkgtools.image.place import Place
+    from pkgtools.image.package import FoundPackage
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class ImageTree(Tree):
     """A tree whose files came out of an image."""
 
     image: str = ""
-    place: str = ""
+    folder: str = ""
     """The folder that holds the package, in the image."""
 
     @property
     def label(self) -> str:
         """The image, the folder in it, and the version as the package manager has it."""
         version = f" ({self.dist_info.stem})" if self.dist_info else ""
-        return f"{self.image} /{self.place}{version}"
+        return f"{self.image} /{self.folder}{version}"
 
 
 @dataclass(frozen=True)
-class Extract:
+class ExtractedPackage:
     """The files that were taken out of an image, in a folder of their own."""
 
     root: Path
@@ -49,7 +49,7 @@ class Extract:
     tree: ImageTree
     members: dict[str, Member] = field(repr=False)
     """What was taken out, as it was."""
-    place: Place = field(repr=False)
+    package: FoundPackage = field(repr=False)
 
     def changes(self, mtime: int) -> tuple[list[Member], list[str]]:
         """Return what is other now than it was, and the paths that are gone.
@@ -63,9 +63,9 @@ class Extract:
                 that was put back keeps its own.
 
         """
-        package = posixpath.join(self.place.folder, self.tree.upstream.package, "__init__.py")
-        owner = self.members[package]
-        known = _with_parents({*self.place.names, *self.members})
+        marker = posixpath.join(self.package.folder, self.tree.upstream.package, "__init__.py")
+        owner = self.members[marker]
+        known = _with_parents({*self.package.names, *self.members})
         written = self.root.stat().st_ctime_ns
         left = {path for path, m in self.members.items() if m.kind is not Kind.FOLDER}
         changed = []
@@ -86,32 +86,34 @@ class Extract:
         return sorted(changed, key=lambda m: m.path), _outermost(left, stays)
 
 
-def wanted_of(catalog: Catalog, upstream: Upstream) -> Wanted:
+def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
     """Return what is read of an image: every file that a series of the upstream touches."""
     targets = [t for t in catalog.sound_targets if t.upstream == upstream]
     paths = {path for target in targets for path in target.series.paths}
     inside = (upstream.installed_path(path) for path in paths)
-    return Wanted(upstream, frozenset([f"{upstream.package}/__init__.py", *filter(None, inside)]))
+    return PackageQuery(
+        upstream, frozenset([f"{upstream.package}/__init__.py", *filter(None, inside)])
+    )
 
 
 @contextlib.contextmanager
-def extracted(image: Image, wanted: Wanted) -> Iterator[Extract]:
+def extracted(image: Image, query: PackageQuery) -> Iterator[ExtractedPackage]:
     """Take the files of a package that matter out of an image, for as long as the context lasts.
 
     Raises:
         UsageError: the package is not there, or in several places.
 
     """
-    place = image.find(wanted)
-    members = dict(place.members)
+    package = image.find(query)
+    members = dict(package.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()
         _refuse_links(members, image.reference)
-        _write(root, members.values(), place)
-        tree = _tree(root, wanted.upstream, place, image.reference)
+        _write(root, members.values(), package)
+        tree = _tree(root, query.upstream, package, image.reference)
         more = image.read(_receipt_paths(root, tree) - members.keys())
-        _write(root, more.values(), place)
-        yield Extract(root, tree, members | more, place)
+        _write(root, more.values(), package)
+        yield ExtractedPackage(root, tree, members | more, package)
 
 
 def _refuse_links(members: Mapping[str, Member], label: str) -> None:
@@ -142,9 +144,9 @@ def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
     return {(tree.root / name).relative_to(root).as_posix() for name in names}
 
 
-def _write(root: Path, members: Iterable[Member], place: Place) -> None:
+def _write(root: Path, members: Iterable[Member], package: FoundPackage) -> None:
     """Write what came out of an image; nothing is written through a link."""
-    (root / place.folder).mkdir(parents=True, exist_ok=True)
+    (root / package.folder).mkdir(parents=True, exist_ok=True)
     for member in sorted(members, key=lambda m: m.path):
         path = root / member.path
         if any(parent.is_symlink() for parent in path.parents if parent != root):
@@ -189,14 +191,14 @@ def _outermost(gone: set[str], stays: set[str]) -> list[str]:
     return sorted(removed)
 
 
-def _tree(root: Path, upstream: Upstream, place: Place, reference: str) -> ImageTree:
+def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str) -> ImageTree:
     """Return the tree in an extract, whose receipt lies in the extract too."""
-    found = find_tree(root / place.folder / upstream.package, upstream)
+    found = find_tree(root / package.folder / upstream.package, upstream)
     home = found.home
     if not home.is_relative_to(root):  # the folder for temporary files lies in a git checkout
         home = found.root / ".pkgtools"
     return ImageTree(
-        upstream, found.root, found.is_checkout, found.dist_info, home, reference, place.folder
+        upstream, found.root, found.is_checkout, found.dist_info, home, reference, package.folder
     )
 
 

@@ -22,7 +22,7 @@ from pkgtools.image import labels
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.inspect import upstream_of
 from pkgtools.image.layer import Kind
-from pkgtools.image.tree import extracted, wanted_of
+from pkgtools.image.tree import extracted, query_of
 from pkgtools.verify import verify
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.model import Runnable
-    from pkgtools.image.tree import Extract
+    from pkgtools.image.tree import ExtractedPackage
     from pkgtools.progress import Reporter
 
 _FOLDER: Final = "pkgtools-checks"
@@ -66,11 +66,11 @@ def try_image(
     if target is None and labels.TARGET in image.config.labels:
         target = catalog.target(image.config.labels[labels.TARGET])
     upstream = target.upstream if target else upstream_of(catalog, image.config.labels)
-    wanted = wanted_of(catalog, upstream)
-    with reporter.task(f"reading {image.reference}"), extracted(image, wanted) as part:
+    query = query_of(catalog, upstream)
+    with reporter.task(f"reading {image.reference}"), extracted(image, query) as part:
         yield _timed("identity", lambda: _identity(catalog, target, part))
         yield _timed("compilation", lambda: _compilation(image, part))
-        folder = f"/{part.place.folder}"
+        folder = f"/{part.package.folder}"
     if upstream.checks is None:
         return
     with reporter.task(f"running {upstream.checks.name} in {image.reference}"):
@@ -92,7 +92,7 @@ def junit_report(reference: str, checks: list[Check]) -> bytes:
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
-def _identity(catalog: Catalog, target: Target | None, part: Extract) -> None:
+def _identity(catalog: Catalog, target: Target | None, part: ExtractedPackage) -> None:
     verify(catalog, target, part.tree)
 
 
@@ -105,7 +105,7 @@ def _timed(name: str, check: Callable[[], str | None]) -> Check:
     return Check(name, message, time.monotonic() - start)
 
 
-def _compilation(image: Runnable, part: Extract) -> str | None:
+def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
     """Hold the modules as the image's Python reads and compiles them against its files."""
     modules = {
         f"/{path}": blob_id(member.data)

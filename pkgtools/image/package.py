@@ -24,7 +24,7 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PackageQuery:
     """The package that is looked for, and the files of it that are read."""
 
     upstream: Upstream
@@ -70,8 +70,8 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The package in one image."""
+class FoundPackage:
+    """The package, as it lies in one image."""
 
     folder: str
     """The folder that holds the package, relative to the image's root."""
@@ -83,11 +83,11 @@ class Place:
     folder keeps it."""
 
 
-def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str) -> str:
+def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None, label: str) -> str:
     """Return the folder that holds the package.
 
     Args:
-        wanted: the package.
+        query: the package.
         folders: those that hold a folder of that name with an ``__init__.py``.
         tree: the one that the user says, or the package's own folder, or a checkout.
         label: the image.
@@ -96,7 +96,7 @@ def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str)
         UsageError: there is none, or there are several.
 
     """
-    upstream = wanted.upstream
+    upstream = query.upstream
     found = sorted(folders)
     if tree is None:
         found = [f for f in found if _could_be_imported(f, upstream)]
@@ -122,12 +122,12 @@ def choose(wanted: Wanted, folders: Iterable[str], tree: str | None, label: str)
     )
 
 
-def around(
-    wanted: Wanted, folder: str, members: Mapping[str, Member], names: Iterable[str]
-) -> Place:
-    """Return the place at `folder`, out of all the members of an image and their names."""
+def package_at(
+    query: PackageQuery, folder: str, members: Mapping[str, Member], names: Iterable[str]
+) -> FoundPackage:
+    """Return the package in `folder`, out of all the members of an image and their names."""
     inside = f"{folder}/".lstrip("/")
-    files = {posixpath.join(folder, name) for name in wanted.files}
+    files = {posixpath.join(folder, name) for name in query.files}
     holders = {above for path in files for above in parents(path) if above.startswith(inside)}
     holders.discard(folder)
     homes = {
@@ -138,15 +138,17 @@ def around(
 
     def belongs(path: str) -> bool:
         above = posixpath.dirname(path)
-        if wanted.is_info(path) or wanted.is_info(above):
-            return folder in (above, posixpath.dirname(above)) and wanted.wants(path)
-        if path.startswith(inside) and wanted.wants(path):
+        if query.is_info(path) or query.is_info(above):
+            return folder in (above, posixpath.dirname(above)) and query.wants(path)
+        if path.startswith(inside) and query.wants(path):
             return True
-        return wanted.is_of_home(path) and any(path.startswith(f"{home}/") for home in homes)
+        return query.is_of_home(path) and any(path.startswith(f"{home}/") for home in homes)
 
     ways = holders | {posixpath.join(holder, "__pycache__") for holder in holders}
     found = {path: member for path, member in members.items() if path in ways or belongs(path)}
-    return Place(folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders))
+    return FoundPackage(
+        folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders)
+    )
 
 
 def _could_be_imported(folder: str, upstream: Upstream) -> bool:
