@@ -178,6 +178,17 @@ def parents(path: str) -> Iterator[str]:
         yield path
 
 
+def folders_above(paths: Iterable[str]) -> set[str]:
+    """Return every folder above one of the paths; not every layer has entries for them."""
+    folders: set[str] = set()
+    for path in paths:
+        for parent in parents(path):
+            if parent in folders:  # and so are those above it
+                break
+            folders.add(parent)
+    return folders
+
+
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     start = raw.read(4)
     raw.seek(0)

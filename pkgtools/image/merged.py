@@ -12,6 +12,7 @@ from pkgtools.image.layer import (
     Kind,
     Member,
     content,
+    folders_above,
     parents,
     read_layer,
     relative,
@@ -66,7 +67,7 @@ def merge(layers: Sequence[StoredLayer], wanted: Callable[[str], bool]) -> dict[
         others = {p for p, m in changes.members.items() if m.kind is not Kind.FOLDER}
         _hide(merged, others & folders, ())
         merged.update(changes.members)
-        _add_parents(folders, changes.members)
+        folders |= folders_above(changes.members)
     return merged
 
 
@@ -130,12 +131,3 @@ def _hide(merged: dict[str, Member], hidden: Iterable[str], opaque: Collection[s
     ]
     for path in gone:
         del merged[path]
-
-
-def _add_parents(folders: set[str], paths: Iterable[str]) -> None:
-    """Add every folder above a path: not every layer has entries for them."""
-    for path in paths:
-        for parent in parents(path):
-            if parent in folders:
-                break
-            folders.add(parent)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
-from pkgtools.image.layer import Kind, Member, parents
+from pkgtools.image.layer import Kind, Member, folders_above, parents
 from pkgtools.image.package import PackageQuery
 from pkgtools.receipt import NAME, load_receipt
 from pkgtools.source import Tree, find_tree
@@ -65,7 +65,7 @@ class ExtractedPackage:
         """
         marker = posixpath.join(self.package.folder, self.tree.upstream.package, "__init__.py")
         owner = self.members[marker]
-        known = _with_parents({*self.package.names, *self.members})
+        known = _with_folders({*self.package.names, *self.members})
         written = self.root.stat().st_ctime_ns
         left = {path for path, m in self.members.items() if m.kind is not Kind.FOLDER}
         changed = []
@@ -82,7 +82,7 @@ class ExtractedPackage:
             if old is None or _differ(old, now):
                 own = now.mtime if now.mtime < written // 10**9 else mtime
                 changed.append(replace(now, mtime=own))
-        stays = _with_parents([*(known - _with_parents(left)), *(m.path for m in changed)])
+        stays = _with_folders((known - _with_folders(left)) | {m.path for m in changed})
         return sorted(changed, key=lambda m: m.path), _outermost(left, stays)
 
 
@@ -176,10 +176,8 @@ def _differ(old: Member, now: Member) -> bool:
     return now.kind is Kind.FILE and old.permissions != now.permissions
 
 
-def _with_parents(paths: Iterable[str]) -> set[str]:
-    """Return the paths, and every folder above one."""
-    every = set(paths)
-    return every | {parent for path in every for parent in parents(path)}
+def _with_folders(paths: set[str]) -> set[str]:
+    return paths | folders_above(paths)
 
 
 def _outermost(gone: set[str], stays: set[str]) -> list[str]:
