@@ -19,7 +19,7 @@ from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from types import TracebackType
 
     from pkgtools.image.layer import Member
@@ -110,21 +110,12 @@ class ArchiveImage:
 
     def write(self, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
         """Write the archive of an image built on this one, with the names that it gets."""
-        config = f"{new.config.digest.removeprefix('sha256:')}.json"
-        layer = f"{new.layer.diff_id.removeprefix('sha256:')}.tar"
-        entry = {
-            "Config": config,
-            "RepoTags": tags,
-            "Layers": [*self._entry.Layers, layer],
-        }
         left_out = {_MANIFEST, self._entry.Config, *_OTHER_INDEXES}
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for info in self._archive.getmembers():
                 if info.name not in left_out:
                     archive.addfile(info, self._archive.extractfile(info) if info.isreg() else None)
-            add_file(archive, config, new.config.raw)
-            add_file(archive, layer, new.layer.data)
-            add_file(archive, _MANIFEST, json.dumps([entry]).encode())
+            add_image(archive, new, self._entry.Layers, tags)
 
     def _layer(self, name: str) -> StoredLayer:
         info = self._archive.getmember(name)
@@ -146,8 +137,33 @@ class ArchiveImage:
         return content(self._archive, self._archive.getmember(name), self.reference)
 
 
+def add_image(
+    archive: tarfile.TarFile, new: NewImage, layers: Sequence[str], tags: Sequence[str]
+) -> None:
+    """Add an image to an archive: its configuration, its new layer, and the manifest.
+
+    Args:
+        archive: which has the base's layers, or is for an engine that has them.
+        new: the image.
+        layers: the names of the base's layers.
+        tags: the names that the image gets.
+
+    """
+    config = f"{new.config.digest.removeprefix('sha256:')}.json"
+    layer = layer_name(new.layer.diff_id)
+    entry = {"Config": config, "RepoTags": tags, "Layers": [*layers, layer]}
+    add_file(archive, config, new.config.raw)
+    add_file(archive, layer, new.layer.data)
+    add_file(archive, _MANIFEST, json.dumps([entry]).encode())
+
+
+def layer_name(diff_id: str) -> str:
+    """Return what a layer is called in an archive."""
+    return f"{diff_id.removeprefix('sha256:')}.tar"
+
+
 def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    """Add a file that says nothing of the clock, the host or the user."""
+    """Add a file that anyone can read, and that says nothing of the clock, the host or the user."""
     info = tarfile.TarInfo(name)
     info.size = len(data)
     archive.addfile(info, io.BytesIO(data))

@@ -20,7 +20,7 @@ from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
 
 from pkgtools.errors import EngineError, UsageError
-from pkgtools.image.archive import ArchiveImage, add_file
+from pkgtools.image.archive import ArchiveImage, add_image, layer_name
 from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
@@ -215,16 +215,10 @@ class EngineImage:
 
     def _load_thin(self, new: NewImage, name: str) -> bool:
         """Load the new layer alone; return whether the engine took that."""
-        layers = [
-            f"{d.removeprefix('sha256:')}.tar" for d in new.config.facts["rootfs"]["diff_ids"]
-        ]
-        config = f"{new.config.digest.removeprefix('sha256:')}.json"
-        entry = {"Config": config, "RepoTags": [_with_tag(name)], "Layers": layers}
+        *below, _ = map(layer_name, new.config.facts["rootfs"]["diff_ids"])
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w") as archive:
-            add_file(archive, config, new.config.raw)
-            add_file(archive, layers[-1], new.layer.data)
-            add_file(archive, "manifest.json", json.dumps([entry]).encode())
+            add_image(archive, new, below, [_with_tag(name)])
         try:
             self._client.images.load(out.getvalue())
         except (APIError, ImageLoadError, ImageNotFound):

@@ -19,6 +19,7 @@ import msgspec
 from pkgtools.blob import blob_id
 from pkgtools.errors import EngineError, PkgtoolsError
 from pkgtools.image import labels
+from pkgtools.image.archive import add_file
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.inspect import upstream_of
 from pkgtools.image.layer import Kind
@@ -147,8 +148,5 @@ def _archive(folder: Path) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for path in sorted(folder.rglob("*.py")):
-            info = tarfile.TarInfo(f"{_FOLDER}/{path.relative_to(folder).as_posix()}")
-            data = path.read_bytes()
-            info.size, info.mode = len(data), 0o644
-            archive.addfile(info, io.BytesIO(data))
+            add_file(archive, f"{_FOLDER}/{path.relative_to(folder).as_posix()}", path.read_bytes())
     return out.getvalue()
