@@ -90,7 +90,7 @@ def test_retracted_requests(server: Server, reader: Reader, llama: Path) -> None
     entries = [ask(str(i)) if i % 2 else None for i in range(60)]
     # With ignore_eos the server would make room for all tokens beforehand.
     replies = server.generate(
-        timeout=120,
+        timeout=400,
         input_ids=prompts,
         sampling_params=greedy(100, ignore_eos=False),
         spec_capture=entries,
@@ -281,8 +281,8 @@ def test_two_hundred_mixed_requests(server: Server, reader: Reader) -> None:
             body["sampling_params"] = greedy(300)
             threading.Timer(0.02 * (i % 50), server.abort, [body["rid"]]).start()
         if kind in {1, 4}:
-            return list(server.stream(timeout=120, **body))[-1]
-        return server.generate(timeout=120, **body)
+            return list(server.stream(timeout=400, **body))[-1]
+        return server.generate(timeout=400, **body)
 
     with ThreadPoolExecutor(200) as pool:
         replies = list(pool.map(one, range(200)))
