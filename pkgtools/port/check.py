@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -36,7 +38,7 @@ def problem(change: Change, *, renested: bool) -> str | None:
         renested: whether a rule put statements at another depth than ours has them.
 
     """
-    if not all(is_sound(made) for _, made in change.ported):
+    if not all(reads_as_well(made, theirs) for theirs, made in change.ported):
         return "the result is not Python"
     wanted = _difference(change.base.counted, change.ours.counted)
     wanted.subtract(change.absorbed)
@@ -52,6 +54,24 @@ def problem(change: Change, *, renested: bool) -> str | None:
     if _differ(deep, made_deep):
         return "the patch's change is in the result, but not in the same block"
     return None
+
+
+def reads_as_well(made: Node, theirs: Node) -> bool:
+    """Whether a result is Python, to tree-sitter and, as upstream's file was, to Python itself.
+
+    tree-sitter takes more than Python does, and newer Python than the one that runs this.
+    """
+    return is_sound(made) and (_compiles(made) or not _compiles(theirs))
+
+
+def _compiles(module: Node) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # upstream's own
+            ast.parse(module.source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _difference(old: Counter[T], new: Counter[T]) -> Counter[T]:

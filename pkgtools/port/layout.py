@@ -164,9 +164,25 @@ def chunk(nodes: Sequence[Node], indent: bytes) -> bytes:
 
 def replace_node(theirs: Node, ours: Node) -> list[Edit]:
     """Return the edits that put ours in the place of theirs."""
+    if theirs.kind == ours.kind == "import_names":
+        return _replace_names(theirs, ours)
     old, new = indent_at(ours.source, ours.start), indent_at(theirs.source, theirs.start)
     text = _reindent(ours.text, old, new, _frozen([ours]), first=False)
     return [Edit(theirs.start, theirs.end, text)] if text != theirs.text else []
+
+
+def _replace_names(theirs: Node, ours: Node) -> list[Edit]:
+    """Return the edits for the names of an import, with the parentheses that ours has."""
+    spans = []
+    for node in (theirs, ours):
+        brackets = [c for c in node.raw[0].children if c.type in ("(", ")")]
+        start, end = (
+            (brackets[0].start_byte, brackets[-1].end_byte) if brackets else (node.start, node.end)
+        )
+        spans.append((start, end))
+    text = ours.source[slice(*spans[1])]
+    old, new = indent_at(ours.source, spans[1][0]), indent_at(theirs.source, spans[0][0])
+    return [Edit(*spans[0], _reindent(text, old, new, frozenset(), first=False))]
 
 
 def wrapped(base: Node, ours: Node, theirs: Node) -> Edit | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.port.blocks import is_sound, parse
-from pkgtools.port.check import Change, problem
+from pkgtools.port.check import Change, problem, reads_as_well
 from pkgtools.port.errors import Unsure
 from pkgtools.port.layout import apply_edits
 from pkgtools.port.lines import Hunk, diff, shift, split, touches, without
@@ -216,6 +216,9 @@ def _strayed(versions: Versions, clean: Sequence[Hunk]) -> list[Hunk]:
 def _faults(versions: Versions, merged: Merged, fault: Fault | None) -> dict[Hunk, str]:
     """Return hunks that use what the new upstream does not have any more."""
     faults = {}
+    is_new = not merged.conflicts and merged.data != versions.theirs.source
+    if is_new and versions.are_sound and not reads_as_well(parse(merged.data), versions.theirs):
+        return {h.hunk: "the result is not Python" for h in merged.hunks}
     for outcome in merged.hunks:
         hunk = outcome.hunk
         added = range(hunk.new, hunk.new_end)

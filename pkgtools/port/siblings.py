@@ -299,6 +299,8 @@ class Siblings:
                 continue
             if any(same(n, node) for e in self.theirs for n in e.walk()):
                 raise Unsure("upstream moved what the patch removes")
+            if any(not n.is_comment for n in self.theirs[slice(*self._span(i))]):
+                raise Unsure("upstream replaced what the patch removes")
             self.into.absorbed.subtract(node.counted)
             self.into.say("removed-upstream")
 

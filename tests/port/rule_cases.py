@@ -61,6 +61,13 @@ CASES: Final = (
         "insertion-beside-insertion",
     ),
     Case(
+        "names in parentheses from a module that upstream moves",
+        "from kit.old import a\n\nX = a\n",
+        "from kit.old import (\n    a,\n    b,\n)\n\nX = a\n",
+        "from kit.new import a\n\nX = a\n",
+        "from kit.new import (\n    a,\n    b,\n)\n\nX = a\n",
+    ),
+    Case(
         "an import that upstream added as well",
         "import os\n\nX = 1\n",
         "import os\nimport sys\n\nX = 1\n",
@@ -425,6 +432,13 @@ CASES: Final = (
         None,
     ),
     Case(
+        "an argument that the patch takes away and upstream replaces",
+        "def f(x):\n    y = copy(x.all())\n    return y\n",
+        "def f(x):\n    y = Base()\n    return y\n",
+        "def f(x):\n    y = copy(x.some)\n    return y\n",
+        None,
+    ),
+    Case(
         "both take the same away, beside other changes",
         "def f():\n    a()\n    b()\n    c()\n",
         "def f():\n    a()\n    c()\n",
@@ -493,6 +507,13 @@ CASES: Final = (
         "def f(x):\n    states = x.states[0]\n    if states:\n        x.meta = x.states[1]\n"
         "    return x\n",
         "wrapped-statement",
+    ),
+    Case(
+        "lines that are merged cleanly, but are no Python together",
+        "if a:\n    b()\n    c()\n    d()\n",
+        "if a:\n    b()\n    c()\n    d()\nelse:\n    e()\n",
+        "with a:\n    b()\n    c()\n    d()\n",
+        None,
     ),
     Case(
         "a string keeps its lines",

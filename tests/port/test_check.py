@@ -37,3 +37,11 @@ def test_another_block_is_another_place() -> None:
     change = Change(parse(BASE), parse(OURS), ((parse(theirs), parse(other)),), Counter())
     assert "not in the same block" in (problem(change, renested=False) or "")
     assert problem(change, renested=True) is None
+
+
+def test_python_itself_must_read_the_result() -> None:
+    """tree-sitter takes names of an import on lines of their own without parentheses."""
+    base, ours = b"from a import b\n", b"from a import b, c\n"
+    made = b"from a import b,\nc\n"
+    change = Change(parse(base), parse(ours), ((parse(base), parse(made)),), Counter())
+    assert problem(change, renested=False) == "the result is not Python"
