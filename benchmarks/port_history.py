@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
-_UNORDERED = ("args", "body", "defaults", "elts", "handlers", "keys", "keywords", "names", "values")
+_UNORDERED = (
+    *("args", "body", "defaults", "elts", "finalbody", "handlers", "keys", "keywords"),
+    *("kwonlyargs", "names", "orelse", "values"),
+)
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,13 @@ def place_lines(
     if before is None or after != before + 1:
         return None
     one, other = theirs.children[before], theirs.children[after]
-    same_depth = indent_at(base.source, base.children[behind].start) == indent_at(
-        theirs.source, other.start
-    )
-    if not same_depth or not starts_line(theirs.source, other.start):
+    first = next((line for line in added.splitlines() if line.strip()), b"")
+    depths = {
+        indent_at(first, 0),  # deeper, it would go on with a block that ends here
+        indent_at(base.source, base.children[behind].start),
+        indent_at(theirs.source, other.start),
+    }
+    if len(depths) > 1 or not starts_line(theirs.source, other.start):
         return None
     start = line_end(theirs.source, one.end)
     return Edit(start, start, added)

@@ -242,6 +242,13 @@ CASES: Final = (
         None,
     ),
     Case(
+        "two calls at the end of a loop",
+        "def f(x):\n    for y in x:\n        a(y)\n    return x\n",
+        "def f(x):\n    for y in x:\n        a(y)\n        ours(y)\n    return x\n",
+        "def f(x):\n    for y in x:\n        a(y)\n        theirs(y)\n    return x\n",
+        None,
+    ),
+    Case(
         "an assignment beside a call that can see it",
         "def f(self):\n    self.a = 1\n    return self\n",
         "def f(self):\n    self.a = 1\n    self.ours = 2\n    return self\n",
