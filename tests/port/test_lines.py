@@ -22,8 +22,8 @@ _FILES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n", b"\n"]), max_
 
 @settings(max_examples=300, deadline=None)
 @given(_FILES, _FILES, _FILES)
-def test_what_both_merge_is_the_same(base: bytes, ours: bytes, theirs: bytes) -> None:
-    """Git and this align lines by different rules; where both are sure, they agree on the lines."""
+def test_a_clean_merge_has_both_changes(base: bytes, ours: bytes, theirs: bytes) -> None:
+    """Every line stands as often as base has it, and both changes add and take away."""
     merged = merge(base, ours, theirs, python=False)
     if merged.conflicts:
         return
