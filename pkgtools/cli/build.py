@@ -35,9 +35,7 @@ def build() -> None:
 
 @build.command(short_help="Build a patched wheel.")
 @common.target_option
-@click.option(
-    "--wheel", "path", type=click.Path(path_type=Path, exists=True), help="The upstream's wheel."
-)
+@click.option("--wheel", "path", type=common.EXISTING_PATH, help="The upstream's wheel.")
 @click.option(
     "-o",
     "--output",

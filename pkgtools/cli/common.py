@@ -38,6 +38,7 @@ class _FullPath(click.Path):
 
 
 PATH: Final = _FullPath(path_type=Path)
+EXISTING_PATH: Final = click.Path(path_type=Path, exists=True)
 
 
 class TargetName(click.ParamType[str]):
@@ -84,19 +85,19 @@ catalog_option = click.option(
     type=PATH,
     callback=_catalog,
     is_eager=True,
-    help="The targets.toml to use. [default: the one in this folder or above, else the packaged]",
+    help="The targets.toml to use.  [default: the one in this folder or above, else the packaged]",
 )
 target_option = click.option("-t", "--target", type=TargetName(), help="A target or an alias.")
 tree_option = click.option(
     "--tree",
     type=PATH,
-    help="A source checkout, a site-packages folder or the package's own folder. "
+    help="A source checkout, a site-packages folder or the package's own folder.  "
     "[default: the package that --python would import]",
 )
 python_option = click.option(
     "--python",
     type=TEXT,
-    help="The interpreter whose package is meant. [default: the one running pkgtools]",
+    help="The interpreter whose package is meant.  [default: the one running pkgtools]",
 )
 image_tree_option = click.option(
     "--tree",

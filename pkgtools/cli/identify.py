@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,16 +15,16 @@ from pkgtools.identify import identify as identify_source
 from pkgtools.state import State
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pkgtools.source import Source
 
 
 @click.command(short_help="Say which known revision something is.")
 @common.tree_option
 @common.python_option
-@click.option("--wheel", type=click.Path(path_type=Path, exists=True), help="A wheel file.")
-@click.option(
-    "--git", "repository", type=click.Path(path_type=Path, exists=True), help="A git repository."
-)
+@click.option("--wheel", type=common.EXISTING_PATH, help="A wheel file.")
+@click.option("--git", "repository", type=common.EXISTING_PATH, help="A git repository.")
 @click.option("--rev", help="The revision in --git.  [default: HEAD]")
 @common.catalog_option
 @common.json_option

@@ -115,8 +115,8 @@ def test(
 
 
 def _show_check(check: Check) -> None:
-    word, colour = ("ok", "green") if check.message is None else ("failed", "red")
-    click.echo(f"{click.style(f'{word:7}', fg=colour)} {check.name} ({check.seconds:.1f} s)")
+    word, color = ("ok", "green") if check.message is None else ("failed", "red")
+    click.echo(f"{click.style(f'{word:7}', fg=color)} {check.name} ({check.seconds:.1f} s)")
     if check.message is not None:
         click.echo(f"        {check.message}")
 

@@ -8,7 +8,8 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.sources import FILE, finder, git_option, wheel_option
+from pkgtools.cli.sources import finder, git_option, wheel_option
+from pkgtools.errors import UsageError
 from pkgtools.port.flat import import_patches
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import", short_help="Make a series of patches or of a flat diff.")
-@click.argument("patches", type=FILE, nargs=-1, required=True)
+@click.argument("patches", type=common.EXISTING_PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=common.PATH, required=True, help="The new series' folder.")
 @click.option(
     "--from",
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
     metavar="SOURCE",
     help="What they were made for; they are checked against it.",
 )
-@click.option("--upstream", "name", type=common.TEXT, help="Whose --from is.  [default: the first]")
+@click.option(
+    "--upstream",
+    "name",
+    type=common.TEXT,
+    help="The upstream that --from is of.  [default: the first]",
+)
 @wheel_option
 @git_option
 @common.catalog_option
@@ -56,7 +62,8 @@ def import_(
     if start_name is not None:
         found = [u for u in table.upstreams if name in (None, u.name)]
         if not found:
-            raise click.UsageError(f"{catalog} has no upstream {name!r}")
+            known = ", ".join(upstream.name for upstream in table.upstreams)
+            raise UsageError(f"{catalog} has no upstream {name!r}", remedy=f"name one of: {known}")
         source = finder(table, found[0], wheels, repositories).find(start_name).source
     names = import_patches(patches, output, source)
     if as_json:

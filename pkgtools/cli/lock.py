@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.lock import check_locks, write_locks
 from pkgtools.source.at_hand import AtHand
 
-_FILE = click.Path(path_type=Path, exists=True)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command(short_help="Prove series on real sources.")
 @click.option("--check", is_flag=True, help="Hold the locks against the sources; write nothing.")
 @common.target_option
-@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
-@click.option(
-    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
-)
+@wheel_option
+@git_option
 @click.option(
     "--allow-missing",
     is_flag=True,

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 @click.option(
     "--tree",
     type=common.PATH,
-    help="A tree with the series in it, and edits. [default: none, the hunks' places are written]",
+    help="A tree with the series in it, and edits.  [default: none, the hunks' places are written]",
 )
 @click.option(
-    "--patch", type=common.TEXT, help="The patch that takes the edits. [default: the last that can]"
+    "--patch",
+    type=common.TEXT,
+    help="The patch that takes the edits.  [default: the last that can]",
 )
 @wheel_option
 @git_option

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.overview.matrix import build_matrix
 from pkgtools.overview.page import write_page
 from pkgtools.recipe.load import load_recipe
@@ -16,11 +16,12 @@ from pkgtools.recipe.plan import check_plan
 from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pkgtools.catalog import Catalog
     from pkgtools.overview.images import ShownImage
     from pkgtools.recipe.plan import Finding
 
-_FILE = click.Path(path_type=Path, exists=True)
 _RECIPES = "docker/recipes/*.toml"
 
 
@@ -28,10 +29,8 @@ _RECIPES = "docker/recipes/*.toml"
 @click.option(
     "-o", "--output", "folder", type=common.PATH, required=True, help="The folder to write into."
 )
-@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
-@click.option(
-    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
-)
+@wheel_option
+@git_option
 @click.option("--image", "references", multiple=True, help="An image; can be repeated.")
 @common.catalog_option
 @common.json_option

@@ -1,4 +1,4 @@
-"""Naming a series and a source: what the verbs that write series share."""
+"""Options that name a series and sources, and how those are found."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pkgtools.source import Source
 
-FILE = click.Path(path_type=Path, exists=True)
-
 series_option = click.option(
     "--series",
     type=common.TEXT,
@@ -34,10 +32,14 @@ from_option = click.option(
     help="What the series is for.  [default: the revision of --series' target]",
 )
 wheel_option = click.option(
-    "--wheel", "wheels", type=FILE, multiple=True, help="A wheel; can be repeated."
+    "--wheel", "wheels", type=common.EXISTING_PATH, multiple=True, help="A wheel; can be repeated."
 )
 git_option = click.option(
-    "--git", "repositories", type=FILE, multiple=True, help="A git repository; can be repeated."
+    "--git",
+    "repositories",
+    type=common.EXISTING_PATH,
+    multiple=True,
+    help="A git repository; can be repeated.",
 )
 
 

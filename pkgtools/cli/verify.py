@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ import click
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.render import refusal_lines
+from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
 from pkgtools.verify import Outcome, Verdict, dry_run, dry_run_source
@@ -19,10 +19,9 @@ from pkgtools.verify import verify as verify_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from pkgtools.source import Source
-
-_FILE = click.Path(path_type=Path, exists=True)
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,8 @@ class _Request:
 @common.target_option
 @common.tree_option
 @common.python_option
-@click.option("--wheel", "wheels", type=_FILE, multiple=True, help="A wheel; can be repeated.")
-@click.option(
-    "--git", "repositories", type=_FILE, multiple=True, help="A git repository; can be repeated."
-)
+@wheel_option
+@git_option
 @click.option("--rev", help="A revision in --git.  [default: those that the targets name]")
 @click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
 @common.catalog_option

@@ -50,6 +50,14 @@ def test_export_is_the_whole_series(small: Small, tmp_path: Path) -> None:
     assert (tree / "src/widget/new.py").read_text() == "NEW = 1\n"
 
 
+def test_an_import_of_an_unknown_upstream_names_the_known(small: Small, tmp_path: Path) -> None:
+    words = "import", small.series, "-o", tmp_path / "new", "--from", "1.0", "--upstream", "gadget"
+    done = call(*words, "--json", *_options(small))
+    assert done.code == 2
+    assert "no upstream 'gadget'" in done.facts["error"]["message"]
+    assert "widget" in done.facts["error"]["remedy"]
+
+
 def test_an_export_that_cannot_be_written_says_what_to_do(small: Small, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     path = tmp_path / "file" / "all.diff"
