@@ -12,7 +12,7 @@ from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.image.inspect import inspect_image, refuse_lies
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
-from pkgtools.image.trial import Check, junit_report, try_image
+from pkgtools.image.trial import CheckResult, junit_report, try_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +114,7 @@ def test(
     return CheckFailedError.exit_code if failed else 0
 
 
-def _show_check(check: Check) -> None:
+def _show_check(check: CheckResult) -> None:
     word, color = ("ok", "green") if check.message is None else ("failed", "red")
     click.echo(f"{click.style(f'{word:7}', fg=color)} {check.name} ({check.seconds:.1f} s)")
     if check.message is not None:

@@ -10,7 +10,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.overview.matrix import build_matrix
-from pkgtools.overview.page import write_page
+from pkgtools.overview.page import render_page
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import check_plan
 from pkgtools.source.at_hand import AtHand
@@ -62,7 +62,7 @@ def report(
     matrix = build_matrix(table, at_hand)
     images = _images(table, references)
     page = folder / "index.html"
-    common.write_file(page, write_page(matrix, _recipes(table.path.parent), images).encode())
+    common.write_file(page, render_page(matrix, _recipes(table.path.parent), images).encode())
     if as_json:
         common.print_json({"path": page, "matrix": matrix, "images": images})
     else:

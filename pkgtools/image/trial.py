@@ -39,8 +39,8 @@ _FOLDER: Final = "pkgtools-checks"
 
 
 @dataclass(frozen=True)
-class Check:
-    """One check of an image."""
+class CheckResult:
+    """What a check of an image found."""
 
     name: str
     message: str | None
@@ -50,7 +50,7 @@ class Check:
 
 def try_image(
     catalog: Catalog, target: Target | None, image: Runnable, reporter: Reporter
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Yield each check of an image as it is made.
 
     Identity by blob ids and RECORD first, as the engine reads the files; then that the
@@ -78,7 +78,7 @@ def try_image(
         yield from _own(image, upstream.checks, folder)
 
 
-def junit_report(reference: str, checks: list[Check]) -> bytes:
+def junit_report(reference: str, checks: list[CheckResult]) -> bytes:
     """Return a report in the XML that JUnit made common, as CI systems read it."""
     failures = [check for check in checks if check.message is not None]
     suite = ET.Element(
@@ -97,13 +97,13 @@ def _identity(catalog: Catalog, target: Target | None, part: ExtractedPackage) -
     verify(catalog, target, part.tree)
 
 
-def _timed(name: str, check: Callable[[], str | None]) -> Check:
+def _timed(name: str, check: Callable[[], str | None]) -> CheckResult:
     start = time.monotonic()
     try:
         message = check()
     except PkgtoolsError as error:
         message = error.message
-    return Check(name, message, time.monotonic() - start)
+    return CheckResult(name, message, time.monotonic() - start)
 
 
 def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
@@ -125,22 +125,22 @@ def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
     return None
 
 
-def _own(image: Runnable, script: Path, folder: str) -> Iterator[Check]:
+def _own(image: Runnable, script: Path, folder: str) -> Iterator[CheckResult]:
     """Run the upstream's checks in a container; each line that it prints is one."""
     count = 0
     try:
         for line in image.run([f"/{_FOLDER}/{script.name}", folder], _archive(script.parent)):
             try:
-                check = msgspec.json.decode(line, type=Check)
+                check = msgspec.json.decode(line, type=CheckResult)
             except msgspec.DecodeError:  # what else the programs under test print
                 continue
             count += 1
             yield check
     except EngineError as error:
-        yield Check(script.stem, error.message, 0)
+        yield CheckResult(script.stem, error.message, 0)
         return
     if not count:
-        yield Check(script.stem, f"{script.name} made no check", 0)
+        yield CheckResult(script.stem, f"{script.name} made no check", 0)
 
 
 def _archive(folder: Path) -> bytes:

@@ -34,7 +34,7 @@ _MEANING: Final = {
 }
 
 
-def write_page(
+def render_page(
     matrix: Matrix,
     recipes: Mapping[str, Sequence[Finding]],
     images: Sequence[ShownImage] = (),

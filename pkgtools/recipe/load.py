@@ -21,6 +21,20 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FLAG: Final = re.compile(r"[a-z][a-z0-9-]*")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.:_-]+")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OWN_FLAGS: Final = {"model-path": "model.path", "host": "capture_node", "port": "server.port"}
+"""What a recipe says in a typed place, and so not as a flag."""
+_OWN_VARIABLES: Final = {
+    "MOONCAKE_MASTER_SERVER_ADDR": "capture_node and master.rpc_port",
+    "MOONCAKE_METADATA_SERVER": "capture_node and master.metadata_port",
+    "MOONCAKE_LOCAL_HOSTNAME": "the node's address",
+    "MOONCAKE_PROTOCOL": "store.protocol",
+    "MOONCAKE_RDMA_DEVICES": "store.rdma_devices",
+    "MOONCAKE_GLOBAL_SEGMENT_SIZE": "store.segment",
+    "MOONCAKE_LOCAL_BUFFER_SIZE": "store.buffer",
+    "MC_TCP_BIND_ADDRESS": "the node's bind_address",
+    "MC_TRANSFER_TIMEOUT": "store.transfer_timeout_seconds",
+}
+"""What a recipe says in a typed place, and so not as a variable."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +148,8 @@ def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
     for flag, value in recipe.server.flags.items():
         if not _FLAG.fullmatch(flag):
             _fail(files, f"{flag!r} is no flag: write it as after its --", f".server.flags.{flag}")
-        if flag in _OWN:
-            _fail(files, f"it comes from {_OWN[flag]}", f".server.flags.{flag}")
+        if flag in _OWN_FLAGS:
+            _fail(files, f"it comes from {_OWN_FLAGS[flag]}", f".server.flags.{flag}")
         if isinstance(value, list) and not value:
             _fail(files, "an empty list is no value; leave the flag out", f".server.flags.{flag}")
     for table, environment in (
@@ -157,18 +171,3 @@ def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
     ):
         if command is not None and not (command and command[0]):
             _fail(files, "a command needs a program", key)
-
-
-_OWN: Final = {"model-path": "model.path", "host": "capture_node", "port": "server.port"}
-_OWN_VARIABLES: Final = {
-    "MOONCAKE_MASTER_SERVER_ADDR": "capture_node and master.rpc_port",
-    "MOONCAKE_METADATA_SERVER": "capture_node and master.metadata_port",
-    "MOONCAKE_LOCAL_HOSTNAME": "the node's address",
-    "MOONCAKE_PROTOCOL": "store.protocol",
-    "MOONCAKE_RDMA_DEVICES": "store.rdma_devices",
-    "MOONCAKE_GLOBAL_SEGMENT_SIZE": "store.segment",
-    "MOONCAKE_LOCAL_BUFFER_SIZE": "store.buffer",
-    "MC_TCP_BIND_ADDRESS": "the node's bind_address",
-    "MC_TRANSFER_TIMEOUT": "store.transfer_timeout_seconds",
-}
-"""What a recipe says in a typed place, and so not as a variable."""

@@ -29,7 +29,7 @@ RENDEZVOUS: Final = (
 """What a launcher of ranks sets; left over from another job, they lead to that job."""
 _DIGEST: Final = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_GRPC: Final = 10_000
+_GRPC_OFFSET: Final = 10_000
 """SGLang takes the port that is so much further on as well."""
 _RESERVED_TOKENS: Final = 6
 """SGLang answers rows of fewer tokens than the smaller limit less this (tp_worker.py)."""
@@ -175,15 +175,15 @@ def _ports(recipe: Recipe) -> Result:
         "master.metadata_port": master.metadata_port,
         "master.metrics_port": master.metrics_port,
         "server.port": port,
-        "the server's gRPC port": port + _GRPC,
+        "the server's gRPC port": port + _GRPC_OFFSET,
     }
     found = ", ".join(f"{name} {number}" for name, number in ports.items())
     by_number: dict[int, list[str]] = {}
     for name, number in ports.items():
         by_number.setdefault(number, []).append(name)
     twice = [" and ".join(names) for names in by_number.values() if len(names) > 1]
-    if port + _GRPC > 65535:
-        twice.append(f"the server takes {port + _GRPC} too, which is no port")
+    if port + _GRPC_OFFSET > 65535:
+        twice.append(f"the server takes {port + _GRPC_OFFSET} too, which is no port")
     return Result(not twice, found, "; ".join(twice) or "all different, on one node")
 
 

@@ -22,7 +22,7 @@ from pkgtools.overview.matrix import (
     ShownFile,
     ShownHunk,
 )
-from pkgtools.overview.page import write_page
+from pkgtools.overview.page import render_page
 from pkgtools.recipe.plan import Finding, RuleOutcome
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class _Elements(HTMLParser):
 @pytest.mark.parametrize("name", ["plain", _HOSTILE])
 def test_the_page_needs_nothing_and_leads_nowhere(name: str) -> None:
     images = [ShownImage(name, name), ShownImage(name, name, name)]
-    page = write_page(_matrix(name), _findings(name), images)
+    page = render_page(_matrix(name), _findings(name), images)
     found = _Elements(page)
     assert found.open == []
     assert {tag for tag, _ in found.tags} <= {
@@ -106,7 +106,7 @@ def test_the_page_needs_nothing_and_leads_nowhere(name: str) -> None:
 
 
 def test_nothing_is_invisible() -> None:
-    page = write_page(_matrix(), {})
+    page = render_page(_matrix(), {})
     assert r"-if admin\u202e \u2066// allowed\u2069 \u001b[2J\u0000" in page
     assert all(c.isprintable() or c in "\n\t" for c in page)
 
@@ -214,7 +214,7 @@ def test_in_a_browser(browser: str, tmp_path: Path, width: int, dark: bool) -> N
     matrix = _matrix(_HOSTILE)
     matrix = replace(matrix, columns=tuple(replace(c, name=f"v{i}") for i, c in
                                            enumerate(matrix.columns)))  # fmt: skip
-    (tmp_path / "index.html").write_text(write_page(matrix, _findings(_HOSTILE)))
+    (tmp_path / "index.html").write_text(render_page(matrix, _findings(_HOSTILE)))
     found = _measure(browser, tmp_path, width, dark=dark)
     assert found["title"] == "Patches and revisions"
     assert found["scripts"] == 0
