@@ -107,7 +107,7 @@ def build_image(
 
 def _suffix(target: Target) -> str:
     """Return what tells the new image's name from its base's."""
-    return f"{target.name}-{target.series.digest.removeprefix('sha256:')[:12]}"
+    return f"{target.name}-{target.series.short_digest}"
 
 
 def _time(config: Config) -> datetime:

@@ -104,8 +104,7 @@ def local_version(version: str, target: Target) -> str:
     alone as a number, so the digest has a letter before it.
     """
     name = re.sub(r"[^a-z0-9]+", ".", target.name.lower()).strip(".")
-    digest = target.series.digest.removeprefix("sha256:")[:12]
-    local = f"{name}.s{digest}"
+    local = f"{name}.s{target.series.short_digest}"
     joint = "." if Version(version).local else "+"
     return str(Version(f"{version}{joint}{local}"))
 

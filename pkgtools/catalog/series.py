@@ -31,6 +31,11 @@ class Series:
         return f"sha256:{whole.hexdigest()}"
 
     @property
+    def short_digest(self) -> str:
+        """The digest's first 12 digits, for the names of what is built."""
+        return self.digest.removeprefix("sha256:")[:12]
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """Every path that the series reads or writes, sorted."""
         return tuple(sorted({path for patch in self.patches for path in patch.paths}))

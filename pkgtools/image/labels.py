@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from pkgtools import __version__
@@ -24,8 +23,6 @@ OCI: Final = "org.opencontainers.image."
 OCI_REVISION: Final = f"{OCI}revision"
 OCI_BASE_NAME: Final = f"{OCI}base.name"
 OCI_BASE_DIGEST: Final = f"{OCI}base.digest"
-
-COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
 def labels_of(
@@ -49,6 +46,7 @@ def labels_of(
     }
     if image.manifest_digest:
         labels[OCI_BASE_DIGEST] = image.manifest_digest
-    if len(revisions) == 1 and COMMIT.fullmatch(revisions[0]):
+    commits = {revision.commit for revision in target.revisions}
+    if len(revisions) == 1 and revisions[0] in commits:
         labels[OCI_REVISION] = revisions[0]
     return labels

@@ -126,7 +126,12 @@ class Layer:
     @property
     def diff_id(self) -> str:
         """The digest of the archive, and of the blob: they are the same bytes."""
-        return f"sha256:{hashlib.sha256(self.data).hexdigest()}"
+        return digest_of(self.data)
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest of a blob, as the OCI image specification writes it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import re
@@ -12,6 +11,7 @@ import msgspec
 
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.files import locked_folder, replace_file, sha256
+from pkgtools.image.layer import digest_of
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
@@ -137,7 +137,7 @@ class LayoutImage:
             with locked_folder(self._folder):
                 index = self._index_with(descriptor, tag)
                 for data in (new.layer.data, new.config.raw, raw):
-                    replace_file(self._blobs / hashlib.sha256(data).hexdigest(), data)
+                    replace_file(self._blobs / _hex(digest_of(data)), data)
                 replace_file(self._folder / "index.json", index)
         except OSError as error:
             raise TreeError(f"{self._folder} cannot be written: {error.strerror}") from None
@@ -215,21 +215,19 @@ class LayoutImage:
         """Return a small blob, held against its digest."""
         path = self._path(descriptor)
         raw = path.read_bytes()
-        if hashlib.sha256(raw).hexdigest() != path.name:
+        if digest_of(raw) != descriptor["digest"]:
             raise MalformedError(f"{path} is not what its digest says")
         return raw
 
     def _path(self, descriptor: dict[str, Any]) -> Path:
         """Return where a blob lies."""
-        digest: str = descriptor["digest"]
-        path = self._blobs / digest.removeprefix("sha256:")
+        path = self._blobs / _hex(descriptor["digest"])
         if not path.is_file():
             raise MalformedError(f"{path} is not there")
         return path
 
     def _described(self, media_type: str, data: bytes) -> dict[str, Any]:
-        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        return {"mediaType": media_type, "digest": digest, "size": len(data)}
+        return {"mediaType": media_type, "digest": digest_of(data), "size": len(data)}
 
     def _parse(self, path: Path, raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
         """Return a file with all its keys, known or not, once the known ones are sound."""
@@ -239,6 +237,11 @@ class LayoutImage:
         except (ValueError, RecursionError, msgspec.DecodeError) as error:
             raise MalformedError(f"{path} cannot be read: {error}") from None
         return facts
+
+
+def _hex(digest: str) -> str:
+    """Return what a blob is called in its folder."""
+    return digest.removeprefix("sha256:")
 
 
 def _name(descriptor: dict[str, Any]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 import msgspec
 
 from pkgtools.errors import MalformedError
+from pkgtools.image.layer import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Config:
     @property
     def digest(self) -> str:
         """Its digest; the Docker engine calls it the image's id."""
-        return f"sha256:{hashlib.sha256(self.raw).hexdigest()}"
+        return digest_of(self.raw)
 
     @property
     def facts(self) -> dict[str, Any]:
