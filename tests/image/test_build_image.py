@@ -16,6 +16,8 @@ from project import Project, git, installed
 from trees import contents, record_problems
 
 from pkgtools.errors import UsageError
+from pkgtools.image.labels import labels_of
+from pkgtools.image.reference import open_image
 
 from .building import SYSTEM, build, bytes_of, write_base
 from .images import (
@@ -325,6 +327,12 @@ def test_a_commits_image_says_so_in_ocis_words(project: Project, tmp_path: Path)
     commits = [project.commits[name] for name in ("dev", "dev-base")]
     assert new.labels["pkgtools.revision"].split() == commits
     assert "org.opencontainers.image.revision" not in new.labels  # two commits: it says neither
+    catalog = project.catalog()
+    with open_image(base) as image:
+        one = labels_of(catalog.target("w-dev"), commits[:1], image, "opt/widget")
+        release = labels_of(catalog.target("w-1.0"), ["1.0"], image, "opt/widget")
+    assert one["org.opencontainers.image.revision"] == commits[0]
+    assert "org.opencontainers.image.revision" not in release
 
 
 def test_a_link_to_a_module_that_is_not_touched_stays(
