@@ -51,14 +51,14 @@ class ForeignError(PkgtoolsError):
 
 
 class MalformedError(PkgtoolsError):
-    """A patch file, series, lock or targets.toml is not well-formed."""
+    """A file is not well-formed: a patch, series, lock, targets.toml, recipe or image."""
 
     exit_code = 6
     code = "malformed"
 
 
 class TreeError(PkgtoolsError):
-    """The tree could not be read, written, locked or recovered."""
+    """The tree, or another file, could not be read, written, locked or recovered."""
 
     exit_code = 7
     code = "tree"

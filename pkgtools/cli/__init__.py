@@ -14,7 +14,7 @@ from pkgtools import __version__
 _COMMANDS: Final = {
     "apply": "Apply a target's series to a tree, exactly or not at all.",
     "build": "Build a patched wheel or container image.",
-    "changelog": "Check that every changed series is told in CHANGELOG.md.",
+    "changelog": "Check that every changed series has an entry in CHANGELOG.md.",
     "export": "Write a series as one flat diff.",
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",
@@ -66,7 +66,7 @@ class _LazyGroup(click.Group):
 @click.command(
     cls=_LazyGroup,
     epilog="Exit codes: 0 done, 2 usage, 3 does not apply, 4 partial, 5 foreign, 6 malformed, "
-    "7 tree not writable, 8 check failed.",
+    "7 tree not writable or engine failed, 8 check failed.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="pkgtools")

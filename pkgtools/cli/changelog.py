@@ -24,14 +24,14 @@ def changelog() -> None:
     """
 
 
-@changelog.command(short_help="Check that every changed series is told.")
+@changelog.command(short_help="Check that every changed series has an entry.")
 @common.catalog_option
 @common.json_option
 @common.command
 def check(catalog: Path, as_json: bool) -> int:
-    """Check that every series that changed since the last tag is told in CHANGELOG.md.
+    """Check that every series that changed since the last tag has an entry.
 
-    The file lies beside targets.toml, in a git repository. Each target whose
+    CHANGELOG.md lies beside targets.toml, in a git repository. Each target whose
     series has another digest than at the last tag (each target, where there is no
     tag) needs an entry that is new since then, names the target, and links to an
     issue, a pull request, a commit or a release on a forge; a release of the
