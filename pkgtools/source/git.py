@@ -1,7 +1,7 @@
 """A revision inside a git object database, read without a worktree.
 
 The only module that knows GitPython, which takes a while to import: nothing
-imports this before a --git is given.
+imports this before there is a repository to read.
 """
 
 from __future__ import annotations
@@ -54,14 +54,11 @@ class Repository:
 
     def find(self, revision: str) -> GitSource | None:
         """Return the source at `revision` (anything ``git rev-parse`` takes), or None."""
-        with _without_git_variables():
+        with self._asked():
             try:
-                commit = self._repo.commit(revision)
-                return GitSource(self.path, commit)
+                return GitSource(self.path, self._repo.commit(revision))
             except (BadName, ValueError, IndexError, OSError):
                 return None
-            except GitError as error:
-                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
 
     def between(self, start: str, end: str, paths: Sequence[str]) -> list[GitSource]:
         """Return the commits after `start` and before `end`, by first parents, that touch `paths`.
@@ -69,18 +66,15 @@ class Repository:
         Oldest first; newest first where `end` is the older one. None where neither
         is in the other's first-parent history: then no way leads along it.
         """
-        with _without_git_variables():
+        with self._asked():
             for first, last, back in ((start, end, False), (end, start, True)):
-                try:
-                    listed = self._repo.git.rev_list("--first-parent", last).splitlines()
-                    if first not in listed:
-                        continue
-                    along = [*paths, *self._renamed(start, end, paths)]
-                    touching = self._repo.git.rev_list(
-                        "--first-parent", f"{first}..{last}", "--", *along
-                    ).splitlines()
-                except GitError as error:
-                    raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
+                listed = self._repo.git.rev_list("--first-parent", last).splitlines()
+                if first not in listed:
+                    continue
+                along = [*paths, *self._renamed(start, end, paths)]
+                touching = self._repo.git.rev_list(
+                    "--first-parent", f"{first}..{last}", "--", *along
+                ).splitlines()
                 commits = [c for c in touching if c not in (first, last)]
                 found = [self.get(commit) for commit in commits]
                 return found if back else found[::-1]
@@ -115,29 +109,38 @@ class Repository:
             UsageError: there is no commit yet.
 
         """
-        with _without_git_variables():
-            try:
-                if self._repo.git.rev_parse("--is-shallow-repository") == "true":
-                    raise SourceUnavailableError(
-                        f"{self.path} is a shallow clone: its last tag may be cut off",
-                        remedy="fetch the history: git fetch --unshallow --tags",
-                    )
-                if not self._repo.git.tag("--merged", "HEAD"):
-                    return None
-                return str(self._repo.git.describe("--tags", "--abbrev=0", "HEAD"))
-            except GitError as error:
-                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
+        with self._asked():
+            if self._repo.git.rev_parse("--is-shallow-repository") == "true":
+                raise SourceUnavailableError(
+                    f"{self.path} is a shallow clone: its last tag may be cut off",
+                    remedy="fetch the history: git fetch --unshallow --tags",
+                )
+            if not self._repo.git.tag("--merged", "HEAD"):
+                return None
+            return str(self._repo.git.describe("--tags", "--abbrev=0", "HEAD"))
 
     @contextlib.contextmanager
     def archive(self, revision: str, paths: Sequence[str]) -> Iterator[IO[bytes]]:
         """Give a tar archive of some paths of a revision, as a file at its start."""
-        with tempfile.TemporaryFile() as file, _without_git_variables():
-            try:
+        with tempfile.TemporaryFile() as file:
+            with self._asked():
                 self._repo.archive(file, revision, path=list(paths))
-            except GitError as error:
-                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
             file.seek(0)
             yield file
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Ask git about this repository, and turn its failure into a refusal.
+
+        Raises:
+            UsageError: with what git says.
+
+        """
+        with _without_git_variables():
+            try:
+                yield
+            except GitError as error:
+                raise UsageError(f"{self.path}: git says: {_reason(error)}") from None
 
 
 class GitSource:
