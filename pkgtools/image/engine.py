@@ -180,7 +180,10 @@ class EngineImage:
                 self._load_whole(new, name)
             found = self._client.images.get(name)
         if found.attrs["RootFS"]["Layers"] != new.config.facts["rootfs"]["diff_ids"]:
-            raise EngineError(f"the engine has other layers in {name} than were given to it")
+            raise EngineError(
+                f"the engine has other layers in {name} than were given to it",
+                remedy="save the base, and build on docker-archive:FILE instead",
+            )
         return Stored(name, found.id)
 
     def push(self, name: str) -> str:
@@ -194,10 +197,16 @@ class EngineImage:
         with engine_errors():
             for event in self._client.images.push(name, stream=True, decode=True):
                 if "error" in event:
-                    raise EngineError(f"{name} cannot be pushed: {event['error']}")
+                    raise EngineError(
+                        f"{name} cannot be pushed: {event['error']}",
+                        remedy=f"it is built: see `docker login`, then `docker push {name}`",
+                    )
                 digest = event.get("aux", {}).get("Digest", digest)
         if digest is None:
-            raise EngineError(f"the engine did not say as what {name} was pushed")
+            raise EngineError(
+                f"the engine did not say as what {name} was pushed",
+                remedy=f"ask the registry: docker buildx imagetools inspect {name}",
+            )
         return str(digest)
 
     def _refuse_own_name(self, name: str) -> None:

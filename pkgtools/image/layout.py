@@ -95,7 +95,7 @@ class LayoutImage:
         for entry in self._manifest["layers"]:
             path = self._path(entry)
             if sha256(path) != path.name:
-                raise MalformedError(f"{path} is not what its digest says")
+                raise _damaged(path, "is not what its digest says")
         return self._files.find(query)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
@@ -140,7 +140,10 @@ class LayoutImage:
                     replace_file(self._blobs / _hex(digest_of(data)), data)
                 replace_file(self._folder / "index.json", index)
         except OSError as error:
-            raise TreeError(f"{self._folder} cannot be written: {error.strerror}") from None
+            raise TreeError(
+                f"{self._folder} cannot be written: {error.strerror}",
+                remedy="copy the base into a layout of your own",
+            ) from None
         return Stored(name, descriptor["digest"])
 
     def _index_with(self, descriptor: dict[str, Any], tag: str) -> bytes:
@@ -216,14 +219,14 @@ class LayoutImage:
         path = self._path(descriptor)
         raw = path.read_bytes()
         if digest_of(raw) != descriptor["digest"]:
-            raise MalformedError(f"{path} is not what its digest says")
+            raise _damaged(path, "is not what its digest says")
         return raw
 
     def _path(self, descriptor: dict[str, Any]) -> Path:
         """Return where a blob lies."""
         path = self._blobs / _hex(descriptor["digest"])
         if not path.is_file():
-            raise MalformedError(f"{path} is not there")
+            raise _damaged(path, "is not there")
         return path
 
     def _described(self, media_type: str, data: bytes) -> dict[str, Any]:
@@ -235,8 +238,14 @@ class LayoutImage:
             msgspec.json.decode(raw, type=kind)
             facts: dict[str, Any] = json.loads(raw)
         except (ValueError, RecursionError, msgspec.DecodeError) as error:
-            raise MalformedError(f"{path} cannot be read: {error}") from None
+            raise _damaged(path, f"cannot be read: {error}") from None
         return facts
+
+
+def _damaged(path: Path, what: str) -> MalformedError:
+    return MalformedError(
+        f"{path} {what}", remedy="copy the image into the layout again, as with skopeo copy"
+    )
 
 
 def _hex(digest: str) -> str:

@@ -110,7 +110,10 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
     if len(found) == 1:
         return found[0]
     if tree is not None:
-        raise UsageError(f"{label} has no package {upstream.package!r} in {tree}")
+        raise UsageError(
+            f"{label} has no package {upstream.package!r} in {tree}",
+            remedy=f"give the folder that holds {upstream.package!r} with --tree",
+        )
     if not found:
         raise UsageError(
             f"{label} has no package {upstream.package!r} installed",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pkgtools.recipe.model import Dataset, Draft, Model
 
 _INDEX: Final = "model.safetensors.index.json"
+_OTHER: Final = "fetch it again; if it is meant to be another, the recipe has to say so"
+"""What to do about an artifact that is not what the recipe says."""
 
 
 def check_model(model: Model) -> dict[str, object]:
@@ -40,7 +42,8 @@ def check_model(model: Model) -> dict[str, object]:
     ):
         if text.get(key) != expected:
             raise CheckFailedError(
-                f"{folder / 'config.json'}: {key} is {text.get(key)}, the recipe says {expected}"
+                f"{folder / 'config.json'}: {key} is {text.get(key)}, the recipe says {expected}",
+                remedy=_OTHER,
             )
     names = {"config.json"}
     if (folder / _INDEX).exists():
@@ -48,7 +51,9 @@ def check_model(model: Model) -> dict[str, object]:
         names |= set(weights.values()) if isinstance(weights, dict) else set()
     missing = [n for n in sorted(map(str, names)) if not (folder / n).is_file()]
     if missing:
-        raise CheckFailedError(f"{folder} lacks {', '.join(missing)} of its own index")
+        raise CheckFailedError(
+            f"{folder} lacks {', '.join(missing)} of its own index", remedy="fetch them"
+        )
     return {"path": str(folder), "revision": model.revision, "files": len(names)}
 
 
@@ -78,15 +83,20 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
             try:
                 row = msgspec.json.decode(line)
             except msgspec.DecodeError as error:
-                raise CheckFailedError(f"{path}:{number}: no JSON: {error}") from None
+                raise CheckFailedError(
+                    f"{path}:{number}: no JSON: {error}", remedy=_OTHER
+                ) from None
             rows += 1
             tokens = row.get("input_ids") if isinstance(row, dict) else None
             longest = max(longest, len(tokens) if isinstance(tokens, list) else 0)
     if rows != dataset.rows:
-        raise CheckFailedError(f"{path} has {rows} rows, the recipe says {dataset.rows}")
+        raise CheckFailedError(
+            f"{path} has {rows} rows, the recipe says {dataset.rows}", remedy=_OTHER
+        )
     if longest > dataset.longest_row:
         raise CheckFailedError(
-            f"{path} has a row of {longest} tokens, the recipe says at most {dataset.longest_row}"
+            f"{path} has a row of {longest} tokens, the recipe says at most {dataset.longest_row}",
+            remedy=_OTHER,
         )
     return {"path": str(path), "sha256": dataset.sha256, "rows": rows, "longest_row": longest}
 
@@ -129,7 +139,7 @@ def _same_digest(path: Path, found: str, expected: str | None) -> None:
     if found != expected:
         raise CheckFailedError(
             f"{path}: its sha256 is {found}, the recipe says {expected}",
-            remedy="fetch it again; if it is meant to be another, the recipe has to say so",
+            remedy=_OTHER,
         )
 
 

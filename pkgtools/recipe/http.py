@@ -39,7 +39,10 @@ def request(
         ) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise CheckFailedError(f"{method} {url} is not answered: {reason}") from None
+        raise CheckFailedError(
+            f"{method} {url} is not answered: {reason}",
+            remedy="start what listens there, as `pkgtools recipe render` prints it",
+        ) from None
     if len(found) > _LIMIT:
         raise CheckFailedError(f"{method} {url} is answered with more than {_LIMIT} bytes")
     return found

@@ -56,7 +56,8 @@ def _reach(address: str, port: int) -> None:
         socket.create_connection((address, port), timeout=10).close()
     except OSError as error:
         raise CheckFailedError(
-            f"the store's master at {address}:{port} does not answer: {error}"
+            f"the store's master at {address}:{port} does not answer: {error}",
+            remedy="start it, as `pkgtools recipe render --process master` prints it",
         ) from None
 
 

@@ -386,8 +386,9 @@ def test_a_blob_that_is_not_there(
     manifest = json.loads((blobs / descriptor["digest"][7:]).read_bytes())
     entry = [descriptor, manifest["config"], *manifest["layers"]][missing]
     (blobs / entry["digest"][7:]).unlink()
-    with pytest.raises(MalformedError, match="is not there"):
+    with pytest.raises(MalformedError, match="is not there") as caught:
         build(project.catalog(), base)
+    assert "skopeo copy" in str(caught.value.remedy)
 
 
 def test_keys_that_are_null_or_absent(

@@ -115,8 +115,9 @@ def test_a_dataset(tmp_path: Path) -> None:
     ],
 )
 def test_another_dataset(tmp_path: Path, data: bytes, more: dict[str, Any], message: str) -> None:
-    with pytest.raises(CheckFailedError, match=message):
+    with pytest.raises(CheckFailedError, match=message) as caught:
         check_dataset(_dataset(tmp_path / "d", data, **more))
+    assert "fetch it again" in str(caught.value.remedy)
 
 
 _LIST: Final = (

@@ -163,8 +163,9 @@ def test_no_server(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         recipe.server.port = free.getsockname()[1]
-    with pytest.raises(CheckFailedError, match="is not answered"):
+    with pytest.raises(CheckFailedError, match="is not answered") as caught:
         check_server(recipe)
+    assert "pkgtools recipe render" in str(caught.value.remedy)
     # A proxy of the environment is not asked.
     monkeypatch.setenv("http_proxy", "http://192.0.2.1:1")
     with pytest.raises(CheckFailedError, match="refused"):
