@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Series
     from pkgtools.source import Source, Tree
 
-_SKIPPED: Final = ("__pycache__",)
 _HEAD: Final = """\
 From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
 From: {author}
@@ -75,11 +74,13 @@ def refresh_series(
 
 def _edited(layers: Sequence[Layer], tree: Tree) -> dict[str, Blob | None]:
     """Return the files of the series that the tree has otherwise than the series makes them."""
-    made: dict[str, Blob | None] = {}
-    for layer in layers:
-        for change in layer.changes:
-            made[change.path] = change.after
+    made = _made(layers)
     return {path: blob for path in made if (blob := tree.read(path)) != made[path]}
+
+
+def _made(layers: Sequence[Layer]) -> dict[str, Blob | None]:
+    """Return what the patches leave at each path that they change."""
+    return {change.path: change.after for layer in layers for change in layer.changes}
 
 
 def _fold(layers: Sequence[Layer], path: str, blob: Blob | None, into: str | None) -> list[Layer]:
@@ -117,10 +118,7 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
     """
     if draft.name in {patch.name for patch in series.patches}:
         raise UsageError(f"{series.directory} has a patch {draft.name!r} already")
-    made: dict[str, Blob | None] = {}
-    for layer in layers_on(series.patches, source):
-        for change in layer.changes:
-            made[change.path] = change.after
+    made = _made(layers_on(series.patches, source))
     changes = []
     for path in sorted(_files(tree) | made.keys()):
         before = made[path] if path in made else _file(source, path)
@@ -145,7 +143,7 @@ def _files(tree: Tree) -> set[str]:
     package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
     found = set()
     for folder, folders, names in os.walk(package):
-        folders[:] = [f for f in folders if f not in _SKIPPED]
+        folders[:] = [f for f in folders if f != "__pycache__"]
         for name in names:
             path = os.path.relpath(os.path.join(folder, name), package)  # noqa: PTH118
             found.add(f"{prefix}{tree.upstream.package}/{path}")
