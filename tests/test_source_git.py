@@ -160,6 +160,19 @@ def test_a_partial_clone_is_never_made_to_fetch(project: Project, tmp_path: Path
         source.read("src/widget/answer.py")
 
 
+def test_a_clone_without_its_folders_is_incomplete(project: Project, tmp_path: Path) -> None:
+    origin, partial = tmp_path / "origin", tmp_path / "partial"
+    git(tmp_path, "clone", "--quiet", "--bare", project.repository, origin)
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--bare", "--filter=tree:1", f"file://{origin}", partial)
+    source = Repository(partial).get("v1.0")
+    with pytest.raises(SourceUnavailableError, match=r"src/ cannot be read") as caught:
+        source.paths("src/")
+    assert caught.value.remedy == "give a complete clone with --git"
+    with pytest.raises(SourceUnavailableError, match=r"src/widget/core\.py cannot be read"):
+        source.read("src/widget/core.py")
+
+
 def test_links_and_submodules(project: Project, tmp_path: Path) -> None:
     clone = _checkout(project, tmp_path)
     (clone / "link").symlink_to("src")

@@ -160,8 +160,13 @@ class GitSource:
         return f"{self.repository}@{self.commit[:12]}"
 
     def paths(self, prefix: str) -> dict[str, str]:
-        """Return the Python files below `prefix`, each with its blob id."""
-        with _without_git_variables():
+        """Return the Python files below `prefix`, each with its blob id.
+
+        Raises:
+            SourceUnavailableError: a folder is not in the database (a partial clone).
+
+        """
+        with self._reading(prefix):
             listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
         found = {}
         for entry in listed.split("\0"):
@@ -177,17 +182,25 @@ class GitSource:
             SourceUnavailableError: the object is not in the database (a partial clone).
 
         """
-        with _without_git_variables():
+        with self._reading(path):
             try:
                 item = self._tree.join(path)
-                if item.type != "blob":
-                    return Blob(b"", DIRECTORY)
-                return Blob(item.data_stream.read(), item.mode)
             except KeyError:
                 return None
+            if item.type != "blob":
+                return Blob(b"", DIRECTORY)
+            return Blob(item.data_stream.read(), item.mode)
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        """Turn what git raises where an object is missing into a refusal."""
+        with _without_git_variables():
+            try:
+                yield
             except (GitError, ValueError, OSError) as error:
                 raise SourceUnavailableError(
-                    f"{self.label}: {path} cannot be read: {_reason(error)}"
+                    f"{self.label}: {path} cannot be read: {_reason(error)}",
+                    remedy="give a complete clone with --git",
                 ) from None
 
 
