@@ -57,6 +57,8 @@ def import_(
       pkgtools import all.diff -o patches/sglang/mine
       pkgtools import their-patches/ -o patches/sglang/theirs --from 0.5.17
     """
+    if name is not None and start_name is None:
+        raise UsageError("--upstream needs --from")
     table = load_catalog(catalog)
     source = None
     if start_name is not None:

@@ -56,6 +56,9 @@ def test_an_import_of_an_unknown_upstream_names_the_known(small: Small, tmp_path
     assert done.code == 2
     assert "no upstream 'gadget'" in done.facts["error"]["message"]
     assert "widget" in done.facts["error"]["remedy"]
+    alone = call("import", small.series, "-o", tmp_path / "new", "--upstream", "widget", "--json")
+    assert (alone.code, alone.facts["error"]["message"]) == (2, "--upstream needs --from")
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_export_that_cannot_be_written_says_what_to_do(small: Small, tmp_path: Path) -> None:
