@@ -19,7 +19,7 @@ from pkgtools.recipe.siblings import check_siblings
 from pkgtools.recipe.validate import STEPS, Deployment, validate
 
 if TYPE_CHECKING:
-    from pkgtools.recipe.validate import Report
+    from pkgtools.recipe.validate import Validation
     from pkgtools.source import Source
 
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -158,7 +158,7 @@ def validate_command(
       pkgtools recipe validate k3.toml --up-to sample --python env/bin/python --report evidence.json
     """
     if image and tree is not None:
-        raise UsageError("--image and --tree name different things to hold against the target")
+        raise UsageError("--image and --tree name different things: give one")
     loaded = load_recipe(file, site)
     table = load_catalog(catalog)
 
@@ -174,17 +174,17 @@ def validate_command(
     if as_json:
         common.print_json(found)
     else:
-        _show_report(found)
+        _show_validation(found)
     return 0 if found.passed else CheckFailedError.exit_code
 
 
-def _show_report(report: Report) -> None:
-    for step in report.steps:
+def _show_validation(found: Validation) -> None:
+    for step in found.steps:
         word = click.style("passed", fg="green") if step.passed else click.style("failed", fg="red")
         click.echo(f"{word} {step.step}")
         if step.message:
             click.echo(f"       {step.message}")
         if step.remedy:
             click.echo(f"       next: {step.remedy}")
-    for name in report.left[1:]:
+    for name in found.left[1:]:
         click.echo(f"left   {name}")

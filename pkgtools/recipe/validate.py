@@ -38,7 +38,7 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class StepReport:
+class StepResult:
     """How one step went."""
 
     step: str
@@ -49,37 +49,37 @@ class StepReport:
 
 
 @dataclass
-class Report:
+class Validation:
     """The evidence of a validation, for `--report` and `--json`."""
 
     recipe: str
     files: dict[str, str]
     """SHA-256 of the recipe and the site file, by path."""
     up_to: str
-    steps: list[StepReport] = field(default_factory=list)
+    steps: list[StepResult] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     """The steps that have yet to pass, up to the one that was asked for."""
     passed: bool = False
 
 
-def validate(deployment: Deployment, up_to: str) -> Report:
+def validate(deployment: Deployment, up_to: str) -> Validation:
     """Make the steps in order up to one, and stop at the first that fails."""
     loaded = deployment.loaded
     names = list(STEPS)
     wanted = names[: names.index(up_to) + 1]
     files = {str(file.path): sha256(file.path) for file in loaded.files}
-    report = Report(loaded.recipe.name, files, up_to, left=wanted)
+    found = Validation(loaded.recipe.name, files, up_to, left=wanted)
     for name in wanted:
         try:
             with deployment.reporter.task(f"{name}: {_TASKS[name]}"):
                 evidence = STEPS[name](deployment)
         except PkgtoolsError as error:
-            report.steps.append(StepReport(name, False, error.details, error.message, error.remedy))
-            return report
-        report.steps.append(StepReport(name, True, evidence))
-        report.left = report.left[1:]
-    report.passed = True
-    return report
+            found.steps.append(StepResult(name, False, error.details, error.message, error.remedy))
+            return found
+        found.steps.append(StepResult(name, True, evidence))
+        found.left = found.left[1:]
+    found.passed = True
+    return found
 
 
 def _plan(deployment: Deployment) -> object:
