@@ -245,7 +245,7 @@ def test_killed_at_moments_spread_over_a_run(real_tree: tuple[Tree, Catalog]) ->
     if _KILLS >= 100:
         assert outcomes["undone"] > 0
         assert outcomes["finished"] > 0
-        assert outcomes["too late"] < _KILLS // 4, outcomes
+        assert outcomes.total() - outcomes["too late"] > _KILLS // 8, outcomes
 
 
 def _seconds(work: Callable[[], None]) -> float:
