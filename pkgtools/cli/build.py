@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.build.image import build_image
 from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.errors import SourceUnavailableError, UsageError
-from pkgtools.image.model import Pushable
-from pkgtools.image.reference import open_image
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:
-    from pkgtools.image.model import Image
+    from pkgtools.image.model import Image, Pushable
 
 
 @click.group(short_help="Build a patched wheel or container image.")
@@ -112,6 +109,9 @@ def image(
       pkgtools build image --base sglang:1 --tag registry.example.com/sglang:1-k3 --push
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17
     """
+    from pkgtools.build.image import build_image  # noqa: PLC0415 - a wheel needs none of it
+    from pkgtools.image.reference import open_image  # noqa: PLC0415
+
     table = load_catalog(catalog)
     with open_image(base, tree, python) as opened:
         pusher = _pushable(opened) if push else None
@@ -139,6 +139,8 @@ def image(
 
 def _pushable(image: Image) -> Pushable:
     """Return an image that can be pushed; refused before anything is built."""
+    from pkgtools.image.model import Pushable  # noqa: PLC0415
+
     if not isinstance(image, Pushable):
         raise UsageError(
             f"{image.reference} is in no engine, so it is not pushed from here",
