@@ -6,7 +6,7 @@ holds the same facts for a program; ``--json`` prints them.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class PkgtoolsError(Exception):
@@ -62,6 +62,11 @@ class TreeError(PkgtoolsError):
 
     exit_code = 7
     code = "tree"
+
+    @classmethod
+    def of(cls, error: OSError) -> Self:
+        """Return what the operating system refused, as a refusal."""
+        return cls(f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
 class EngineError(TreeError):

@@ -124,7 +124,7 @@ def command(function: F) -> F:
         except BrokenPipeError:  # click's affair: whoever read the output is gone
             raise
         except OSError as error:
-            refusal = TreeError(f"{error.filename or 'a file'}: {error.strerror or error}")
+            refusal = TreeError.of(error)
         else:
             raise SystemExit(code)
         show_error(refusal, as_json=kwargs["as_json"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.errors import CheckFailedError, PkgtoolsError
+from pkgtools.errors import CheckFailedError, PkgtoolsError, TreeError
 from pkgtools.files import sha256
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
 from pkgtools.recipe.live import check_sample, check_server, check_store
@@ -73,8 +73,10 @@ def validate(deployment: Deployment, up_to: str) -> Validation:
         try:
             with deployment.reporter.task(f"{name}: {_TASKS[name]}"):
                 evidence = STEPS[name](deployment)
-        except PkgtoolsError as error:
-            found.steps.append(StepResult(name, False, error.details, error.message, error.remedy))
+        except (PkgtoolsError, OSError) as error:
+            failed = TreeError.of(error) if isinstance(error, OSError) else error
+            result = StepResult(name, False, failed.details, failed.message, failed.remedy)
+            found.steps.append(result)
             return found
         found.steps.append(StepResult(name, True, evidence))
         found.left = found.left[1:]

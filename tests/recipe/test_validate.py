@@ -114,6 +114,19 @@ def test_artifacts_that_are_not_there(project: Project, tmp_path: Path) -> None:
     assert done.facts["left"] == ["artifacts", "store", "server", "sample"]
 
 
+def test_an_artifact_that_cannot_be_read_fails_its_step(project: Project, tmp_path: Path) -> None:
+    """The evidence of the steps before it is kept all the same."""
+    model = tmp_path / "model"
+    (model / ".cache/huggingface/download/config.json.metadata").mkdir(parents=True)
+    variant = _variant(tmp_path, {'path = "/srv/models/kimi-k3"': f'path = "{model}"'})
+    site, report = project.install(tmp_path / "site").parent, tmp_path / "report.json"
+    done = _validate(project, variant, site, "artifacts", "--report", report)
+    assert done.code == 8
+    steps = json.loads(report.read_text())["steps"]
+    assert [step["passed"] for step in steps] == [True, True, False]
+    assert "config.json.metadata: Is a directory" in steps[2]["message"]
+
+
 def test_a_tree_and_an_image_are_two_things(project: Project, tmp_path: Path) -> None:
     done = _validate(project, _variant(tmp_path), tmp_path, "plan", "--image")
     assert done.code == 2
