@@ -190,6 +190,14 @@ def test_two_wheels_of_one_release_must_agree(
     assert "one release with different sources" in done.err
 
 
+def test_a_lock_is_not_written_past_a_missing_source(targets: Path) -> None:
+    before = snapshot(targets.parent)
+    done = call("lock", "--allow-missing", "--catalog", targets)
+    assert done.code == 2
+    assert "--allow-missing needs --check" in done.err
+    assert snapshot(targets.parent) == before
+
+
 def test_a_catalog_that_cannot_be_written(
     project: Project, targets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.sources import git_option, wheel_option
-from pkgtools.errors import SourceUnavailableError
+from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.lock import check_locks, write_locks
 from pkgtools.source.at_hand import AtHand
 
@@ -52,6 +52,8 @@ def lock(
       pkgtools lock --target kimi-k3-ee560a2 --git ~/src/sglang
       pkgtools lock --check --allow-missing
     """
+    if allow_missing and not check:
+        raise UsageError("--allow-missing needs --check")
     table = load_catalog(catalog)
     targets = [table.target(target)] if target is not None else list(table.targets)
     if not check:
