@@ -42,7 +42,7 @@ class TomlFile:
             return msgspec.toml.decode(self.text, type=kind)
         except msgspec.ValidationError as error:
             self.fail(*message_and_key(error))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             line = _SYNTAX_LINE.search(str(error))
             where = f"{self.path}:{line[1]}" if line else str(self.path)
             raise MalformedError(f"{where}: {error}") from None

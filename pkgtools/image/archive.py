@@ -58,7 +58,13 @@ class ArchiveImage:
         except MalformedError:
             self._archive.close()
             raise
-        except (ValueError, KeyError, msgspec.DecodeError, tarfile.TarError) as error:
+        except (
+            ValueError,
+            KeyError,
+            RecursionError,
+            msgspec.DecodeError,
+            tarfile.TarError,
+        ) as error:
             self._archive.close()
             raise MalformedError(
                 f"{path} does not hold exactly one image of `docker save`: {error}",

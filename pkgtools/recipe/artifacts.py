@@ -82,7 +82,7 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
                 continue
             try:
                 row = msgspec.json.decode(line)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise CheckFailedError(
                     f"{path}:{number}: no JSON: {error}", remedy=_OTHER
                 ) from None
@@ -146,5 +146,5 @@ def _same_digest(path: Path, found: str, expected: str | None) -> None:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise CheckFailedError(f"{path} cannot be read: {error}") from None

@@ -59,5 +59,5 @@ def request_json(
     """
     try:
         return msgspec.json.decode(request(url, method, body, seconds=seconds), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CheckFailedError(f"{method} {url} is answered with no JSON object: {error}") from None

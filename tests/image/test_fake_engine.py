@@ -12,7 +12,9 @@ from commands import Result, call
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
+from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
+from pkgtools.image.trial import try_image
 from pkgtools.progress import Silent
 
 from .fake_engine import Engine, sent, serving
@@ -209,6 +211,21 @@ def test_what_the_images_python_may_send(engine: Engine) -> None:
                 image.read(["etc/x"])
             assert "docker-archive:" in str(caught.value.remedy)
     assert engine.containers == {}
+
+
+@pytest.mark.parametrize("answer", ["", "nonsense", "[]", "[" * 100_000])
+def test_a_python_that_does_not_say_what_it_compiles(
+    answer: str, engine: Engine, project: Project
+) -> None:
+    catalog = project.catalog()
+    with open_image("widget:1") as image:
+        assert isinstance(image, Runnable)
+        checks = try_image(catalog, catalog.target("w-1.0"), image, Silent())
+        assert next(checks).name == "identity"
+        engine.answer = answer
+        compilation = next(checks)
+    assert compilation.name == "compilation"
+    assert "the image's Python answered" in str(compilation.message)
 
 
 def test_an_image_without_a_python(engine: Engine, project: Project) -> None:

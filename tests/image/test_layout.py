@@ -442,6 +442,7 @@ ARCHIVES = {
     "two images": _of({"manifest.json": b"[{}, {}]"}),
     "no JSON": _of({"manifest.json": b"["}),
     "deep JSON": _of({"manifest.json": b"[" * 100_000}),
+    "deep JSON of an unknown key": _of({"manifest.json": b'[{"x":' + b"[" * 100_000}),
     "a manifest that is a link to itself": tar([symlink("manifest.json", "manifest.json")]),
     "a manifest that is a link out": tar([symlink("manifest.json", "/etc/passwd")]),
     "no such config": _saved(Config="nothing"),

@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 from xml.etree import ElementTree as ET
 
 import pytest
 from commands import Result, call
+
+from pkgtools.image.trial import _own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,3 +175,10 @@ def test_the_packaged_catalog_brings_its_checks(tmp_path: Path) -> None:
     done = call("targets", "--catalog", packaged / "targets.toml", "--json")
     assert done.code == 0, done.err
     assert (packaged / "tests" / "guards" / "checks.py").is_file()
+
+
+def test_a_line_that_is_nested_too_deep_is_no_check(tmp_path: Path) -> None:
+    lines = ['{"x":' + "[" * 100_000, '{"name": "a", "message": null, "seconds": 1}']
+    image: Any = SimpleNamespace(run=lambda *_: iter(lines))
+    (check,) = _own(image, tmp_path / "inside.py", "/site")
+    assert (check.name, check.message) == ("a", None)

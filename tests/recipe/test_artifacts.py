@@ -112,6 +112,7 @@ def test_a_dataset(tmp_path: Path) -> None:
         (_ROWS, {"rows": 462}, "has 2 rows, the recipe says 462"),
         (b'{"input_ids": [1, 2, 3, 4]}\n{}\n', {}, "a row of 4 tokens, the recipe says at most 3"),
         (b"{}\n{\n", {}, r"d:2: no JSON"),
+        (b"{}\n" + b"[" * 100_000 + b"\n", {}, r"d:2: no JSON"),
     ],
 )
 def test_another_dataset(tmp_path: Path, data: bytes, more: dict[str, Any], message: str) -> None:

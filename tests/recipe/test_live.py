@@ -147,7 +147,12 @@ def test_a_server_that_does_not_know_a_flag(local: Any) -> None:
 
 @pytest.mark.parametrize(
     ("body", "message"),
-    [(b"[]", "no JSON object"), (b"<html>", "no JSON object"), (b"x" * (17 << 20), "more than")],
+    [
+        (b"[]", "no JSON object"),
+        (b"<html>", "no JSON object"),
+        (b'{"x":' + b"[" * 100_000, "no JSON object"),
+        (b"x" * (17 << 20), "more than"),
+    ],
 )
 def test_a_server_that_is_something_else(local: Any, body: bytes, message: str) -> None:
     make, answers = local

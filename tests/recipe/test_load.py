@@ -117,3 +117,9 @@ def test_sizes(text: str, count: int) -> None:
 )
 def test_shown_sizes(count: int, text: str) -> None:
     assert shown_bytes(count) == text
+
+
+def test_a_value_that_is_nested_too_deep(tmp_path: Path) -> None:
+    variant = write_variant(tmp_path, {"layers = 93": f"layers = {'[' * 100_000}"})
+    with pytest.raises(MalformedError, match=r"recipe\.toml: maximum recursion"):
+        variant.load()
