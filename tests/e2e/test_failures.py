@@ -88,6 +88,8 @@ def _dies_under_captures(server: Server, master: Master) -> None:
     with ThreadPoolExecutor(8) as pool:
         clients = [pool.submit(client, i) for i in range(8)]
         time.sleep(1)
+        master.pause()  # from here on no capture ends
+        time.sleep(1)
         master.kill()
         killed.append(time.monotonic())
         assert _plain(server) < 5
@@ -102,7 +104,8 @@ def _dies_under_captures(server: Server, master: Master) -> None:
             assert len(reply["output_ids"]) == 2
             error = captured(reply).get("error")
             assert error is not None or start < killed[0]
-            assert error is None or re.search("(did|does) not answer", error)
+            # Where the machine is quick, the store was full before.
+            assert error is None or re.search("(did|does) not answer|has no room", error)
             in_flight += error is not None and start < killed[0]
     assert in_flight, "the master died between two captures"
 
@@ -217,4 +220,6 @@ def test_off_is_as_unpatched(target: str, trees: Trees, llama: Path, tmp_path: P
 
 def _without_times(response: requests.Response) -> tuple[int, bytes]:
     body = re.sub(rb'"(e2e_latency|\w+_ts|\w+_time)":[-0-9.e]+', rb'"\1":0', response.content)
-    return response.status_code, body
+    *_, last, done = [b"", *body.strip().split(b"\n\n")]
+    # How many tokens come at once depends on the machine; the last event has them all.
+    return response.status_code, last + done if done == b"data: [DONE]" else body
