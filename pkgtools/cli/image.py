@@ -9,10 +9,10 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.image.inspect import inspect_image, refuse_lies
+from pkgtools.image.checks import CheckResult, check_image, junit_report
+from pkgtools.image.inspect import inspect_image, refuse_mismatches
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
-from pkgtools.image.trial import CheckResult, junit_report, try_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def inspect(
     table = load_catalog(catalog)
     with open_image(reference, tree, python) as opened:
         found = inspect_image(table, opened, common.Progress())
-    refuse_lies(found)
+    refuse_mismatches(found)
     if as_json:
         common.print_json(found)
     else:
@@ -102,7 +102,7 @@ def test(
                 remedy="load it: docker load -i FILE",
             )
         checks = []
-        for check in try_image(table, chosen, opened, common.Progress()):
+        for check in check_image(table, chosen, opened, common.Progress()):
             checks.append(check)
             if not as_json:
                 _show_check(check)

@@ -9,18 +9,18 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.sources import git_option, wheel_option
-from pkgtools.overview.matrix import build_matrix
-from pkgtools.overview.page import render_page
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import check_plan
+from pkgtools.report.matrix import build_matrix
+from pkgtools.report.page import render_page
 from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.catalog import Catalog
-    from pkgtools.overview.images import ShownImage
     from pkgtools.recipe.plan import Finding
+    from pkgtools.report.images import ShownImage
 
 _RECIPES = "docker/recipes/*.toml"
 
@@ -73,7 +73,7 @@ def report(
 def _images(table: Catalog, references: tuple[str, ...]) -> list[ShownImage]:
     if not references:
         return []
-    from pkgtools.overview.images import show_image  # noqa: PLC0415 - only for images
+    from pkgtools.report.images import show_image  # noqa: PLC0415 - only for images
 
     return [show_image(table, reference, common.Progress()) for reference in references]
 

@@ -35,7 +35,7 @@ class Inspection:
     """Those of this tool, and OCI's about the base and the revision."""
     status: Status
     """What the files are."""
-    lies: tuple[str, ...]
+    mismatches: tuple[str, ...]
     """What the labels say and the files do not; empty where they agree, or say nothing."""
 
 
@@ -51,27 +51,28 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     query = query_of(catalog, upstream)
     with reporter.task(f"reading {image.reference}"), extracted(image, query) as part:
         status = status_of(catalog, part.tree)
-        lies = list(_lies(catalog, said, part, status))
-        if names.TARGET in said and not lies:
+        mismatches = list(_mismatches(catalog, said, part, status))
+        if names.TARGET in said and not mismatches:
             try:
                 verify(catalog, catalog.target(said[names.TARGET]), part.tree)
             except PkgtoolsError as error:
-                lies.append(error.message)
+                mismatches.append(error.message)
         folder = f"/{part.package.folder}"
     own = {k: v for k, v in sorted(said.items()) if k.startswith(("pkgtools.", names.OCI))}
-    return Inspection(image.reference, image.id, folder, own, status, tuple(lies))
+    return Inspection(image.reference, image.id, folder, own, status, tuple(mismatches))
 
 
-def refuse_lies(inspection: Inspection) -> None:
+def refuse_mismatches(inspection: Inspection) -> None:
     """Raise where the labels say what the files do not.
 
     Raises:
         CheckFailedError: they do.
 
     """
-    if inspection.lies:
+    if inspection.mismatches:
+        found = "; ".join(inspection.mismatches)
         raise CheckFailedError(
-            f"{inspection.reference} is not what its labels say: {'; '.join(inspection.lies)}",
+            f"{inspection.reference} is not what its labels say: {found}",
             remedy="build it again from its base",
             details=inspection,
         )
@@ -83,7 +84,7 @@ def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
     return [*named, *catalog.upstreams][0]
 
 
-def _lies(
+def _mismatches(
     catalog: Catalog, said: Mapping[str, str], part: ExtractedPackage, status: Status
 ) -> Iterator[str]:
     upstream = said.get(names.UPSTREAM)

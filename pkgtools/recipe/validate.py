@@ -121,12 +121,12 @@ def _patches(deployment: Deployment) -> object:
 
 def _image(deployment: Deployment, target: Target) -> object:
     """Hold the recipe's image against the target: its files, and what its labels say of them."""
-    from pkgtools.image.inspect import inspect_image, refuse_lies  # noqa: PLC0415 - only asked for
+    from pkgtools.image.inspect import inspect_image, refuse_mismatches  # noqa: PLC0415 - only asked for
     from pkgtools.image.reference import open_image  # noqa: PLC0415
 
     with open_image(str(deployment.loaded.recipe.image)) as image:
         found = inspect_image(deployment.catalog, image, deployment.reporter)
-    refuse_lies(found)
+    refuse_mismatches(found)
     status = found.status
     if (status.state, status.target) != (State.PATCHED, target.name):
         raise CheckFailedError(

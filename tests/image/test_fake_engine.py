@@ -12,9 +12,9 @@ from commands import Result, call
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
+from pkgtools.image.checks import check_image
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
-from pkgtools.image.trial import try_image
 from pkgtools.progress import Silent
 
 from .fake_engine import Engine, sent, serving
@@ -220,7 +220,7 @@ def test_a_python_that_does_not_say_what_it_compiles(
     catalog = project.catalog()
     with open_image("widget:1") as image:
         assert isinstance(image, Runnable)
-        checks = try_image(catalog, catalog.target("w-1.0"), image, Silent())
+        checks = check_image(catalog, catalog.target("w-1.0"), image, Silent())
         assert next(checks).name == "identity"
         engine.answer = answer
         compilation = next(checks)

@@ -31,14 +31,14 @@ def _inspect(project: Project, reference: str, *more: str) -> Result:
     return call("image", "inspect", reference, "--json", "--catalog", project.targets, *more)
 
 
-def _lies(done: Result) -> list[str]:
+def _mismatches(done: Result) -> list[str]:
     assert done.code == 8, done.out
     error = done.facts["error"]
     assert error["code"] == "check-failed"
     assert error["remedy"]
-    lies: list[str] = error["details"]["lies"]
-    assert all(lie in error["message"] for lie in lies)
-    return lies
+    mismatches: list[str] = error["details"]["mismatches"]
+    assert all(text in error["message"] for text in mismatches)
+    return mismatches
 
 
 def _relabelled(reference: str, where: Path, **labels: str | None) -> str:
@@ -58,7 +58,7 @@ def test_an_honest_image(project: Project, honest: str) -> None:
     assert facts["labels"] == read(honest).labels
     assert (facts["status"]["state"], facts["status"]["target"]) == ("patched", "w-1.0")
     assert facts["status"]["revisions"] == ["1.0"]
-    assert facts["lies"] == []
+    assert facts["mismatches"] == []
     shown = call("image", "inspect", honest, "--catalog", project.targets).out
     assert f"{honest} /{SITE}: w-1.0 (1.0), patched\n" in shown
     assert "  pkgtools.target: w-1.0\n" in shown
@@ -85,8 +85,8 @@ def test_an_honest_image(project: Project, honest: str) -> None:
 def test_a_label_that_lies(
     labels: dict[str, str | None], named: str, project: Project, honest: str, tmp_path: Path
 ) -> None:
-    lies = _lies(_inspect(project, _relabelled(honest, tmp_path / "lying", **labels)))
-    assert any(lie.startswith(named) or named in lie for lie in lies)
+    mismatches = _mismatches(_inspect(project, _relabelled(honest, tmp_path / "lying", **labels)))
+    assert any(text.startswith(named) or named in text for text in mismatches)
 
 
 def test_labels_on_files_that_are_not_patched(
@@ -94,14 +94,14 @@ def test_labels_on_files_that_are_not_patched(
 ) -> None:
     said = read(honest).labels
     lying = write_layout(tmp_path / "lying", [tar(widget)], said)
-    assert any("w-1.0" in lie for lie in _lies(_inspect(project, lying)))
+    assert any("w-1.0" in lie for lie in _mismatches(_inspect(project, lying)))
 
 
 def test_labels_on_files_that_were_edited(project: Project, honest: str, tmp_path: Path) -> None:
     edit = tar([Entry(f"{SITE}/widget/answer.py", b"ANSWER = 40\n")])
     image = read(honest)
     lying = write_layout(tmp_path / "lying", [*image.layers, edit], image.labels)
-    _lies(_inspect(project, lying))
+    _mismatches(_inspect(project, lying))
 
 
 def _forged(honest: str, **changes: object) -> bytes:
@@ -118,7 +118,7 @@ def test_a_forged_receipt_on_files_that_are_not_patched(
 ) -> None:
     said = read(honest).labels
     layers = [tar(widget), _forged(honest, files=[], record=None)]
-    _lies(_inspect(project, write_layout(tmp_path / "lying", layers, said)))
+    _mismatches(_inspect(project, write_layout(tmp_path / "lying", layers, said)))
 
 
 def test_a_forged_receipt_and_ocis_words(
@@ -129,7 +129,7 @@ def test_a_forged_receipt_and_ocis_words(
     forged = _forged(honest, files=[], record=None, revisions=[commit], target="w-dev")
     labels = {"org.opencontainers.image.revision": commit}
     lying = write_layout(tmp_path / "lying", [tar(widget), forged], labels)
-    assert any(commit in lie for lie in _lies(_inspect(project, lying)))
+    assert any(commit in lie for lie in _mismatches(_inspect(project, lying)))
 
 
 def test_an_unlabelled_image(project: Project, widget: list[Entry], tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_unlabelled_image(project: Project, widget: list[Entry], tmp_path: Pa
         done = _inspect(project, image)
         assert done.code == 0, done.out
         assert done.facts["labels"] == {}
-        assert (done.facts["status"]["state"], done.facts["lies"]) == ("pristine", [])
+        assert (done.facts["status"]["state"], done.facts["mismatches"]) == ("pristine", [])
     base = f"docker-archive:{tmp_path / 'image 1'}"
     shown = call("image", "inspect", base, "--catalog", project.targets).out
     assert "  it says nothing of itself\n" in shown
@@ -164,7 +164,7 @@ def test_ocis_word_for_the_revision(
     if is_true:
         assert done.code == 0, done.out
     else:
-        (lie,) = _lies(done)
+        (lie,) = _mismatches(done)
         assert project.commits[said] in lie
 
 
@@ -182,7 +182,7 @@ def test_both_words_for_the_revision_are_held_against_the_files(
     project: Project, honest: str, tmp_path: Path
 ) -> None:
     said = {"org__opencontainers__image__revision": project.commits["dev"]}
-    (lie,) = _lies(_inspect(project, _relabelled(honest, tmp_path / "lying", **said)))
+    (lie,) = _mismatches(_inspect(project, _relabelled(honest, tmp_path / "lying", **said)))
     assert project.commits["dev"] in lie
 
 
@@ -194,7 +194,7 @@ def test_an_image_of_an_older_series_cannot_be_checked(
     done = call(
         *("image", "inspect", older.reference, "--json", "--catalog", project.changed_targets)
     )
-    (lie,) = _lies(done)
+    (lie,) = _mismatches(done)
     assert "is patched with an older series of w-1.0" in lie
     assert done.facts["error"]["details"]["status"]["is_current"] is False
 

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from commands import Result, call
 
-from pkgtools.image.trial import _own
+from pkgtools.image.checks import _own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.overview.matrix import CellState
+from pkgtools.report.matrix import CellState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pkgtools.overview.images import ShownImage
-    from pkgtools.overview.matrix import Cell, Column, Matrix, ShownFile
     from pkgtools.recipe.plan import Finding
+    from pkgtools.report.images import ShownImage
+    from pkgtools.report.matrix import Cell, Column, Matrix, ShownFile
 
 _CSS: Final = Path(__file__).with_name("page.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"

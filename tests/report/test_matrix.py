@@ -9,8 +9,8 @@ from project import PREFIX, build_wheel, substitute
 
 from pkgtools.catalog import load_catalog
 from pkgtools.lock import write_locks
-from pkgtools.overview.matrix import CellState, Matrix, build_matrix
 from pkgtools.progress import Silent
+from pkgtools.report.matrix import CellState, Matrix, build_matrix
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from project import Edit, Project
 
     from pkgtools.catalog import Catalog
-    from pkgtools.overview.matrix import Cell
+    from pkgtools.report.matrix import Cell
 
 _CORE: Final = f"{PREFIX}widget/core.py"
 

@@ -1,4 +1,4 @@
-"""A patched image, tried: what it must do, done inside it.
+"""The checks of a patched image: what it must do, done inside it.
 
 Nothing of this is left in the image: what the checks need is copied into a container
 that goes afterwards.
@@ -48,7 +48,7 @@ class CheckResult:
     seconds: float
 
 
-def try_image(
+def check_image(
     catalog: Catalog, target: Target | None, image: Runnable, reporter: Reporter
 ) -> Iterator[CheckResult]:
     """Yield each check of an image as it is made.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from commands import call
 
-from pkgtools.overview.images import ShownImage
-from pkgtools.overview.matrix import (
+from pkgtools.recipe.plan import Finding, RuleOutcome
+from pkgtools.report.images import ShownImage
+from pkgtools.report.matrix import (
     Cell,
     CellState,
     Column,
@@ -22,8 +23,7 @@ from pkgtools.overview.matrix import (
     ShownFile,
     ShownHunk,
 )
-from pkgtools.overview.page import render_page
-from pkgtools.recipe.plan import Finding, RuleOutcome
+from pkgtools.report.page import render_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

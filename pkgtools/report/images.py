@@ -33,4 +33,4 @@ def show_image(catalog: Catalog, reference: str, reporter: Reporter) -> ShownIma
     except PkgtoolsError as error:
         return ShownImage(reference, "", error.message)
     state = f"{found.status.target or 'no target'}, {found.status.state}"
-    return ShownImage(reference, state, "; ".join(found.lies))
+    return ShownImage(reference, state, "; ".join(found.mismatches))
