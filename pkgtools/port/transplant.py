@@ -16,7 +16,7 @@ from pkgtools.port.errors import Unsure
 from pkgtools.port.siblings import Siblings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pkgtools.port.layout import Edit
 
@@ -105,8 +105,10 @@ class Transplant:
             Unsure: what the patch replaces is still there, so that this may be a twin.
 
         """
-        if base is not None and _times(theirs.source, base) >= _times(base.source, base):
-            raise Unsure("upstream has what the patch makes, but also what it replaces")
+        if base is not None:
+            kept = _count(ours.tokens, base)  # the patch may wrap what it replaces
+            if _times(theirs.source, base) - kept >= _times(base.source, base):
+                raise Unsure("upstream has what the patch makes, but also what it replaces")
         change = Counter(ours.counted)
         change.subtract(base.counted if base else {})
         self.absorbed.update(change)
@@ -169,4 +171,8 @@ class Transplant:
 
 def _times(source: bytes, node: Node) -> int:
     """Return how often a node's tokens stand in a file, one behind the other."""
-    return b" ".join(parse(source).tokens).count(b" ".join(node.tokens))
+    return _count(parse(source).tokens, node)
+
+
+def _count(tokens: Sequence[bytes], node: Node) -> int:
+    return b" ".join(tokens).count(b" ".join(node.tokens))

@@ -506,6 +506,17 @@ CASES: Final = (
         None,
     ),
     Case(
+        "upstream has it, with a word to it, and it holds what it replaces",
+        "def f(x):\n    a = get(0)\n    return a\n\n\ndef g(x):\n    a = get(0)\n    return a\n",
+        "def f(x):\n    a = get(0).wide()\n    return a\n\n\n"
+        "def g(x):\n    a = get(0)\n    return a\n",
+        "def f(x):\n    a = get(0).wide()  # far\n    return a\n\n\n"
+        "def g(x):\n    a = get(0).wide()  # far\n    return a\n",
+        "def f(x):\n    a = get(0).wide()  # far\n    return a\n\n\n"
+        "def g(x):\n    a = get(0).wide()  # far\n    return a\n",
+        "same-change",
+    ),
+    Case(
         "a statement that the patch keeps inside, below one that resembles it",
         "def f(x):\n    x.meta = x.states[0]\n    return x\n",
         "def f(x):\n    states = x.states[0]\n    if states:\n        x.meta = x.states[0]\n"
