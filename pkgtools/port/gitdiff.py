@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pkgtools.patch import Patch
     from pkgtools.port.model import FileChange
 
+# One of the two folders alone stands twice in the header of a file that comes or goes.
+_ONE_SIDED: Final = re.compile(rb'^diff --git ("?)([ab])/(.*)\1 \1\2/\3\1$', re.MULTILINE)
 _FULL_ID: Final = re.compile(rb"^index [0-9a-f]{40}\.\.", re.MULTILINE)
 _STAT: Final = re.compile(rb"\n---\n(?: [^\n]*\n)+?(?: \d+ files? changed[^\n]*\n)(?: [^\n]*\n)*")
 _SIGNATURE: Final = re.compile(rb"\n-- \n[^\n]*\n+\Z")
@@ -44,7 +46,8 @@ def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> byte
         command = ["diff", "--no-index", "--no-prefix", "--no-ext-diff", "--binary", "--no-color"]
         command += ["--full-index"] if full_index else []
         command += ["-M"] if renames else ["--no-renames"]
-        return git([*command, "a", "b"], cwd=root, good=(0, 1))
+        text = git([*command, "a", "b"], cwd=root, good=(0, 1))
+    return _ONE_SIDED.sub(rb"diff --git \1a/\3\1 \1b/\3\1", text)
 
 
 def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
@@ -55,21 +58,23 @@ def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
     signature = _SIGNATURE.search(data)
     diff = diff_text(changes, full_index=_FULL_ID.search(data) is not None)
     if _STAT.search(head):
-        stat = git(["apply", "--stat", "--summary"], given=diff)
+        with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
+            stat = git(["apply", "--stat", "--summary"], cwd=Path(scratch), given=diff)
         head = _STAT.sub(lambda _: b"\n---\n" + stat, head)
     return head + diff + (signature[0].removeprefix(b"\n") if signature else b"")
 
 
 def git(
-    arguments: list[str],
-    *,
-    cwd: Path | None = None,
-    given: bytes = b"",
-    good: tuple[int, ...] = (0,),
+    arguments: list[str], *, cwd: Path, given: bytes = b"", good: tuple[int, ...] = (0,)
 ) -> bytes:
-    """Run git without anyone's configuration, and return what it prints."""
+    """Run git without anyone's configuration or repository, and return what it prints.
+
+    In a folder of a repository git would read that one's configuration, and ``git apply``
+    passes over every file that is not below the folder.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env = {**kept, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
+    env["GIT_CEILING_DIRECTORIES"] = str(cwd.parent)
     try:
         done = subprocess.run(
             ["git", "-c", "core.quotePath=true", "-c", "core.safecrlf=false", *arguments],

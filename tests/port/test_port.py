@@ -81,6 +81,38 @@ def test_outcomes_and_what_is_written(small: Small, tmp_path: Path) -> None:
     _git_takes_it(small, tmp_path, "1.1", made)
 
 
+def test_stat_and_header_of_a_patch_are_true_inside_another_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where someone stands and what is configured there is not what a patch is made of."""
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": FAR, "gone.py": "GONE = True\n", "é b.py": C},
+            "1.1": {"a.py": "NEW = 0\n" + FAR, "gone.py": "GONE = True\n", "é b.py": C},
+        },
+        [("one", {"a.py": FAR1, "added.py": C, "é c.py": C})],
+    )
+    name = "0001-one.patch"
+    git(tmp_path, "init", "--quiet", "elsewhere")
+    here = tmp_path / "elsewhere" / "deeper"
+    here.mkdir()
+    git(here, "config", "diff.context", "1")
+    monkeypatch.setenv("TMPDIR", str(here))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.chdir(here)
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 0, done.err
+    old, new = ((where / name).read_text() for where in (small.series, tmp_path / "new"))
+    assert "\n 3 files changed, 3 insertions(+), 1 deletion(-)\n" in old
+    assert "\n 3 files changed, 3 insertions(+), 1 deletion(-)\n" in new
+
+    def headers(patch: str) -> list[str]:
+        return sorted(n for n in patch.splitlines() if n.startswith(("diff --git", "@@")))
+
+    assert headers(new) == headers(old.replace("@@ -13,7 +13,7", "@@ -14,7 +14,7"))
+
+
 def _git_takes_it(
     small: Small, tmp_path: Path, version: str, made: dict[str, bytes | None]
 ) -> None:
