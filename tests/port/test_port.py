@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -142,6 +143,11 @@ def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> N
     assert "conflict markers" in still.err
 
     conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
+    shutil.copytree(tmp_path / "new.port", tmp_path / "again.port")
+    told = call("port", "--continue", "-o", tmp_path / "again")
+    assert told.code == 0, told.err
+    assert "merged (by-hand)" in told.out
+    assert "both change the same" not in told.out
     done = call("port", "--continue", "-o", tmp_path / "new", "--json")
     assert done.code == 0, done.err
     assert done.facts["dropped"] == ["0003-three-a-value-that-upstream-will-have.patch"]
