@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog.series import Series, load_series
 from pkgtools.check import Refusal
-from pkgtools.errors import CheckFailedError, DoesNotApplyError, UsageError
+from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, UsageError
 from pkgtools.files import sync_folder, write_new
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
@@ -190,9 +190,19 @@ def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | No
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a new folder that is there whole or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    """Write files into a new folder that is there whole or not at all.
+
+    Raises:
+        TreeError: it cannot be written.
+
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise TreeError(
+            f"{folder} cannot be written: {error.strerror}", remedy="name another folder with -o"
+        ) from None
     try:
         scratch.chmod(0o755)
         for name, data in files.items():

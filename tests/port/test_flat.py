@@ -70,6 +70,19 @@ def test_an_export_that_cannot_be_written_says_what_to_do(small: Small, tmp_path
     assert done.facts["error"]["remedy"] == "name another file"
 
 
+@pytest.mark.parametrize("command", ["import", "port"])
+def test_a_series_that_cannot_be_written_says_what_to_do(
+    small: Small, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    folder = tmp_path / "file" / "new"
+    words = ["--series", "one", "--to", "1.0"] if command == "port" else [small.series]
+    done = call(command, *words, "-o", folder, "--json", *_options(small))
+    assert done.code == 7
+    assert f"{folder} cannot be written" in done.facts["error"]["message"]
+    assert done.facts["error"]["remedy"] == "name another folder with -o"
+
+
 def test_import_keeps_the_bytes_and_checks_the_source(small: Small, tmp_path: Path) -> None:
     call("export", "--series", "one", "-o", tmp_path / "all.diff", *_options(small))
     new = tmp_path / "new"
