@@ -157,6 +157,7 @@ def test_a_patch_that_the_series_does_not_name_is_refused(project: Project, tmp_
     [
         ("0009-none.patch", "cannot be read"),
         ("../v1.1/series", "is no plain file name"),
+        ("series", "is this list, not a patch"),
         ("0001-x.patch -p2", "only -p1 can follow"),
     ],
 )
@@ -168,6 +169,14 @@ def test_a_wrong_series_file_is_refused_with_its_line(
     listing.write_text(f"# in this order\n{line}\n{listing.read_text()}")
     with pytest.raises(MalformedError, match=rf"{re.escape(str(listing))}:2: .*{message}"):
         load_series(folder)
+
+
+def test_a_folder_without_a_list_says_how_one_is_made(project: Project, tmp_path: Path) -> None:
+    folder = _series(project, tmp_path)
+    (folder / "series").unlink()
+    with pytest.raises(MalformedError, match="series is missing") as caught:
+        load_series(folder)
+    assert "ls *.patch > series" in str(caught.value.remedy)
 
 
 def test_a_series_that_names_a_patch_twice_is_refused(project: Project, tmp_path: Path) -> None:

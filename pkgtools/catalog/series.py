@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_LIST: Final = "name the patches in it, one a line, in order: ls *.patch > series"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ def load_series(directory: Path) -> Series:
     listing = directory / "series"
     try:
         lines = listing.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise MalformedError(f"{listing} is missing", remedy=_LIST) from None
     except (OSError, UnicodeDecodeError) as error:
         raise MalformedError(f"{listing} cannot be read: {error}") from None
     patches: dict[str, Patch] = {}
@@ -63,6 +67,11 @@ def load_series(directory: Path) -> Series:
         if words[1:] not in ([], ["-p1"]):
             raise MalformedError(f"{where}: only -p1 can follow a patch, not {words[1:]}")
         name = words[0]
+        if name == listing.name:
+            raise MalformedError(
+                f"{where}: {name} is this list, not a patch",
+                remedy=_LIST,
+            )
         if "/" in name or name in patches:
             problem = "is no plain file name" if "/" in name else "stands here twice"
             raise MalformedError(f"{where}: {name} {problem}")
