@@ -82,6 +82,12 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
     path = catalog.path.with_name("CHANGELOG.md")
     try:
         text = path.read_bytes().decode()
+    except FileNotFoundError:
+        raise MalformedError(
+            f"there is no {path}",
+            remedy="write one; its entries stand under ## Unreleased, name a target, and link to "
+            "what each was made for",
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise MalformedError(f"{path} cannot be read: {error}") from None
     tag = repository.last_tag()

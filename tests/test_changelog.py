@@ -249,11 +249,23 @@ def test_a_shallow_clone_proves_nothing(repo: Repo, tmp_path: Path) -> None:
 
 def test_what_cannot_be_checked(repo: Repo) -> None:
     repo.changelog.unlink()
-    assert repo.check().code == 6
+    done = repo.check()
+    assert done.code == 6
+    assert f"there is no {repo.changelog}" in done.err
+    assert "next: write one" in done.err
     shutil.rmtree(repo.root / ".git")
     done = repo.check()
     assert done.code == 2
-    assert "is not a git repository" in done.err
+    assert "is not in a git repository" in done.err
+    assert "git init" in done.err
+
+
+def test_before_the_first_commit_there_is_no_tag(repo: Repo) -> None:
+    shutil.rmtree(repo.root / ".git")
+    git(repo.root, "init", "--quiet")
+    done = repo.check("--json")
+    assert done.code == 0, done
+    assert (done.facts["since"], len(done.facts["changed"])) == (None, 3)
 
 
 def test_a_tag_before_the_catalog(repo: Repo) -> None:

@@ -9,6 +9,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.changelog import check_changelog
 from pkgtools.cli import common
+from pkgtools.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,13 @@ def check(catalog: Path, as_json: bool) -> int:
     table = load_catalog(catalog)
     folder = catalog.resolve().parent
     around = (path for path in (folder, *folder.parents) if (path / ".git").exists())
-    repository = common.open_repositories([next(around, folder)])[0]
+    root = next(around, None)
+    if root is None:
+        raise UsageError(
+            f"{folder} is not in a git repository: its last tag says what changed",
+            remedy="commit the catalog to one (git init), or name another with --catalog",
+        )
+    repository = common.open_repositories([root])[0]
     found = check_changelog(table, repository)
     if as_json:
         common.print_json(found)

@@ -106,7 +106,7 @@ class Repository:
 
         Raises:
             SourceUnavailableError: the history was cut off, so that a tag could be behind it.
-            UsageError: there is no commit yet.
+            UsageError: git fails.
 
         """
         with self._asked():
@@ -115,7 +115,8 @@ class Repository:
                     f"{self.path} is a shallow clone: its last tag may be cut off",
                     remedy="fetch the history: git fetch --unshallow --tags",
                 )
-            if not self._repo.git.tag("--merged", "HEAD"):
+            born = self._repo.head.is_valid()
+            if not born or not self._repo.git.tag("--merged", "HEAD"):
                 return None
             return str(self._repo.git.describe("--tags", "--abbrev=0", "HEAD"))
 
