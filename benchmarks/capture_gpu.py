@@ -205,7 +205,7 @@ def timeline(server: Server, tokens: int, count: int = 4) -> list[dict[str, floa
             "start": zero.elapsed_time(p.start),
             "computed": zero.elapsed_time(p.ready),
             "copied": zero.elapsed_time(p.job.copied),
-            "stored": (p.job.times[3] - origin) * 1e3,
+            "stored": (p.job.times[-1] - origin) * 1e3,
         }
         for p in done
     ]
