@@ -40,9 +40,11 @@ def identify(catalog: Catalog, source: Source) -> Identity:
     """
     matches = match_all(catalog.sound_targets, source)
     if not matches:
+        problem = next(iter(catalog.problems.values()), None)
         raise ForeignError(
-            f"no target of {catalog.path} can be held against {source.label}",
-            remedy="see `pkgtools targets`",
+            f"no target of {catalog.path} can be held against {source.label}"
+            + (f": {problem.message}" if problem else ""),
+            remedy=problem.remedy if problem and problem.remedy else "see `pkgtools targets`",
         )
     best = matches[0]
     if not best.is_known:

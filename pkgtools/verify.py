@@ -17,7 +17,7 @@ from pkgtools.errors import (
     SourceUnavailableError,
 )
 from pkgtools.identify import identify
-from pkgtools.receipt import Before, standing_receipt
+from pkgtools.receipt import Before, load_receipt, standing_receipt
 from pkgtools.record import make_row, row_path
 from pkgtools.source import Tree
 from pkgtools.state import Match, State, match_target
@@ -156,11 +156,14 @@ def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
         CheckFailedError: it is not patched, or a check failed.
         PartialError: some of the series is in it.
         ForeignError: it is no known revision, or was edited.
+        MalformedError: the series that is in it has no lock that fits.
 
     """
     if isinstance(source, Tree):
         _refuse_older_series(catalog, source)
     match = match_target(target, source)[0] if target else identify(catalog, source).best
+    if target is None and not match.is_known and isinstance(source, Tree):
+        _refuse_unsound(catalog, source)
     if match.state is not State.PATCHED:
         raise _not_patched(catalog, match, source)
     _compile_all(match, source)
@@ -179,6 +182,17 @@ def _refuse_older_series(catalog: Catalog, tree: Tree) -> None:
                 remedy=f"replace it with `pkgtools apply --target {target.name} --tree "
                 f"{tree.root}`",
             )
+
+
+def _refuse_unsound(catalog: Catalog, tree: Tree) -> None:
+    """Raise where the series that was applied cannot be read now, or changed since its lock.
+
+    The nearest of the other targets would be named else.
+    """
+    receipt = load_receipt(tree.home)
+    problem = catalog.problems.get(receipt.target) if receipt else None
+    if problem:
+        raise problem
 
 
 def _not_patched(catalog: Catalog, match: Match, source: Source) -> PkgtoolsError:

@@ -180,6 +180,34 @@ def test_a_tree_with_an_older_series_is_told_apart_from_an_edited_one(
     assert call("verify", *newer).code == 0
 
 
+def test_a_tree_whose_series_changed_since_its_lock(project: Project, tmp_path: Path) -> None:
+    """The lock is what is wrong, and no other target is what the tree should be."""
+    site = tmp_path / "site"
+    project.install(site)
+    targets = project.copy_catalog(tmp_path / "ours")
+    words = "--catalog", targets, "--tree", site
+    assert call("apply", "--target", "w-1.0", *words).code == 0
+    patch = next((targets.parent / "patches/widget/v1.0").glob("0001-*"))
+    patch.write_bytes(patch.read_bytes().replace(b"A reason.", b"A reason!"))
+    done = call("verify", *words)
+    assert done.code == 6
+    assert "it changed since it was locked" in done.err
+    assert "pkgtools lock --target w-1.0" in done.err
+
+
+def test_a_catalog_without_a_lock_says_so(project: Project, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    project.install(site)
+    targets = project.copy_catalog(tmp_path / "ours")
+    for lock in targets.parent.glob("patches/*/*/lock.toml"):
+        lock.unlink()
+    for command in ("identify", "status", "verify"):
+        done = call(command, "--catalog", targets, "--tree", site)
+        assert done.code == 5
+        assert "the series was never proven" in done.err
+        assert "pkgtools lock --target" in done.err
+
+
 def test_a_patched_tree_is_not_called_pristine(project: Project, tmp_path: Path) -> None:
     project.install(tmp_path)
     apply(project, project.tree(tmp_path))

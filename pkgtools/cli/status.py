@@ -58,7 +58,7 @@ def _show(found: Status) -> None:
         click.echo(f"  series {found.series[:19]}, applied by pkgtools {found.pkgtools}")
     elif found.from_wheel:
         click.echo("  installed from a wheel that pkgtools built")
-    elif found.state is State.PATCHED:
+    elif found.state is State.PATCHED and not found.receipt_is_void:
         click.echo("  no receipt: it was patched by other means")
     for file in found.files:
         note = "  (only its line ends differ)" if file.crlf else ""
