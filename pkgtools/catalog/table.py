@@ -198,7 +198,12 @@ class _Reader:
             self.file.fail(f"there is no upstream {raw.upstream!r}", f"{at}.upstream")
         base = self.patches / raw.upstream
         if not _is_inside(raw.series) or not (base / raw.series / "series").is_file():
-            self.file.fail(f"there is no series {base / raw.series}", f"{at}.series")
+            self.file.fail(
+                f"there is no series {base / raw.series}",
+                f"{at}.series",
+                remedy="put its patches and their list there first (ls *.patch > series); a port "
+                "makes it before the target is written down",
+            )
         for patch in raw.absorbed:
             if not _is_inside(patch) or not (base / patch).is_file():
                 self.file.fail(f"there is no patch {base / patch}", f"{at}.absorbed")

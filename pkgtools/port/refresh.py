@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,9 @@ Subject: [PATCH] {subject}
 
 ---
 """
+
+
+_NAME: Final = re.compile(r"[^\s/#]+")
 
 
 class Refreshed(msgspec.Struct):
@@ -112,10 +116,16 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
     """Make a patch of what a tree has beyond its series, at the end of the series.
 
     Raises:
-        UsageError: the name is taken, or the tree has nothing beyond the series.
+        UsageError: the name is taken or none for a list, or the tree has nothing beyond
+            the series.
         DoesNotApplyError: the series does not apply to `source`.
 
     """
+    if not _NAME.fullmatch(draft.name):
+        raise UsageError(
+            f"{draft.name!r} is no name for a patch: it stands in a list of plain file names",
+            remedy="name it like 0004-limit.patch: no folder, blank or #",
+        )
     if draft.name in {patch.name for patch in series.patches}:
         raise UsageError(f"{series.directory} has a patch {draft.name!r} already")
     made = _made(layers_on(series.patches, source))

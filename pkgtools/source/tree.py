@@ -88,7 +88,8 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
     elif upstream.package in (path.absolute().name, path.resolve().name):
         folder = path
     else:
-        raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=_hint(path))
+        remedy = f"{_hint(path)}; --catalog names another package's"
+        raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
     container, real = folder.absolute().parent, folder.resolve().parent
     dist_info = _dist_info(container, upstream) or _dist_info(real, upstream)
     if dist_info is None:

@@ -8,6 +8,7 @@ import pytest
 from commands import call
 from project import git
 from small import Small, make_small
+from trees import snapshot
 
 from pkgtools.catalog import load_series
 
@@ -154,3 +155,18 @@ def test_new_makes_a_patch_of_what_is_beyond(small: Small, tmp_path: Path) -> No
     assert made["src/widget/b.py"] == A1.encode()
     assert made["src/widget/sub/c.py"] == b"C = 1\n"
     assert call(*words, *_options(small)).code == 2
+
+
+@pytest.mark.parametrize("name", ["../three", "three four", "#three"])
+def test_new_writes_nothing_under_a_name_that_no_list_can_hold(
+    small: Small, tmp_path: Path, name: str
+) -> None:
+    tree = _patched(small, tmp_path / "tree")
+    (tree / "src/widget/b.py").write_text(A1)
+    before = snapshot(small.root / "catalog")
+    words: list[str | Path] = ["new", name, "--series", "one", "--tree", tree, "-m", "three"]
+    done = call(*words, *_options(small), "--json")
+    assert done.code == 2
+    assert "is no name for a patch" in done.facts["error"]["message"]
+    assert "0004-limit.patch" in done.facts["error"]["remedy"]
+    assert snapshot(small.root / "catalog") == before
