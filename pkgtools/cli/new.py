@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 @series_option
 @from_option
 @click.option("--tree", type=common.PATH, required=True, help="The patched and edited tree.")
-@click.option("-m", "--message", type=common.TEXT, required=True, help="The patch's subject.")
+@click.option(
+    "-m", "--message", type=common.TEXT, required=True, help="The patch's subject; more below it."
+)
 @click.option(
     "--author", default="nobody <nobody@localhost>", show_default=True, help="Name <address>."
 )

@@ -28,7 +28,7 @@ _HEAD: Final = """\
 From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
 From: {author}
 Date: Thu, 1 Jan 1970 00:00:00 +0000
-Subject: [PATCH] {subject}
+Subject: [PATCH] {message}
 
 ---
 """
@@ -108,7 +108,8 @@ class Draft:
     """A patch to be made: what to call it, and who made it."""
 
     name: str
-    subject: str
+    message: str
+    """The subject, and below it what else is to be said."""
     author: str
 
 
@@ -126,6 +127,14 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
             f"{draft.name!r} is no name for a patch: it stands in a list of plain file names",
             remedy="name it like 0004-limit.patch: no folder, blank or #",
         )
+    subject, _, body = draft.message.strip().partition("\n")
+    message = subject.strip(), body.strip()
+    if not subject or "\n" in draft.author or "\n---" in draft.message:
+        raise UsageError(
+            "a patch has a subject that is not empty, an author of one line, and no line of "
+            "dashes in its message",
+            remedy="see --message and --author",
+        )
     if draft.name in {patch.name for patch in series.patches}:
         raise UsageError(f"{series.directory} has a patch {draft.name!r} already")
     made = _made(layers_on(series.patches, source))
@@ -139,7 +148,7 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
         raise UsageError(
             f"{tree.label} is what the series makes: there is nothing to make a patch of"
         )
-    head = _HEAD.format(author=draft.author, subject=draft.subject)
+    head = _HEAD.format(author=draft.author, message="\n\n".join(filter(None, message)))
     data = head.encode() + diff_text(changes)
     replace_file(series.directory / draft.name, data)
     listing = series.directory / "series"

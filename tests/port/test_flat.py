@@ -157,6 +157,24 @@ def test_new_makes_a_patch_of_what_is_beyond(small: Small, tmp_path: Path) -> No
     assert call(*words, *_options(small)).code == 2
 
 
+def test_new_takes_a_message_of_several_lines_as_a_mail_has_it(
+    small: Small, tmp_path: Path
+) -> None:
+    tree = _patched(small, tmp_path / "tree")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "the series")
+    (tree / "src/widget/b.py").write_text(A1)
+    words: list[str | Path] = ["new", "0003-three", "--series", "one", "--tree", tree]
+    for wrong in (["-m", " "], ["-m", "x", "--author", "a\nb <c>"], ["-m", "x\n--- y"]):
+        assert call(*words, *wrong, *_options(small)).code == 2
+    done = call(*words, "-m", "three: b\nbecause of a", *_options(small))
+    assert done.code == 0, done.err
+    assert load_series(small.series).patches[-1].subject == "three: b"
+    git(tree, "checkout", "--quiet", "--", ".")
+    git(tree, "am", "--quiet", small.series / "0003-three.patch")
+    assert git(tree, "log", "-1", "--format=%B").strip() == "three: b\n\nbecause of a"
+
+
 @pytest.mark.parametrize("name", ["../three", "three four", "#three"])
 def test_new_writes_nothing_under_a_name_that_no_list_can_hold(
     small: Small, tmp_path: Path, name: str
