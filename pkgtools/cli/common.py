@@ -80,6 +80,12 @@ class _FullText(click.ParamType[str]):
 
 TEXT: Final = _FullText()
 
+
+def count(number: int, one: str, many: str) -> str:
+    """Say how many there are."""
+    return f"{number} {one if number == 1 else many}"
+
+
 catalog_option = click.option(
     "--catalog",
     type=PATH,

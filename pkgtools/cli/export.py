@@ -56,5 +56,6 @@ def export(
     if as_json:
         common.print_json({"output": str(output), "patches": [p.name for p in loaded.patches]})
     else:
-        click.echo(f"wrote {output}: {len(loaded.patches)} patches on {source.label}")
+        patches = common.count(len(loaded.patches), "patch", "patches")
+        click.echo(f"wrote {output}: {patches} on {source.label}")
     return 0

@@ -71,7 +71,7 @@ def import_(
     if as_json:
         common.print_json({"output": str(output), "patches": names})
         return 0
-    click.echo(f"wrote {output}: {len(names)} patches")
+    click.echo(f"wrote {output}: {common.count(len(names), 'patch', 'patches')}")
     for patch in names:
         click.echo(f"  {patch}")
     return 0

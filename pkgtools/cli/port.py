@@ -186,11 +186,12 @@ def _lines(report: Report) -> Iterator[str]:
         for patch in step.patches:
             yield from _patch_lines(patch)
     if report.done and report.patches:
-        yield f"wrote {report.output}: {len(report.patches)} patches"
+        yield f"wrote {report.output}: {common.count(len(report.patches), 'patch', 'patches')}"
     for name in report.dropped:
         yield f"  left out: {name}"
     if report.conflicts:
-        yield f"{len(report.conflicts)} files wait for you:"
+        waiting = common.count(len(report.conflicts), "file waits", "files wait")
+        yield f"{waiting} for you:"
         yield from (f"  {path}" for path in report.conflicts)
         yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
 

@@ -72,5 +72,5 @@ def refresh(
         return 0
     for name in done.rewritten:
         click.echo(f"rewritten {name}")
-    click.echo(f"{len(done.unchanged)} patches unchanged")
+    click.echo(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
     return 0
