@@ -32,7 +32,7 @@ def image() -> None:
 
 
 @image.command(short_help="Hold an image's labels against its files.")
-@click.argument("reference", metavar="IMAGE")
+@click.argument("reference", metavar="IMAGE", type=common.TEXT)
 @common.image_tree_option
 @common.image_python_option
 @common.catalog_option
@@ -63,7 +63,7 @@ def inspect(
 
 
 @image.command(short_help="Prove a patched image inside a container.")
-@click.argument("reference", metavar="IMAGE")
+@click.argument("reference", metavar="IMAGE", type=common.TEXT)
 @common.target_option
 @click.option("--junit", type=common.PATH, help="Write the report as JUnit XML, too.")
 @common.image_tree_option
@@ -99,7 +99,7 @@ def test(
         if not isinstance(opened, Runnable):
             raise UsageError(
                 f"{reference} is in no engine, so nothing can be run in it",
-                remedy="load it: docker load -i FILE",
+                remedy=f"copy it into one: skopeo copy {reference} docker-daemon:NAME:TAG",
             )
         checks = []
         for check in check_image(table, chosen, opened, common.Progress()):

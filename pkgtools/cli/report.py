@@ -31,7 +31,9 @@ _RECIPES = "docker/recipes/*.toml"
 )
 @wheel_option
 @git_option
-@click.option("--image", "references", multiple=True, help="An image; can be repeated.")
+@click.option(
+    "--image", "references", type=common.TEXT, multiple=True, help="An image; can be repeated."
+)
 @common.catalog_option
 @common.json_option
 @common.command

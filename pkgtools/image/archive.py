@@ -179,7 +179,10 @@ def _open(path: Path) -> tarfile.TarFile:
     try:
         return tarfile.open(path, "r:")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}",
+            remedy="docker-archive: takes a file of docker save",
+        ) from None
     except tarfile.TarError as error:
         raise UsageError(
             f"{path} is no tar archive: {error}",

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 _PYTHONS: Final = ("python3", "python")
 _SECONDS: Final = 120
+# The grammar of https://pkg.go.dev/github.com/distribution/reference, without a digest. The
+# kinds that lie on disk would be taken for repositories: docker-archive:x.tar.
+_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
+_NAME: Final = re.compile(
+    rf"(?!oci:|docker-archive:)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?", re.ASCII
+)
 
 
 @contextlib.contextmanager
@@ -174,6 +181,12 @@ class EngineImage:
         The engine has the layers of the base and needs only the new one; an engine
         that wants them all is given them all.
         """
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name} is no name for an image of an engine, which {self.reference} is",
+                remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag; "
+                "`docker save` or skopeo writes it to a file afterwards",
+            )
         self._refuse_own_name(name)
         with engine_errors():
             if not self._load_thin(new, name):

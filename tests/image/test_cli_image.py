@@ -93,6 +93,7 @@ def test_what_is_refused_before_anything_is_built(
         (["build", "image", "--base", ""], "it is empty"),
         (["build", "image", "--base", "oci:x", "--tag", ""], "it is empty"),
         (["image", "inspect"], "Missing argument 'IMAGE'"),
+        (["image", "inspect", ""], "it is empty"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

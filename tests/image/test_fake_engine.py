@@ -175,6 +175,37 @@ def test_no_name_of_the_base_is_taken(tag: str, engine: Engine, project: Project
     assert engine.images == before
 
 
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "docker-archive:x.tar",
+        "oci:layout:x",
+        "Mine:1",
+        "mine 1",
+        "mine@sha256:" + "0" * 64,
+        "a:b:c",
+    ],
+)
+def test_what_is_no_name_in_an_engine_is_refused(
+    tag: str, engine: Engine, project: Project
+) -> None:
+    """An archive above all: an engine takes it for a repository, and no file comes about."""
+    before = dict(engine.images)
+    done = _build(project, "--tag", tag)
+    assert f"{tag} is no name for an image of an engine" in _refused(done, 2)
+    assert "docker save" in done.facts["error"]["remedy"]
+    assert engine.images == before
+    assert not engine.loads
+
+
+@pytest.mark.parametrize(
+    "tag", ["a/b__c/d-e:1_2.3-X", "localhost/x", "r.example:5000/x:1", "[::1]/x:1"]
+)
+def test_every_name_of_an_engine_is_taken(tag: str, engine: Engine, project: Project) -> None:
+    assert _build(project, "--tag", tag).code == 0
+    assert (tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest") in engine.images
+
+
 def test_the_name_of_another_image_is_moved(engine: Engine, project: Project) -> None:
     engine.images["mine:latest"] = config_of([])
     done = _build(project, "--tag", "mine")
