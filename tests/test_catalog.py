@@ -171,6 +171,13 @@ def test_a_wrong_series_file_is_refused_with_its_line(
         load_series(folder)
 
 
+def test_a_strangers_file_of_that_name_is_not_the_end(tmp_path: Path) -> None:
+    (tmp_path / "targets.toml").write_text("[tool]\n")
+    with pytest.raises(MalformedError, match="unknown field `tool`") as caught:
+        load_catalog(tmp_path / "targets.toml")
+    assert "--catalog" in str(caught.value.remedy)
+
+
 def test_a_folder_without_a_list_says_how_one_is_made(project: Project, tmp_path: Path) -> None:
     folder = _series(project, tmp_path)
     (folder / "series").unlink()

@@ -136,7 +136,12 @@ def load_catalog(path: Path) -> Catalog:
         raise UsageError(
             f"{path} is not a catalog file", remedy="give a targets.toml with --catalog"
         )
-    return _Reader(path).read()
+    try:
+        return _Reader(path).read()
+    except MalformedError as error:
+        # The file may be a stranger's, in a folder above: its name is a plain one.
+        error.remedy = error.remedy or "correct it, or name another catalog with --catalog"
+        raise
 
 
 class _Reader:
