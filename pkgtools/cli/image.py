@@ -83,10 +83,10 @@ def test(
     """Prove that a patched image does what it must, inside a container of it.
 
     Its files are what its target makes, by blob ids, and RECORD agrees; its Python
-    sees those files and compiles them; and what the catalog names as the upstream's
-    checks holds, run by that Python: for SGLang the guards' proofs and a capture from
-    a real server into a real store, on the CPU. The container has no network and goes
-    afterwards; the image is not changed. Exit code 8 when a check does not hold.
+    compiles them; and what the catalog names as the upstream's checks holds, run by
+    that Python: for SGLang the guards' proofs and a capture from a real server into a
+    real store, on the CPU. The container has no network and goes afterwards; the image
+    is not changed. Exit code 8 when a check does not hold.
 
     \b
     Examples:

@@ -7,7 +7,6 @@ that goes afterwards.
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 import time
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from pkgtools.blob import blob_id
 from pkgtools.errors import EngineError, PkgtoolsError
 from pkgtools.image import labels
 from pkgtools.image.archive import add_file
@@ -53,9 +51,9 @@ def check_image(
 ) -> Iterator[CheckResult]:
     """Yield each check of an image as it is made.
 
-    Identity by blob ids and RECORD first, as the engine reads the files; then that the
-    image's Python sees the same files and compiles them; then the upstream's own checks,
-    as the catalog names them. A check that cannot be made does not hold.
+    Identity by blob ids and RECORD first; then that the image's Python compiles the
+    modules; then the upstream's own checks, as the catalog names them. A check that
+    cannot be made does not hold.
 
     Args:
         catalog: where targets and checks come from.
@@ -107,22 +105,19 @@ def _timed(name: str, check: Callable[[], str | None]) -> CheckResult:
 
 
 def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
-    """Hold the modules as the image's Python reads and compiles them against its files."""
-    modules = {
-        f"/{path}": blob_id(member.data)
+    """Have the image's Python compile the modules that a series touches."""
+    modules = [
+        f"/{path}"
         for path, member in sorted(part.members.items())
         if path.endswith(".py") and member.kind is Kind.FILE
-    }
+    ]
     lines = list(image.run(["-c", COMPILE, *modules]))
     try:
-        found = {path: (str(i), str(error)) for path, (i, error) in json.loads(lines[-1]).items()}
-    except (ValueError, IndexError, TypeError, AttributeError, RecursionError):
+        found = msgspec.json.decode(lines[-1], type=dict[str, str])
+    except (IndexError, msgspec.DecodeError, RecursionError):
         return f"the image's Python answered {''.join(lines[-1:])[:80]!r}"
-    for path, expected in modules.items():
-        there, error = found.get(path, ("", "not looked at"))
-        if there != expected:
-            return f"{path}: {error or 'not the file that the engine reads'}"
-    return None
+    failed = ((path, found.get(path, "not looked at")) for path in modules)
+    return next((f"{path}: {error}" for path, error in failed if error), None)
 
 
 def _own(image: Runnable, script: Path, folder: str) -> Iterator[CheckResult]:

@@ -76,18 +76,17 @@ its files that are wanted, and the names that are wanted of a .dist-info, both a
 """
 
 COMPILE: Final = """
-import hashlib, json, os, sys
+import json, sys
 
 found = {}
 for path in sys.argv[1:]:
     try:
         with open(path, "rb") as file:
-            data = file.read()
-        compile(data, path, "exec", dont_inherit=True)
-        found[path] = [hashlib.sha1(b"blob %d\\0" % len(data) + data).hexdigest(), ""]
+            compile(file.read(), path, "exec", dont_inherit=True)
+        found[path] = ""
     except (OSError, SyntaxError, ValueError) as error:
-        found[path] = ["", str(error)]
+        found[path] = str(error)
 print()
 print(json.dumps(found))
 """
-"""Prints of each path its git blob id, and why it does not compile."""
+"""Prints of each path why it does not compile; empty if it does."""

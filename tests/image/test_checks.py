@@ -8,14 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 from xml.etree import ElementTree as ET
 
 import pytest
 from commands import Result, call
 
+from pkgtools.image import checks
 from pkgtools.image.checks import _own
+from pkgtools.image.layer import Kind, Member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +134,31 @@ def test_an_image_that_was_edited(widget: str, catalog: Path, tmp_path: Path) ->
     assert "core.py" in identity["message"]
     assert "invalid syntax" in compilation["message"]
     assert own["message"] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ('{"/a.py": "", "/b.py": ""}', None),
+        ('{"/a.py": "", "/b.py": "invalid syntax"}', "/b.py: invalid syntax"),
+        ('{"/a.py": ""}', "/b.py: not looked at"),
+        ("{}", "/a.py: not looked at"),
+        ("[1]", "the image's Python answered '[1]'"),
+        ("[" * 100_000, "the image's Python answered '["),
+        ("", "the image's Python answered ''"),
+    ],
+)
+def test_what_compilation_makes_of_an_answer(answer: str, message: str | None) -> None:
+    """The image's Python may say anything."""
+
+    class Image:
+        def run(self, _: object) -> list[str]:
+            return ["", answer]
+
+    members = {name: Member(name, Kind.FILE) for name in ("b.py", "a.py", "tool.sh")}
+    part = SimpleNamespace(members=members)
+    found = checks._compilation(cast("Any", Image()), cast("Any", part))
+    assert found == message or (message is not None and (found or "").startswith(message))
 
 
 def test_an_image_on_disk_cannot_run(catalog: Path, tmp_path: Path, widget: str) -> None:
