@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 PKGTOOLS: Final = [sys.executable, "-m", "pkgtools"]
@@ -37,6 +38,16 @@ def seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def run(command: Sequence[str], cwd: Path | None = None) -> None:
-    """Run a command whose output does not matter."""
-    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+def run(
+    command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
+    """Run a command whose output does not matter.
+
+    Args:
+        command: the program and its arguments.
+        cwd: where.
+        env: set on top of this process's environment.
+
+    """
+    everything = {**os.environ, **(env or {})}
+    subprocess.run(command, cwd=cwd, env=everything, check=True, stdout=subprocess.DEVNULL)

@@ -39,7 +39,7 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
     @classmethod
     def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Original:
         """Keep a file."""
-        return cls(zlib.compress(blob.data, 9), blob.mode, permissions, mtime_ns)
+        return cls(zlib.compress(blob.data), blob.mode, permissions, mtime_ns)
 
     def blob(self) -> Blob:
         """Return the file's content.

@@ -29,27 +29,28 @@ class RecordEdit(msgspec.Struct, forbid_unknown_fields=True):
     """Rows that were taken out, with their line ends, and their 0-based places."""
 
 
-def edit_record(
-    raw: bytes, drop: Collection[str], add: Mapping[str, bytes | None]
-) -> tuple[bytes, RecordEdit]:
-    """Take out the rows of `drop` and of `add`, and append a row for each file of `add`.
-
-    Args:
-        raw: RECORD as it is.
-        drop: paths as RECORD writes them, relative to its site-packages.
-        add: content by path; None for a symbolic link, which has no hash.
-
-    """
-    gone = {*drop, *add}
+def drop_rows(raw: bytes, paths: Collection[str]) -> tuple[bytes, RecordEdit]:
+    """Take out the rows of `paths`, as RECORD writes them: relative to its site-packages."""
     kept: list[bytes] = []
     dropped: list[tuple[int, bytes]] = []
     for number, row in enumerate(raw.splitlines(keepends=True)):
-        if row_path(row) in gone:
+        if row_path(row) in paths:
             dropped.append((number, row))
         else:
             kept.append(row)
-    edit = RecordEdit(hashlib.sha256(raw).hexdigest(), len(kept), dropped)
-    return _join(kept, [make_row(path, data) for path, data in sorted(add.items())]), edit
+    return b"".join(kept), RecordEdit(hashlib.sha256(raw).hexdigest(), len(kept), dropped)
+
+
+def add_rows(raw: bytes, files: Mapping[str, bytes | None]) -> bytes:
+    """Append a row for each file.
+
+    Args:
+        raw: RECORD as it is.
+        files: content by path; None for a symbolic link, which has no hash.
+
+    """
+    rows = [make_row(path, data) for path, data in sorted(files.items())]
+    return _join(raw.splitlines(keepends=True), rows)
 
 
 def restore_record(raw: bytes, edit: RecordEdit, added: Collection[str]) -> bytes:

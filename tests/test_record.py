@@ -15,7 +15,7 @@ from project import installed, record_row
 from scenarios import apply, apply_changed, make_tree, reverse
 from trees import record_problems
 
-from pkgtools.record import edit_record, make_row, restore_record, row_path
+from pkgtools.record import add_rows, drop_rows, make_row, restore_record, row_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,8 @@ def test_an_edit_is_undone_to_the_byte(
     rows = [make_row(name, name.encode()).rstrip(b"\n") for name in names]
     raw = end.join(rows) + (end if closed else b"")
     gone = [name for number, name in enumerate(names) if number in drop]
-    edited, edit = edit_record(raw, gone, added)
+    left, edit = drop_rows(raw, {*gone, *added})
+    edited = add_rows(left, added)
     listed = [row[0] for row in csv.reader(io.StringIO(edited.decode(), newline="")) if row]
     kept = [name for name in names if name not in gone and name not in added]
     assert listed == [*kept, *sorted(added)]
@@ -65,7 +66,8 @@ def test_an_edit_is_undone_to_the_byte(
 def test_what_another_tool_changed_meanwhile_stays() -> None:
     """Rows that came or went since are left; ours come back where they can."""
     raw = b"a.py,,\nb.py,,\nc.py,,\n"
-    edited, edit = edit_record(raw, ["c.py"], {"b.py": b"new", "d.py": b"new"})
+    left, edit = drop_rows(raw, {"b.py", "c.py", "d.py"})
+    edited = add_rows(left, {"b.py": b"new", "d.py": b"new"})
     since = edited.replace(b"a.py,,\n", b"") + b"theirs.py,,\n"
     rows = restore_record(since, edit, ["b.py", "d.py"]).splitlines()
     assert sorted(rows) == [b"b.py,,", b"c.py,,", b"theirs.py,,"]

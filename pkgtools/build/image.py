@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pkgtools.apply import apply_target
 from pkgtools.build.bytecode import compile_again
 from pkgtools.errors import UsageError
+from pkgtools.image.known import known_package
 from pkgtools.image.labels import labels_of
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage
@@ -76,7 +77,8 @@ def build_image(
     name = name or image.default_name(_suffix(target))
     when = _time(image.config)
     with reporter.task(f"patching {image.reference}"):
-        with extracted(image, query_of(catalog, target.upstream)) as part:
+        package = known_package(image, query_of(catalog, target.upstream))
+        with extracted(image, target.upstream, package) as part:
             outcome = apply_target(catalog, target, part.tree, reporter)
             if not outcome.changed:
                 raise UsageError(

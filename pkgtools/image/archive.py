@@ -43,6 +43,7 @@ class ArchiveImage:
     """The one image of an archive."""
 
     manifest_digest: str | None = None  # an archive has layers uncompressed, so not a registry's
+    identity: tuple[str, ...] | None = None  # its layers are held against no digest
 
     def __init__(self, path: Path, tree: str | None = None) -> None:
         self._path = path
@@ -70,6 +71,7 @@ class ArchiveImage:
                 f"{path} does not hold exactly one image of `docker save`: {error}",
                 remedy="save one image: docker save -o FILE IMAGE",
             ) from None
+        self.name = next(iter(self._entry.RepoTags or []), None)
         self._files = StoredFiles(self.reference, layers, tree)
 
     def __enter__(self) -> Self:

@@ -66,7 +66,10 @@ def check_image(
         target = catalog.target(image.config.labels[labels.TARGET])
     upstream = target.upstream if target else upstream_of(catalog, image.config.labels)
     query = query_of(catalog, upstream)
-    with reporter.task(f"reading {image.reference}"), extracted(image, query) as part:
+    with (
+        reporter.task(f"reading {image.reference}"),
+        extracted(image, upstream, image.find(query)) as part,
+    ):
         yield _timed("identity", lambda: _identity(catalog, target, part))
         yield _timed("compilation", lambda: _compilation(image, part))
         folder = f"/{part.package.folder}"

@@ -59,8 +59,8 @@ def engine_errors() -> Iterator[None]:
         ) from None
 
 
-def connect() -> docker.DockerClient:
-    """Return a client of the engine that the docker command would use.
+def connect() -> tuple[docker.DockerClient, str]:
+    """Return a client of the engine that the docker command would use, and that one's address.
 
     DOCKER_HOST wins over DOCKER_CONTEXT, and that over the current context, as they do there.
 
@@ -69,27 +69,28 @@ def connect() -> docker.DockerClient:
 
     """
     with engine_errors():
-        if os.environ.get("DOCKER_HOST"):
-            return docker.from_env(timeout=_SECONDS)  # which asks for its version
+        if host := os.environ.get("DOCKER_HOST"):
+            return docker.from_env(timeout=_SECONDS), host  # which asks for its version
         name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
         context = docker.ContextAPI.get_context(name)
         if context is None:
             raise EngineError(
                 f"there is no Docker context {name}", remedy="see `docker context ls`"
             )
-        return docker.DockerClient(
+        client = docker.DockerClient(
             base_url=context.Host, tls=context.TLSConfig or False, timeout=_SECONDS
         )
+        return client, str(context.Host)
 
 
 class EngineImage:
     """One image of an engine."""
 
     def __init__(self, reference: str, tree: str | None, python: str | None) -> None:
-        self.reference = reference
+        self.reference = self.name = reference
         self._tree = tree
         self._pythons = (python,) if python else _PYTHONS
-        self._client = connect()
+        self._client, address = connect()
         with engine_errors():
             try:
                 self._image = self._client.images.get(reference)
@@ -98,6 +99,8 @@ class EngineImage:
                     f"the engine has no image {reference}", remedy=f"docker pull {reference}"
                 ) from None
             self.id: str = self._image.id
+            # What another engine says of the same id is its own word.
+            self.identity: tuple[str, ...] | None = (self.id, address, tree or "", python or "")
             self.config = _config(self._image)
             digests = self._image.attrs.get("RepoDigests") or []
             repository = re.sub(r"(:[^/:]*|@.*)$", "", reference)

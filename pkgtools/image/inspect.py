@@ -49,7 +49,10 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     said = image.config.labels
     upstream = upstream_of(catalog, said)
     query = query_of(catalog, upstream)
-    with reporter.task(f"reading {image.reference}"), extracted(image, query) as part:
+    with (
+        reporter.task(f"reading {image.reference}"),
+        extracted(image, upstream, image.find(query)) as part,
+    ):
         status = status_of(catalog, part.tree)
         mismatches = list(_mismatches(catalog, said, part, status))
         if names.TARGET in said and not mismatches:

@@ -41,9 +41,10 @@ def labels_of(
         SERIES: target.series.digest,
         PATCHES: " ".join(patch.name for patch in target.series.patches),
         TREE: f"/{folder}",
-        OCI_BASE_NAME: image.reference,
         "pkgtools.base.config": image.id,
     }
+    if image.name:
+        labels[OCI_BASE_NAME] = image.name
     if image.manifest_digest:
         labels[OCI_BASE_DIGEST] = image.manifest_digest
     commits = {revision.commit for revision in target.revisions}

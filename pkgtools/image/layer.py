@@ -32,11 +32,18 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 class Kind(Enum):
     """What a path of an image is."""
 
-    FILE = tarfile.REGTYPE
-    LINK = tarfile.SYMTYPE
-    FOLDER = tarfile.DIRTYPE
-    OTHER = tarfile.CHRTYPE
+    FILE = "file"
+    LINK = "link"
+    FOLDER = "folder"
+    OTHER = "other"
     """A device, a FIFO: nothing that is read or written here."""
+
+
+_TYPES: Final = {
+    Kind.FILE: tarfile.REGTYPE,
+    Kind.LINK: tarfile.SYMTYPE,
+    Kind.FOLDER: tarfile.DIRTYPE,
+}
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,7 @@ def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for member in sorted([*members, *gone], key=lambda m: m.path):
             info = tarfile.TarInfo(member.path)
-            info.type, info.mode = member.kind.value, member.permissions
+            info.type, info.mode = _TYPES[member.kind], member.permissions
             info.uid, info.gid, info.mtime = member.uid, member.gid, member.mtime
             if member.kind is Kind.LINK:
                 info.linkname = member.data.decode("utf-8", "surrogateescape")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import msgspec
 
@@ -64,8 +64,10 @@ class LayoutImage:
     def __init__(self, folder: Path, name: str | None, tree: str | None) -> None:
         self._folder = folder
         self._blobs = folder / "blobs" / "sha256"
+        self._sound: set[Path] = set()
         self.reference = f"oci:{folder}" + (f":{name}" if name else "")
         self._top = self._named(name)
+        self.name = _name(self._top)
         self._descriptor = self._resolve(self._top)
         self.manifest_digest: str | None = self._descriptor["digest"]
         self._manifest = self._blob_json(self._descriptor, _Manifest)
@@ -78,6 +80,7 @@ class LayoutImage:
         self.id = self.config.digest
         layers = [self._layer(entry) for entry in self._manifest["layers"]]
         self._files = StoredFiles(self.reference, layers, tree)
+        self.identity: tuple[str, ...] | None = (self._descriptor["digest"], tree or "")
 
     def __enter__(self) -> Self:
         return self
@@ -92,10 +95,6 @@ class LayoutImage:
 
     def find(self, query: PackageQuery) -> FoundPackage:
         """Return where the package lies; see `Image.find`."""
-        for entry in self._manifest["layers"]:
-            path = self._path(entry)
-            if sha256(path) != path.name:
-                raise _damaged(path, "is not what its digest says")
         return self._files.find(query)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
@@ -104,8 +103,7 @@ class LayoutImage:
 
     def default_name(self, suffix: str) -> str:
         """Return the name of this image with a suffix, in the same layout."""
-        own = _name(self._top) or "image"
-        return f"oci:{self._folder}:{own}-{suffix}"
+        return f"oci:{self._folder}:{self.name or 'image'}-{suffix}"
 
     def store(self, new: NewImage, name: str) -> Stored:
         """Add an image to the layout; the blobs of its base are there already."""
@@ -209,7 +207,15 @@ class LayoutImage:
     def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
         path = self._path(descriptor)
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
-        return StoredLayer(label, lambda: path.open("rb"))
+        return StoredLayer(label, lambda: self._opened(path))
+
+    def _opened(self, path: Path) -> BinaryIO:
+        """Open a blob, held against its digest the first time."""
+        if path not in self._sound:
+            if sha256(path) != path.name:
+                raise _damaged(path, "is not what its digest says")
+            self._sound.add(path)
+        return path.open("rb")
 
     def _blob_json(self, descriptor: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
         return self._parse(self._path(descriptor), self._blob(descriptor), kind)

@@ -140,6 +140,11 @@ class Image(Protocol):
         ...
 
     @property
+    def name(self) -> str | None:
+        """What its store calls it, wherever that lies; None where it has no name."""
+        ...
+
+    @property
     def config(self) -> Config:
         """Its configuration."""
         ...
@@ -152,6 +157,14 @@ class Image(Protocol):
     @property
     def manifest_digest(self) -> str | None:
         """The digest by which a registry has it, where that is known."""
+        ...
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """All that an answer of `find` follows from, beside the query; None if no digest says it.
+
+        The digest of everything in the image, and where the user says to look.
+        """
         ...
 
     def find(self, query: PackageQuery) -> FoundPackage:

@@ -55,13 +55,14 @@ class StoredFiles:
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""
-        present = {path: self._members[path] for path in paths if path in self._members}
-        left = {
-            path
-            for path, member in present.items()
-            if member.kind is Kind.FILE and not (self._query and self._query.wants(path))
-        }
-        if left:  # what a receipt names, and no series does any more
-            again = merge(self.layers, left.__contains__)
-            present |= {path: again[path] for path in left}
-        return present
+        if not paths:
+            return {}
+        found = self._members
+        if self._query is None or any(self._is_unread(self._query, path) for path in paths):
+            found = merge(self.layers, set(paths).__contains__)
+        return {path: found[path] for path in paths if path in found}
+
+    def _is_unread(self, query: PackageQuery, path: str) -> bool:
+        """Whether a file's content was not kept: a receipt names it, and no series does."""
+        member = self._members.get(path)
+        return member is not None and member.kind is Kind.FILE and not query.wants(path)

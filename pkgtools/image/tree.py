@@ -97,20 +97,16 @@ def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
 
 
 @contextlib.contextmanager
-def extracted(image: Image, query: PackageQuery) -> Iterator[ExtractedPackage]:
-    """Take the files of a package that matter out of an image, for as long as the context lasts.
-
-    Raises:
-        UsageError: the package is not there, or in several places.
-
-    """
-    package = image.find(query)
+def extracted(
+    image: Image, upstream: Upstream, package: FoundPackage
+) -> Iterator[ExtractedPackage]:
+    """Take the files of a package that matter out of an image, for as long as the context lasts."""
     members = dict(package.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()
         _refuse_links(members, image.reference)
         _write(root, members.values(), package)
-        tree = _tree(root, query.upstream, package, image.reference)
+        tree = _tree(root, upstream, package, image.reference)
         more = image.read(_receipt_paths(root, tree) - members.keys())
         _write(root, more.values(), package)
         yield ExtractedPackage(root, tree, members | more, package)

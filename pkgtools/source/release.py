@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from filelock import FileLock
 from platformdirs import user_cache_path
 
 from pkgtools.errors import SourceUnavailableError
@@ -59,6 +58,8 @@ def release_wheel(
     if found is not None:
         return found
     try:
+        from filelock import FileLock  # noqa: PLC0415 - most runs download nothing
+
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "lock"):
             found = cached_wheel(upstream, version, known)

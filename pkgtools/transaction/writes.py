@@ -16,7 +16,7 @@ from pkgtools import receipt as receipts
 from pkgtools.blob import SYMLINK, Blob
 from pkgtools.files import read_file
 from pkgtools.receipt import Bytecode, Original, PatchedFile, Receipt
-from pkgtools.record import edit_record, restore_record, row_path
+from pkgtools.record import add_rows, drop_rows, restore_record, row_path
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.commit import Write
 from pkgtools.transaction.journal import Base
@@ -183,14 +183,13 @@ class _Draft:
         writes = [w for w in self.writes.values() if w.base is Base.TREE]
         drop = {w.name for w in writes if w.after is None} | {b.name for b in receipt.bytecode}
         patched = {self.tree.name(file.path) for file in receipt.files}
-        add: dict[str, bytes | None] = {
+        add = {
             w.name: None if w.after.mode == SYMLINK else w.after.data
             for w in writes
             if w.after is not None and w.name in patched
         }
-        _, receipt.record = edit_record(raw, drop, {**add, self._receipt_row: b""})
-        add[self._receipt_row] = receipt.encode()
-        return edit_record(raw, drop, add)[0]
+        kept, receipt.record = drop_rows(raw, {*drop, *add, self._receipt_row})
+        return add_rows(kept, {**add, self._receipt_row: receipt.encode()})
 
 
 def _restoring(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,7 +90,7 @@ def _calls(engine: Engine, project: Project, *more: str) -> list[str]:
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
 @pytest.mark.parametrize("halfway", [False, True], ids=["before", "halfway"])
 def test_an_engine_that_breaks_off_at_any_call(
-    lasting: bool, halfway: bool, engine: Engine, project: Project
+    lasting: bool, halfway: bool, engine: Engine, project: Project, known_images: Path
 ) -> None:
     calls = _calls(engine, project, "--push")
 
@@ -101,6 +102,7 @@ def test_an_engine_that_breaks_off_at_any_call(
     for number in numbers.values():
         engine.calls.clear()
         engine.containers.clear()
+        shutil.rmtree(known_images, ignore_errors=True)  # or it is not asked again
         engine.break_at, engine.lasting, engine.halfway = number, lasting, halfway
         done = _build(project, "--push")
         what = calls[number]
@@ -110,6 +112,26 @@ def test_an_engine_that_breaks_off_at_any_call(
             assert "engine" in message, what
         if not lasting and not what.startswith("DELETE"):
             assert engine.containers == {}, what
+
+
+def test_an_image_is_looked_through_once(engine: Engine, project: Project) -> None:
+    made = [call for call in _calls(engine, project) if "/containers/create" in call]
+    again = [call for call in _calls(engine, project) if "/containers/create" in call]
+    assert (len(made), again) == (1, [])
+
+
+def test_the_word_of_one_engine_is_not_anothers(
+    engine: Engine, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id is what an engine says; what was found in one must not reach images of another."""
+    assert _build(project).code == 0
+    (tmp_path / "other").mkdir()
+    other = Engine(tmp_path / "other", [Entry(f"{SITE}/nothing", b"")])
+    other.images = dict(engine.images)
+    with serving(other) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        done = _build(project)
+    assert any("/containers/create" in call for call in other.calls), done.out
 
 
 # The SDK leaves a socket to the collector where nothing listens.

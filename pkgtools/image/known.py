@@ -1,0 +1,93 @@
+"""What was read of images before, by their digests: a base is read once for all its builds."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from platformdirs import user_cache_path
+
+from pkgtools.files import replace_file
+from pkgtools.image.layer import Member  # noqa: TC001 - msgspec reads the annotation
+from pkgtools.image.package import FoundPackage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pkgtools.image.model import Image
+    from pkgtools.image.package import PackageQuery
+
+_FORMAT: Final = 1
+"""Of an entry, and of what `Image.find` puts into it; a new one for a change of either."""
+_MOST: Final = 32
+"""How many entries are kept; each has the size of the files that the series touch."""
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
+
+
+class _Entry(msgspec.Struct):
+    """A `FoundPackage`."""
+
+    folder: str
+    members: list[Member]
+    names: list[str]
+
+
+def known_package(image: Image, query: PackageQuery) -> FoundPackage:
+    """Return where the package lies in an image, as `Image.find` does.
+
+    What is known of an image's digest is not read again. A cache that is damaged, or
+    cannot be written, costs time and nothing else.
+
+    Raises:
+        UsageError: it is not there, or in several places.
+
+    """
+    if image.identity is None:
+        return image.find(query)
+    path = _path(image.identity, query)
+    with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
+        return _decoded(path.read_bytes())
+    package = image.find(query)
+    with contextlib.suppress(OSError, UnicodeEncodeError):  # a name may be no text
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, _encoded(package))
+        _forget_oldest(path.parent)
+    return package
+
+
+def _path(identity: tuple[str, ...], query: PackageQuery) -> Path:
+    """Return where an answer is kept, by all that it follows from."""
+    upstream = query.upstream
+    asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
+    key = hashlib.sha256(msgspec.json.encode((_FORMAT, identity, asked))).hexdigest()
+    return user_cache_path("pkgtools", appauthor=False) / "images" / key
+
+
+def _encoded(package: FoundPackage) -> bytes:
+    entry = _Entry(package.folder, list(package.members.values()), sorted(package.names))
+    raw = msgspec.msgpack.encode(entry)
+    return hashlib.sha256(raw).digest() + raw
+
+
+def _decoded(raw: bytes) -> FoundPackage:
+    """Return what an entry holds.
+
+    Raises:
+        ValueError: it is damaged.
+
+    """
+    digest, content = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != digest:
+        raise ValueError("an entry is not what was written")
+    entry = msgspec.msgpack.decode(content, type=_Entry)
+    members = {member.path: member for member in entry.members}
+    return FoundPackage(entry.folder, members, frozenset(entry.names))
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Keep the newest entries; what an interrupted write left is among the others."""
+    entries = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for path in entries[:-_MOST]:
+        path.unlink()

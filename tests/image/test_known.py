@@ -1,0 +1,220 @@
+"""What is known of a base by its digest: used where it holds, and never believed otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pkgtools.errors import MalformedError, PkgtoolsError
+from pkgtools.image import known
+from pkgtools.image.inspect import inspect_image
+from pkgtools.image.reference import open_image
+from pkgtools.image.stored import StoredFiles
+from pkgtools.progress import Silent
+
+from .building import SYSTEM, build, write_base
+from .images import SITE, Entry, add_to_index, put_blob, tar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from project import Project
+
+    from pkgtools.image.package import FoundPackage, PackageQuery
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the images whose layers are looked through from here on."""
+    seen: list[str] = []
+    find = StoredFiles.find
+
+    def counted(files: StoredFiles, query: PackageQuery) -> FoundPackage:
+        seen.append(files.label)
+        return find(files, query)
+
+    monkeypatch.setattr(StoredFiles, "find", counted)
+    return seen
+
+
+def _spoil_layers(where: Path) -> None:
+    """Make every layer of a layout unreadable."""
+    for path in (where / "blobs" / "sha256").iterdir():
+        if not path.read_bytes().startswith(b"{"):
+            path.write_bytes(b"not what the digest says")
+
+
+def test_a_base_is_read_once(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    base = write_base(tmp_path / "layout", [SYSTEM, widget])
+    cold = build(project.catalog(), base, f"oci:{tmp_path / 'layout'}:cold")
+    copy = write_base(tmp_path / "copy", [SYSTEM, widget])
+    _spoil_layers(tmp_path / "copy")  # so that no reading of them goes unnoticed
+    warm = build(project.catalog(), copy, f"oci:{tmp_path / 'copy'}:warm")
+    assert reads == [base]
+    assert warm.digest == cold.digest
+
+
+def test_an_older_series_is_undone_without_reading_again(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    patched = build(project.catalog(), base, f"oci:{tmp_path / 'layout'}:old").reference
+    del reads[:]
+    cold = build(project.changed_catalog(), patched, f"oci:{tmp_path / 'layout'}:cold")
+    warm = build(project.changed_catalog(), patched, f"oci:{tmp_path / 'layout'}:warm")
+    assert reads == [patched]
+    assert warm.digest == cold.digest
+    assert warm.replaced
+
+
+def test_what_is_inspected_is_always_read(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    build(project.catalog(), base, f"oci:{where}:new")
+    _spoil_layers(where)
+    with (
+        open_image(base) as image,
+        pytest.raises(MalformedError, match="is not what its digest says"),
+    ):
+        inspect_image(project.catalog(), image, Silent())
+
+
+def test_the_same_configuration_over_other_layers_is_another_image(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    """The configuration's digest is the image's id; what its layers are the manifest says."""
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    build(project.catalog(), base, f"oci:{where}:new")
+    (descriptor,) = [
+        m
+        for m in json.loads((where / "index.json").read_bytes())["manifests"]
+        if m["annotations"]["org.opencontainers.image.ref.name"] == "base"
+    ]
+    manifest = json.loads((where / "blobs/sha256" / descriptor["digest"][7:]).read_bytes())
+    other = [Entry(**{**vars(e), "data": e.data.replace(b"LIMIT", b"BOUND")}) for e in widget]
+    manifest["layers"] = [put_blob(where, tar(other), "application/vnd.oci.image.layer.v1.tar")]
+    add_to_index(where, put_blob(where, json.dumps(manifest).encode(), MANIFEST), "forged")
+    with pytest.raises(PkgtoolsError):
+        build(project.catalog(), f"oci:{where}:forged")
+    assert reads == [base, f"oci:{where}:forged"]
+
+
+def test_another_place_in_the_image_is_another_question(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    venv = "opt/venv/lib/python3.11/site-packages"
+    moved = [Entry(**{**vars(e), "path": e.path.replace(SITE, venv)}) for e in widget]
+    base = write_base(tmp_path / "layout", [widget, moved])
+    for tree in (SITE, venv):
+        built = build(project.catalog(), base, tree=tree)
+        assert all(path.startswith(f"{tree}/") for path in built.written)
+
+
+def test_other_files_are_another_question(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    """A series that came to touch a file more asks for that one too."""
+    base = write_base(tmp_path / "layout", [widget])
+    build(project.catalog(), base)
+    build(project.changed_catalog(), base)
+    asked = {path for t in project.changed_catalog().sound_targets for path in t.series.paths} - {
+        path for t in project.catalog().sound_targets for path in t.series.paths
+    }
+    assert asked
+    assert reads == [base, base]
+
+
+def test_an_archive_is_held_against_no_digest_and_always_read(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    base = write_base(tmp_path, [widget], "archive")
+    for name in ("one", "two"):
+        build(project.catalog(), base, f"docker-archive:{tmp_path / name}.tar")
+    assert reads == [base, base]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut short": lambda raw: raw[: len(raw) // 2],
+    "one bit": lambda raw: raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:],
+    "no entry": lambda _: b"x" * 100,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_entry_is_read_anew(
+    name: str,
+    project: Project,
+    widget: list[Entry],
+    tmp_path: Path,
+    reads: list[str],
+    known_images: Path,
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    first = build(project.catalog(), base)
+    (entry,) = known_images.iterdir()
+    entry.write_bytes(DAMAGE[name](entry.read_bytes()))
+    assert build(project.catalog(), base).digest == first.digest
+    assert build(project.catalog(), base).digest == first.digest
+    assert reads == [base, base]  # and is whole again
+
+
+@pytest.mark.parametrize("what", ["a file", "a folder"])
+def test_a_cache_that_cannot_be_written_costs_time_alone(
+    what: str,
+    project: Project,
+    widget: list[Entry],
+    tmp_path: Path,
+    reads: list[str],
+    known_images: Path,
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    if what == "a file":
+        known_images.parent.mkdir(parents=True)
+        known_images.write_bytes(b"")
+    else:
+        build(project.catalog(), base)
+        (entry,) = known_images.iterdir()
+        entry.unlink()
+        entry.mkdir()
+        del reads[:]
+    assert build(project.catalog(), base).digest == build(project.catalog(), base).digest
+    assert reads == [base, base]
+
+
+def test_a_name_that_is_no_text_is_not_kept(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    odd = Entry(f"{SITE}/widget/extra/" + os.fsdecode(b"caf\xe9"))
+    base = write_base(tmp_path / "layout", [[*widget, odd]])
+    assert build(project.catalog(), base).digest == build(project.catalog(), base).digest
+    assert reads == [base, base]
+
+
+def test_the_oldest_are_forgotten(
+    project: Project,
+    widget: list[Entry],
+    tmp_path: Path,
+    known_images: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(known, "_MOST", 2)
+    kept: list[Path] = []
+    for number in range(3):
+        layer = [*widget, Entry("etc/number", b"%d" % number)]
+        build(project.catalog(), write_base(tmp_path / f"{number}", [layer]))
+        (new,) = set(known_images.iterdir()) - set(kept)
+        os.utime(new, (number, number))
+        kept.append(new)
+    assert set(known_images.iterdir()) == set(kept[1:])
