@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server, greedy
+from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server, greedy, ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,13 @@ CAPTURE: Final = (
 
 
 def check_capture(
-    tree: Path, model: Path, master: Master, reader: Reader, folder: Path, store: str
+    tree: Path,
+    model: Path,
+    master: Master,
+    reader: Reader,
+    folder: Path,
+    store: str,
+    tp_size: int = 1,
 ) -> None:
     """Capture two prompts by dspark, and hold what lies in the store against the reference.
 
@@ -44,14 +50,16 @@ def check_capture(
         reader: reads from it.
         folder: an empty one, for the log and what the spy writes.
         store: the store id.
+        tp_size: the number of ranks.
 
     """
+    size, cores = ranks(tp_size)
     server = Server(
         tree,
         model,
         folder,
-        [*K3_ARGUMENTS, *CAPTURE],
-        {**K3_ENVIRONMENT, **master.environment(), "PKGTOOLS_E2E_SPY": str(folder)},
+        [*K3_ARGUMENTS, *CAPTURE, size],
+        {**K3_ENVIRONMENT, **cores, **master.environment(), "PKGTOOLS_E2E_SPY": str(folder)},
     )
     try:
         replies = server.generate(
@@ -81,7 +89,8 @@ def check_capture(
     finally:
         server.close()
 
-    assert (folder / "hook.txt").read_text().splitlines() == [str(_LAYERS)]
+    for rank in range(tp_size):
+        assert (folder / f"hook-{rank}.txt").read_text().splitlines() == [str(_LAYERS)]
     for i, (prompt, reply) in enumerate(zip(_PROMPTS, replies, strict=True)):
         assert reply["meta_info"]["spec_capture"] == {
             "sample_id": str(i),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,6 +133,12 @@ class Server:
 
     def close(self) -> None:
         self.process.kill()
+
+
+def ranks(count: int) -> tuple[str, dict[str, str]]:
+    """Return the argument and the environment of a server with so many tensor-parallel ranks."""
+    cores = islice(cycle(sorted(os.sched_getaffinity(0))), count)
+    return f"--tp-size={count}", {"SGLANG_CPU_OMP_THREADS_BIND": "|".join(map(str, cores))}
 
 
 def greedy(tokens: int = 1, **more: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Writes down what Kimi K3's modules put out, without the code that captures it.
 
-The tests work out from it what a capture must hold. `hook.txt` has the layers of every
-call of the model's capture hook; `weights.pt` the weights of each mixture and of the last
+The tests work out from it what a capture must hold. `hook-RANK.txt` has the layers of
+every call of the model's capture hook; `weights.pt` the weights of each mixture and of the last
 norm; `forward-N.pt` the embeddings of the Nth prefill, and what the attention and the MLP
 of each layer added to its stream.
 """
@@ -36,7 +36,7 @@ class _Spy:
         )
 
         def set_dspark_layers_to_capture(model: Any, layer_ids: list[int]) -> None:
-            with (self._folder / "hook.txt").open("a") as file:
+            with (self._folder / f"hook-{_rank()}.txt").open("a") as file:
                 file.write(f"{layer_ids}\n")
             hook(model, layer_ids)
 
@@ -50,7 +50,8 @@ class _Spy:
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
             self._attention, self._mlp = [], []
             result = forward(model, *args, **kwargs)
-            self._save(model)
+            if _rank() == 0:  # every rank has all of it
+                self._save(model)
             return result
 
         outer.set_dspark_layers_to_capture = set_dspark_layers_to_capture
@@ -60,12 +61,13 @@ class _Spy:
     def _after_embedding(self, _module: Any, _args: Any, output: Any) -> None:
         self._embeddings = output.clone()
 
-    def _after_attention(self, _module: Any, _args: Any, output: Any) -> None:
-        self._attention.append(output.clone())
+    def _after_attention(self, module: Any, _args: Any, output: Any) -> None:
+        self._attention.append(_of_all_ranks(output.clone(), module.o_proj))
 
-    def _after_mlp(self, _module: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
+    def _after_mlp(self, module: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
         before = kwargs.get("prefix_sum")  # where the MLP adds to the stream itself
-        self._mlp.append(output.clone() if before is None else output - before)
+        added = output.clone() if before is None else output - before
+        self._mlp.append(_of_all_ranks(added, getattr(module, "down_proj", None)))
 
     def _save(self, model: Any) -> None:
         if self._forwards == 0:
@@ -94,6 +96,17 @@ class _Spy:
             },
             self._folder / "weights.pt",
         )
+
+
+def _of_all_ranks(output: torch.Tensor, last: Any) -> torch.Tensor:
+    """Sum what each rank has of an output, where its last projection leaves that to others."""
+    if last is not None and not last.reduce_results:
+        torch.distributed.all_reduce(output)
+    return output
+
+
+def _rank() -> int:
+    return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
 
 
 def _plain(parameter: Any) -> torch.Tensor:
