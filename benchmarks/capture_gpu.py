@@ -277,6 +277,7 @@ def pressure(series: Path, tokens: int) -> dict[str, Any]:
     CUDA.synchronize()
     peak = CUDA.max_memory_allocated()
     time.sleep(0.2)
+    server.capture.poll([])  # as the scheduler does in each round
     kept = CUDA.memory_allocated()
     waited = server.request(tokens, *BOTH)
     refused = all(server.capture.must_wait(waited) for _ in range(100))

@@ -18,6 +18,8 @@ def failures(found: dict[str, Any]) -> list[str]:
     wrong += [f"not seen: {name}" for name, m in made["mutants"].items() if not m["wrong"]]
     if held["admitted"] != 2 or not held["then_refused"] or held["device_kept_end"]:
         wrong.append("memory is not bounded")
+    if held["device_kept_stalled"]:
+        wrong.append("features stay on the device behind a store that stalls")
     if any(late["start"] >= early["stored"] for early, late in pairwise(found["timeline"])):
         wrong.append("a prefill waited for a transfer")
     return wrong
