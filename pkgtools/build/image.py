@@ -75,6 +75,7 @@ def build_image(
 
     """
     name = name or image.default_name(_suffix(target))
+    image.refuse_name(name)
     when = _time(image.config)
     with reporter.task(f"patching {image.reference}"):
         package = known_package(image, query_of(catalog, target.upstream))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -169,6 +170,26 @@ def to_json(facts: object) -> bytes:
 def print_json(facts: object) -> None:
     """Print facts as JSON on stdout."""
     click.echo(to_json(facts), nl=False)
+
+
+def check_output(path: Path) -> None:
+    """Make the folder for a file that long work will end in, so that it is not done in vain.
+
+    Raises:
+        TreeError: the file could not be written.
+
+    """
+    reason = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            reason = "it is a folder"
+        elif not os.access(path.parent, os.W_OK):
+            reason = f"{path.parent} is not yours to write"
+    except OSError as error:
+        reason = error.strerror
+    if reason is not None:
+        raise TreeError(f"{path} cannot be written: {reason}", remedy="name another file")
 
 
 def write_file(path: Path, data: bytes) -> None:

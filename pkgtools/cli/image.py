@@ -95,6 +95,8 @@ def test(
     """
     table = load_catalog(catalog)
     chosen = table.target(target) if target else None
+    if junit is not None:
+        common.check_output(junit)
     with open_image(reference, tree, python) as opened:
         if not isinstance(opened, Runnable):
             raise UsageError(

@@ -59,16 +59,20 @@ def report(
       pkgtools report -o public --git ~/src/sglang --image sglang:v0.5.23-k3
     """
     table = load_catalog(catalog)
+    page = folder / "index.html"
+    common.check_output(page)
     repos = common.open_repositories(repositories)
     at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
     matrix = build_matrix(table, at_hand)
     images = _images(table, references)
-    page = folder / "index.html"
     common.write_file(page, render_page(matrix, _recipes(table.path.parent), images).encode())
     if as_json:
         common.print_json({"path": page, "matrix": matrix, "images": images})
-    else:
-        click.echo(f"wrote {page}")
+        return 0
+    click.echo(f"wrote {page}")
+    for image in images:
+        if image.problem:
+            click.echo(f"{image.reference}: {image.problem}", err=True)
     return 0
 
 

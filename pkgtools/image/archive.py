@@ -98,8 +98,8 @@ class ArchiveImage:
         """Return a file beside this one."""
         return f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
 
-    def store(self, new: NewImage, name: str) -> Stored:
-        """Write an archive that has this one's layers, and the new one."""
+    def refuse_name(self, name: str) -> None:
+        """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
         path = Path(name.removeprefix(PREFIX))
         if not name.startswith(PREFIX) or path.is_dir():
             raise UsageError(
@@ -111,6 +111,11 @@ class ArchiveImage:
                 f"{path} is the base, which is never overwritten",
                 remedy="give another file with --tag",
             )
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Write an archive that has this one's layers, and the new one."""
+        self.refuse_name(name)
+        path = Path(name.removeprefix(PREFIX))
         tags = [_tag_beside(tag, new.config.digest) for tag in self._entry.RepoTags or []]
         with replacing(path, "name another file with --tag") as out:
             self.write(new, tags, out)

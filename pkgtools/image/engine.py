@@ -178,12 +178,8 @@ class EngineImage:
             repository, tag = self.reference, "latest"
         return f"{repository}:{tag}-{suffix}"
 
-    def store(self, new: NewImage, name: str) -> Stored:
-        """Load an image into the engine.
-
-        The engine has the layers of the base and needs only the new one; an engine
-        that wants them all is given them all.
-        """
+    def refuse_name(self, name: str) -> None:
+        """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
         if not _NAME.fullmatch(name):
             raise UsageError(
                 f"{name} is no name for an image of an engine, which {self.reference} is",
@@ -191,6 +187,14 @@ class EngineImage:
                 "`docker save` or skopeo writes it to a file afterwards",
             )
         self._refuse_own_name(name)
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Load an image into the engine.
+
+        The engine has the layers of the base and needs only the new one; an engine
+        that wants them all is given them all.
+        """
+        self.refuse_name(name)
         with engine_errors():
             if not self._load_thin(new, name):
                 self._load_whole(new, name)

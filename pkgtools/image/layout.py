@@ -105,15 +105,13 @@ class LayoutImage:
         """Return the name of this image with a suffix, in the same layout."""
         return f"oci:{self._folder}:{self.name or 'image'}-{suffix}"
 
+    def refuse_name(self, name: str) -> None:
+        """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
+        self._others(self._index(), self._tag(name))
+
     def store(self, new: NewImage, name: str) -> Stored:
         """Add an image to the layout; the blobs of its base are there already."""
-        own = f"oci:{self._folder}:"
-        tag = name.removeprefix(own)
-        if not name.startswith(own) or not _NAME.fullmatch(tag):
-            raise UsageError(
-                f"{name} is no name for an image on {self.reference}",
-                remedy=f"the new image shares the layout of its base: --tag {own}NAME",
-            )
+        tag = self._tag(name)
         config = self._manifest["config"]
         manifest = {
             **self._manifest,
@@ -133,9 +131,11 @@ class LayoutImage:
             descriptor["platform"] = self._descriptor["platform"]
         try:
             with locked_folder(self._folder):
-                index = self._index_with(descriptor, tag)
+                now = self._index()
+                manifests = [*self._others(now, tag), descriptor]
                 for data in (new.layer.data, new.config.raw, raw):
                     replace_file(self._blobs / _hex(digest_of(data)), data)
+                index = json.dumps({**now, "manifests": manifests}).encode()
                 replace_file(self._folder / "index.json", index)
         except OSError as error:
             raise TreeError(
@@ -144,17 +144,26 @@ class LayoutImage:
             ) from None
         return Stored(name, descriptor["digest"])
 
-    def _index_with(self, descriptor: dict[str, Any], tag: str) -> bytes:
-        """Return index.json, as it is now, with a new image instead of any of the same name."""
-        now = self._index()
-        others = [m for m in now["manifests"] if _name(m) != tag]
-        replaced = [m for m in now["manifests"] if _name(m) == tag]
+    def _tag(self, name: str) -> str:
+        """Return what a name's image is called in this layout."""
+        own = f"oci:{self._folder}:"
+        tag = name.removeprefix(own)
+        if not name.startswith(own) or not _NAME.fullmatch(tag):
+            raise UsageError(
+                f"{name} is no name for an image on {self.reference}",
+                remedy=f"the new image shares the layout of its base: --tag {own}NAME",
+            )
+        return tag
+
+    def _others(self, index: dict[str, Any], tag: str) -> list[dict[str, Any]]:
+        """Return the images of an index that keep their places beside a new one."""
+        replaced = [m for m in index["manifests"] if _name(m) == tag]
         if any(m["digest"] in (self._top["digest"], self.manifest_digest) for m in replaced):
             raise UsageError(
                 f"{tag} is the name of the base, which is never overwritten",
                 remedy="give another name with --tag",
             )
-        return json.dumps({**now, "manifests": [*others, descriptor]}).encode()
+        return [m for m in index["manifests"] if _name(m) != tag]
 
     def _index(self) -> dict[str, Any]:
         path = self._folder / "index.json"

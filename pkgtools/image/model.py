@@ -192,11 +192,20 @@ class Image(Protocol):
         """
         ...
 
+    def refuse_name(self, name: str) -> None:
+        """Raise where a name cannot be that of an image built on this one.
+
+        Raises:
+            UsageError: it is this image's own, or no name for its store.
+
+        """
+        ...
+
     def store(self, new: NewImage, name: str) -> Stored:
         """Store an image that is built on this one.
 
         Raises:
-            UsageError: `name` is this image's own, or no name for its store.
+            UsageError: as `refuse_name`.
             TreeError: the store cannot be written.
 
         """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pkgtools.errors import MalformedError, PkgtoolsError
+from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image import known
 from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
@@ -48,6 +48,17 @@ def _spoil_layers(where: Path) -> None:
     for path in (where / "blobs" / "sha256").iterdir():
         if not path.read_bytes().startswith(b"{"):
             path.write_bytes(b"not what the digest says")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "archive"])
+def test_a_wrong_name_is_refused_before_the_base_is_read(
+    kind: str, project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    base = write_base(tmp_path / "base", [widget], kind)
+    for name in (base, "elsewhere:1"):
+        with pytest.raises(UsageError):
+            build(project.catalog(), base, name)
+    assert reads == []
 
 
 def test_a_base_is_read_once(

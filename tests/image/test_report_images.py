@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from commands import call
 
 from .building import SYSTEM, build, write_base
@@ -35,3 +36,38 @@ def test_the_images_of_a_report(project: Project, widget: list[Entry], tmp_path:
     assert found[none]["state"] == ""
     page = (tmp_path / "page/index.html").read_text()
     assert page.count("say the same") == 2
+
+
+def test_an_image_that_cannot_be_read_is_told(project: Project, tmp_path: Path) -> None:
+    done = call(
+        *("report", "-o", tmp_path / "page", "--catalog", project.targets),
+        *("--wheel", project.wheel("1.0"), "--wheel", project.wheel("1.1")),
+        *("--image", f"oci:{tmp_path}/none"),
+    )
+    assert done.code == 0, done
+    assert f"oci:{tmp_path}/none: {tmp_path}/none/index.json cannot be read" in done.err
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pkgtools.cli.report.build_matrix", lambda *_: pytest.fail("work was done"))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder" / "index.html").mkdir(parents=True)
+    for folder, reason in (("file", "File exists"), ("file/below", "Not a directory")):
+        done = call("report", "-o", tmp_path / folder, "--catalog", project.targets)
+        assert done.code == 7, done
+        assert f"index.html cannot be written: {reason}" in done.err
+    done = call("report", "-o", tmp_path / "folder", "--catalog", project.targets)
+    assert "index.html cannot be written: it is a folder" in done.err
+
+
+def test_a_test_report_that_cannot_be_written_is_refused_before_the_work(
+    project: Project, tmp_path: Path
+) -> None:
+    """The image that is not there would be refused next."""
+    done = call(
+        *("image", "test", f"oci:{tmp_path}/none", "--junit", tmp_path),
+        *("--catalog", project.targets),
+    )
+    assert f"{tmp_path} cannot be written: it is a folder" in done.err
