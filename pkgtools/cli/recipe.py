@@ -86,15 +86,13 @@ def _show(finding: Finding) -> None:
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
-    default="shell",
-    show_default=True,
-    help="What is to start them.",
+    help="What is to start them.  [default: shell]",
 )
 @click.option("--process", "name", help="One of them alone.  [default: all]")
 @_site_option
 @common.json_option
 @common.command
-def render(file: Path, form: str, name: str | None, site: Path | None, as_json: bool) -> int:
+def render(file: Path, form: str | None, name: str | None, site: Path | None, as_json: bool) -> int:
     """Write out the environment and the command of the master, the server and the trainer.
 
     The values of credentials are in none of it: they come from the environment in
@@ -106,6 +104,8 @@ def render(file: Path, form: str, name: str | None, site: Path | None, as_json: 
       pkgtools recipe render kimi-k3-capture.toml --site site.toml --format compose
       pkgtools recipe render kimi-k3-capture.toml --site site.toml --process server --json
     """
+    if as_json and form is not None:
+        raise UsageError("--json is for a program that starts them itself: give no --format")
     loaded = load_recipe(file, site)
     found = processes(loaded.recipe)
     if name is not None and name not in found:
@@ -114,7 +114,7 @@ def render(file: Path, form: str, name: str | None, site: Path | None, as_json: 
     if as_json:
         common.print_json(chosen)
     else:
-        click.echo(FORMATS[form](loaded.recipe.name, chosen), nl=False)
+        click.echo(FORMATS[form or "shell"](loaded.recipe.name, chosen), nl=False)
     return 0
 
 
@@ -159,6 +159,8 @@ def validate_command(
     """
     if image and tree is not None:
         raise UsageError("--image and --tree name different things: give one")
+    if path is not None:
+        common.check_output(path)
     loaded = load_recipe(file, site)
     table = load_catalog(catalog)
 

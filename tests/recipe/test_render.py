@@ -216,3 +216,9 @@ def test_ipv6(tmp_path: Path) -> None:
     assert server["environment"]["MOONCAKE_MASTER_SERVER_ADDR"] == "[2001:db8::1]:35551"
     assert server["environment"]["MC_TCP_BIND_ADDRESS"] == "2001:db8::1"
     assert variant.finding("bind-address").outcome == "ok"
+
+
+def test_facts_have_no_format() -> None:
+    done = call("recipe", "render", K3, "--site", SITE, "--format", "slurm", "--json")
+    assert done.code == 2
+    assert "--format" in done.facts["error"]["message"]

@@ -131,3 +131,13 @@ def test_a_tree_and_an_image_are_two_things(project: Project, tmp_path: Path) ->
     done = _validate(project, _variant(tmp_path), tmp_path, "plan", "--image")
     assert done.code == 2
     assert "--image and --tree" in done.err
+
+
+def test_evidence_that_cannot_be_written_is_refused_before_the_first_step(
+    project: Project, tmp_path: Path
+) -> None:
+    """The plan, which does not hold, would fail next."""
+    variant = _variant(tmp_path, {"size = -1": "size = 4096"})
+    (tmp_path / "folder").mkdir()
+    done = _validate(project, variant, tmp_path, "plan", "--report", tmp_path / "folder")
+    assert "folder cannot be written: it is a folder" in done.err
