@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import tempfile
 from pathlib import Path
@@ -30,6 +31,18 @@ def _no_git_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run as if from a shell: a hook that runs the tests sets GIT_DIR and the like."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def _no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run as a user whom the system does not know, as containers do that are given a number."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,15 @@ def test_without_pip_it_says_so(upstream: Upstream, monkeypatch: pytest.MonkeyPa
     assert "--wheel" in str(caught.value.remedy)
 
 
+@pytest.mark.usefixtures("_no_home")
+def test_no_cache_at_all(project: Project) -> None:
+    upstream = project.catalog().upstreams[0]
+    assert cached_wheel(upstream, "1.0", {}) is None
+    with pytest.raises(SourceUnavailableError, match="no home") as caught:
+        release_wheel(upstream, "1.0", {}, Silent())
+    assert "XDG_CACHE_HOME" in str(caught.value.remedy)
+
+
 def test_a_cache_that_cannot_be_written(upstream: Upstream, tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"in the way")
     with pytest.raises(SourceUnavailableError, match="cannot be written") as caught:

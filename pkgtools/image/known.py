@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from platformdirs import user_cache_path
 
+from pkgtools.cache import cache_folder
 from pkgtools.files import replace_file
 from pkgtools.image.layer import Member  # noqa: TC001 - msgspec reads the annotation
 from pkgtools.image.package import FoundPackage
@@ -44,25 +45,26 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
         UsageError: it is not there, or in several places.
 
     """
-    if image.identity is None:
+    folder = cache_folder("images")
+    if image.identity is None or folder is None:
         return image.find(query)
-    path = _path(image.identity, query)
+    path = folder / _key(image.identity, query)
     with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
         return _decoded(path.read_bytes())
     package = image.find(query)
     with contextlib.suppress(OSError, UnicodeEncodeError):  # a name may be no text
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         replace_file(path, _encoded(package))
-        _forget_oldest(path.parent)
+        _forget_oldest(folder)
     return package
 
 
-def _path(identity: tuple[str, ...], query: PackageQuery) -> Path:
-    """Return where an answer is kept, by all that it follows from."""
+def _key(identity: tuple[str, ...], query: PackageQuery) -> str:
+    """Return the name that an answer is kept by: the digest of all that it follows from."""
     upstream = query.upstream
     asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
-    key = hashlib.sha256(msgspec.json.encode((_FORMAT, identity, asked))).hexdigest()
-    return user_cache_path("pkgtools", appauthor=False) / "images" / key
+    # What a user typed need not be UTF-8, which msgspec does not take.
+    return hashlib.sha256(json.dumps((_FORMAT, identity, asked)).encode()).hexdigest()
 
 
 def _encoded(package: FoundPackage) -> bytes:

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from platformdirs import user_cache_path
-
+from pkgtools.cache import cache_folder
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.files import sha256
 
@@ -27,7 +26,8 @@ _SECONDS: Final = 1800
 
 def cached_wheel(upstream: Upstream, version: str, known: Mapping[str, str]) -> Path | None:
     """Return the release's wheel if it is in the cache, and is the one that the lock knows."""
-    for path in sorted(_folder(upstream, version).glob("*.whl")):
+    folder = _folder(upstream, version)
+    for path in sorted(folder.glob("*.whl")) if folder else ():
         if path.name not in known or sha256(path) == known[path.name]:
             return path
     return None
@@ -53,10 +53,15 @@ def release_wheel(
             the one that the lock knows.
 
     """
-    folder = _folder(upstream, version)
     found = cached_wheel(upstream, version, known)
     if found is not None:
         return found
+    folder = _folder(upstream, version)
+    if folder is None:
+        raise SourceUnavailableError(
+            f"there is no home, and so no cache, to download {upstream.distribution} into",
+            remedy="set XDG_CACHE_HOME to a folder of your own, or give the wheel with --wheel",
+        )
     try:
         from filelock import FileLock  # noqa: PLC0415 - most runs download nothing
 
@@ -86,9 +91,11 @@ def released_versions(upstream: Upstream) -> list[str]:
     return [str(version) for version in versions]
 
 
-def _folder(upstream: Upstream, version: str) -> Path:
+def _folder(upstream: Upstream, version: str) -> Path | None:
     """Return where a release's wheels lie: pip chose them for one kind of interpreter."""
-    cache = user_cache_path("pkgtools", appauthor=False) / "wheels"
+    cache = cache_folder("wheels")
+    if cache is None:
+        return None
     return cache / upstream.distribution / version / str(sys.implementation.cache_tag)
 
 

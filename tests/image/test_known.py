@@ -132,6 +132,14 @@ def test_another_place_in_the_image_is_another_question(
         assert all(path.startswith(f"{tree}/") for path in built.written)
 
 
+def test_a_place_that_is_no_text_can_be_asked_for(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    with pytest.raises(UsageError, match="has no package 'widget' in"):
+        build(project.catalog(), base, tree=os.fsdecode(b"caf\xe9"))
+
+
 def test_other_files_are_another_question(
     project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
 ) -> None:
@@ -200,6 +208,15 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(
         entry.unlink()
         entry.mkdir()
         del reads[:]
+    assert build(project.catalog(), base).digest == build(project.catalog(), base).digest
+    assert reads == [base, base]
+
+
+@pytest.mark.usefixtures("_no_home")
+def test_without_a_home_nothing_is_kept(
+    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
     assert build(project.catalog(), base).digest == build(project.catalog(), base).digest
     assert reads == [base, base]
 

@@ -1,0 +1,20 @@
+"""The user's cache: what costs time to get again, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def cache_folder(name: str) -> Path | None:
+    """Return a folder of the cache, which need not be there; None for a user without a home."""
+    try:
+        cache = user_cache_path("pkgtools", appauthor=False)
+    except RuntimeError:
+        return None
+    # An older platformdirs takes "~" as it is, and a relative XDG_CACHE_HOME, which is void.
+    return cache / name if cache.is_absolute() else None
