@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -24,6 +26,8 @@ _FORMAT: Final = 1
 """Of an entry, and of what `Image.find` puts into it; a new one for a change of either."""
 _MOST: Final = 32
 """How many entries are kept; each has the size of the files that the series touch."""
+_OWN: Final = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.pkgtools-new")
+"""The names of entries, and of those that are being written."""
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 
 
@@ -50,7 +54,7 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
         return image.find(query)
     path = folder / _key(image.identity, query)
     with contextlib.suppress(OSError, ValueError, msgspec.DecodeError):
-        return _decoded(path.read_bytes())
+        return _decoded(_read_own(path))
     package = image.find(query)
     with contextlib.suppress(OSError, UnicodeEncodeError):  # a name may be no text
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,6 +69,22 @@ def _key(identity: tuple[str, ...], query: PackageQuery) -> str:
     asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
     # What a user typed need not be UTF-8, which msgspec does not take.
     return hashlib.sha256(json.dumps((_FORMAT, identity, asked)).encode()).hexdigest()
+
+
+def _read_own(path: Path) -> bytes:
+    """Return the content of a file of this user: what another wrote is that one's word.
+
+    Several users can share a cache, by XDG_CACHE_HOME.
+
+    Raises:
+        ValueError: it is another's.
+
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:  # noqa: PTH123
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise ValueError(f"{path} is another user's")
+        return file.read()
 
 
 def _encoded(package: FoundPackage) -> bytes:
@@ -90,6 +110,7 @@ def _decoded(raw: bytes) -> FoundPackage:
 
 def _forget_oldest(folder: Path) -> None:
     """Keep the newest entries; what an interrupted write left is among the others."""
-    entries = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    made = (path for path in folder.iterdir() if _OWN.fullmatch(path.name))
+    entries = sorted(made, key=lambda path: path.stat().st_mtime_ns)
     for path in entries[:-_MOST]:
         path.unlink()

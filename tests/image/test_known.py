@@ -189,6 +189,33 @@ def test_a_damaged_entry_is_read_anew(
     assert reads == [base, base]  # and is whole again
 
 
+@pytest.mark.parametrize("what", ["another user's", "a link", "a pipe"])
+def test_an_entry_that_this_user_did_not_write_is_not_believed(
+    what: str,
+    project: Project,
+    widget: list[Entry],
+    tmp_path: Path,
+    reads: list[str],
+    known_images: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where several share a cache, one could say of a base what another builds on."""
+    base = write_base(tmp_path / "layout", [widget])
+    first = build(project.catalog(), base)
+    (entry,) = known_images.iterdir()
+    if what == "another user's":
+        uid = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    elif what == "a link":
+        entry.rename(tmp_path / "elsewhere")
+        entry.symlink_to(tmp_path / "elsewhere")
+    else:
+        entry.unlink()
+        os.mkfifo(entry)
+    assert build(project.catalog(), base).digest == first.digest
+    assert reads == [base, base]
+
+
 @pytest.mark.parametrize("what", ["a file", "a folder"])
 def test_a_cache_that_cannot_be_written_costs_time_alone(
     what: str,
@@ -246,3 +273,22 @@ def test_the_oldest_are_forgotten(
         os.utime(new, (number, number))
         kept.append(new)
     assert set(known_images.iterdir()) == set(kept[1:])
+
+
+def test_nothing_else_is_forgotten(
+    project: Project,
+    widget: list[Entry],
+    tmp_path: Path,
+    known_images: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """XDG_CACHE_HOME can be a folder in which a user has files of such a place."""
+    monkeypatch.setattr(known, "_MOST", 1)
+    known_images.mkdir(parents=True)
+    cut_short = known_images / f".{'0' * 64}.pkgtools-new"
+    for path in (cut_short, known_images / "base.tar", known_images / "layout"):
+        path.write_bytes(b"")
+        os.utime(path, (1, 1))
+    build(project.catalog(), write_base(tmp_path / "layout", [widget]))
+    (new,) = (path.name for path in known_images.iterdir() if path.stat().st_mtime > 1)
+    assert {path.name for path in known_images.iterdir()} == {new, "base.tar", "layout"}
