@@ -99,9 +99,12 @@ class EngineImage:
                     f"the engine has no image {reference}", remedy=f"docker pull {reference}"
                 ) from None
             self.id: str = self._image.id
-            # What another engine says of the same id is its own word.
-            self.identity: tuple[str, ...] | None = (self.id, address, tree or "", python or "")
             self.config = _config(self._image)
+            # Some engines' ids are of an index, whichever of its platforms is there: the layers
+            # say it. And what another engine says of the same ones is its own word.
+            layers = self.config.facts["rootfs"]["diff_ids"]
+            asked = (address, tree or "", python or "")
+            self.identity: tuple[str, ...] | None = (self.id, *layers, *asked)
             digests = self._image.attrs.get("RepoDigests") or []
             repository = re.sub(r"(:[^/:]*|@.*)$", "", reference)
             own = [d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")]

@@ -42,6 +42,8 @@ class Engine:
     """Whether it breaks off in the middle of its answer, not before."""
     python: str | None = "python3"
     """The interpreter that the image has on its PATH."""
+    index: str | None = None
+    """The id of every image, where the engine's ids are of an index of platforms."""
     answer: str | None = None
     """What its Python prints, if not the truth."""
     calls: list[str] = field(default_factory=list)
@@ -59,6 +61,7 @@ class Engine:
         """Return an image's configuration by its name or id."""
         full = name if ":" in name else f"{name}:latest"
         by_id = {digest(raw): raw for raw in self.images.values()}
+        by_id[self.index or ""] = self.images["widget:1"]
         return self.images.get(full) or by_id.get(name)
 
 
@@ -161,7 +164,7 @@ def _image(
     config = json.loads(raw)
     if what == "json":
         facts = {
-            "Id": digest(raw),
+            "Id": engine.index or digest(raw),
             "Architecture": "amd64",
             "Os": "linux",
             "Created": config["created"],

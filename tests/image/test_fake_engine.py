@@ -134,6 +134,17 @@ def test_the_word_of_one_engine_is_not_anothers(
     assert any("/containers/create" in call for call in other.calls), done.out
 
 
+def test_another_platform_of_the_same_id_is_another_image(engine: Engine, project: Project) -> None:
+    """An engine with containerd's store has an index's id, and pulls one platform or another."""
+    engine.index = digest(b"an index of two platforms")
+    assert _build(project, "--tag", "one:1").code == 0
+    engine.entries = [*engine.entries, Entry("etc/arm64")]
+    engine.__post_init__()
+    engine.calls.clear()
+    assert _build(project, "--tag", "other:1").code == 0
+    assert any("/containers/create" in call for call in engine.calls)
+
+
 # The SDK leaves a socket to the collector where nothing listens.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
