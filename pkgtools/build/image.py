@@ -78,8 +78,8 @@ def build_image(
     image.refuse_name(name)
     when = _time(image.config)
     with reporter.task(f"patching {image.reference}"):
-        package = known_package(image, query_of(catalog, target.upstream))
-        with extracted(image, target.upstream, package) as part:
+        query = query_of(catalog, target.upstream)
+        with extracted(image, query, known_package(image, query)) as part:
             outcome = apply_target(catalog, target, part.tree, reporter)
             if not outcome.changed:
                 raise UsageError(

@@ -68,7 +68,7 @@ def check_image(
     query = query_of(catalog, upstream)
     with (
         reporter.task(f"reading {image.reference}"),
-        extracted(image, upstream, image.find(query)) as part,
+        extracted(image, query, image.find(query)) as part,
     ):
         yield _timed("identity", lambda: _identity(catalog, target, part))
         yield _timed("compilation", lambda: _compilation(image, part))

@@ -51,7 +51,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     query = query_of(catalog, upstream)
     with (
         reporter.task(f"reading {image.reference}"),
-        extracted(image, upstream, image.find(query)) as part,
+        extracted(image, query, image.find(query)) as part,
     ):
         status = status_of(catalog, part.tree)
         mismatches = list(_mismatches(catalog, said, part, status))

@@ -98,16 +98,25 @@ def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
 
 @contextlib.contextmanager
 def extracted(
-    image: Image, upstream: Upstream, package: FoundPackage
+    image: Image, query: PackageQuery, package: FoundPackage
 ) -> Iterator[ExtractedPackage]:
-    """Take the files of a package that matter out of an image, for as long as the context lasts."""
+    """Take the files of a package that matter out of an image, for as long as the context lasts.
+
+    Args:
+        image: which is read again only where a receipt names what no series touches.
+        query: the question.
+        package: its answer.
+
+    """
     members = dict(package.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()
         _refuse_links(members, image.reference)
         _write(root, members.values(), package)
-        tree = _tree(root, upstream, package, image.reference)
-        more = image.read(_receipt_paths(root, tree) - members.keys())
+        tree = _tree(root, query.upstream, package, image.reference)
+        inside = f"{package.folder}/".lstrip("/")
+        paths = _receipt_paths(root, tree)
+        more = image.read({p for p in paths if not (p.startswith(inside) and query.wants(p))})
         _write(root, more.values(), package)
         yield ExtractedPackage(root, tree, members | more, package)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import Result, call
+from scenarios import apply, make_tree
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
@@ -19,7 +20,7 @@ from pkgtools.image.reference import open_image
 from pkgtools.progress import Silent
 
 from .fake_engine import Engine, sent, serving
-from .images import SITE, Entry, config_of, digest, read, symlink, write_archive
+from .images import SITE, Entry, config_of, digest, entries_of, read, symlink, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,6 +119,20 @@ def test_an_image_is_looked_through_once(engine: Engine, project: Project) -> No
     made = [call for call in _calls(engine, project) if "/containers/create" in call]
     again = [call for call in _calls(engine, project) if "/containers/create" in call]
     assert (len(made), again) == (1, [])
+
+
+def test_an_older_series_takes_no_container_more(
+    engine: Engine, project: Project, tmp_path: Path
+) -> None:
+    """Its receipt names files that are gone: that they are not there was said already."""
+    tree = make_tree(project, "site", tmp_path)
+    apply(project, tree)
+    engine.entries = entries_of(tree.root)
+    engine.__post_init__()
+    again = ("--target", "w-1.0", "--base", "widget:1", "--catalog", project.changed_targets)
+    done = call("build", "image", "--json", *again)
+    assert done.facts["replaced"]
+    assert sum("/containers/create" in call for call in engine.calls) == 1
 
 
 def test_the_word_of_one_engine_is_not_anothers(
