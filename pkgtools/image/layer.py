@@ -25,6 +25,11 @@ OPAQUE: Final = ".wh..wh..opq"
 LIMIT: Final = 256 * 1024 * 1024
 """The largest file that is read, in bytes."""
 
+_ID_LIMIT: Final = 2**63
+"""Readers of tar keep an owner in 64 bits with a sign."""
+_MTIME_LIMIT: Final = 2**63 // 10**9
+"""Seconds; a later time, as one before the epoch, is the epoch to engines (containerd's and
+moby's ``boundTime``)."""
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
@@ -81,6 +86,8 @@ def read_layer(
     ):
         for info in archive:
             path = relative(info.name, label)
+            if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
+                raise MalformedError(f"{label}: {info.name} has an owner that no system has")
             if path:
                 yield info, path, archive
 
@@ -102,7 +109,8 @@ def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
         kind = Kind.FOLDER
     else:
         kind = Kind.FILE if info.isreg() or info.islnk() else Kind.OTHER
-    return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, int(info.mtime), data)
+    mtime = int(info.mtime) if 0 <= info.mtime < _MTIME_LIMIT else 0
+    return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, mtime, data)
 
 
 def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> bytes:

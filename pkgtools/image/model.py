@@ -89,9 +89,10 @@ class Config:
         """When the image was made, as it says; the epoch where it does not (some say year 1)."""
         try:
             when = datetime.fromisoformat(self.facts.get("created") or "")
-        except ValueError:
+            utc = when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):  # the last, of a time in the year 9999 or 1
             return _EPOCH
-        return max(when if when.tzinfo else when.replace(tzinfo=UTC), _EPOCH)
+        return max(utc, _EPOCH)
 
     def extended(
         self, layer: Layer, labels: Mapping[str, str], created_by: str, when: datetime

@@ -230,6 +230,33 @@ def test_a_hard_link_to_no_file_is_refused_where_it_matters(entries: list[Entry]
     merge(layers, lambda _: False)
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("1.9", 1),
+        ("9223372035", 9223372035),
+        ("9223372036", 0),
+        ("-1", 0),
+        ("1e30", 0),
+        ("inf", 0),
+        ("-inf", 0),
+        ("nan", 0),
+    ],
+)
+def test_a_time_that_no_file_system_keeps_is_the_epoch(said: str, kept: int) -> None:
+    """As it is to containerd and moby."""
+    merged = merge(_stored([tar([Entry("a", pax={"mtime": said})])]), lambda _: True)
+    assert merged["a"].mtime == kept
+
+
+@pytest.mark.parametrize("key", ["uid", "gid"])
+@pytest.mark.parametrize("number", [2**63, -(2**63)])
+def test_an_owner_that_no_system_has_is_refused(key: str, number: int) -> None:
+    layers = _stored([tar([Entry("a", pax={key: str(number)})])])
+    with pytest.raises(MalformedError, match="layer 0: a has an owner"):
+        merge(layers, lambda _: True)
+
+
 def _damaged() -> dict[str, bytes]:
     plain = tar([Entry("a", b"x" * 100_000), Entry("b", b"y" * 100_000)])
     zipped, zstd = compress(plain, "gzip"), compress(plain, "zstd")

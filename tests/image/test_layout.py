@@ -412,6 +412,19 @@ def test_keys_that_are_null_or_absent(
     assert {info.mtime for info in new.top.values()} == {0}
 
 
+@pytest.mark.parametrize(
+    "created", ["", "yesterday", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"]
+)
+def test_an_image_of_no_time_is_of_the_epoch(
+    created: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    where = tmp_path / "layout"
+    base = write_base(where, [widget])
+    _config(lambda c: {**c, "created": created})(where)
+    new = read(build(project.catalog(), base).reference)
+    assert new.config["created"] == "1970-01-01T00:00:00Z"
+
+
 def test_a_docker_manifest_stays_one(project: Project, widget: list[Entry], tmp_path: Path) -> None:
     docker = "application/vnd.docker"
     kind = f"{docker}.distribution.manifest.v2+json"
