@@ -25,6 +25,8 @@ NAME: Final = "pkgtools.json"
 PROVENANCE: Final = "pkgtools-provenance.json"
 """Lies in the .dist-info instead, where a patched wheel was installed."""
 _LIMIT: Final = 256 * 1024 * 1024
+_LAST: Final = 2**63 - 1
+"""Nanoseconds: 2262, and the first is as far before the epoch. File systems go further."""
 
 
 class Original(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,11 +36,12 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
     mode: int
     """A git mode."""
     permissions: Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
-    mtime_ns: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+    mtime_ns: Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
 
     @classmethod
     def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Original:
-        """Keep a file."""
+        """Keep a file; a time that is too far away comes back as the nearest that can be kept."""
+        mtime_ns = max(-_LAST, min(mtime_ns, _LAST))
         return cls(zlib.compress(blob.data), blob.mode, permissions, mtime_ns)
 
     def blob(self) -> Blob:

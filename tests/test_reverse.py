@@ -44,6 +44,19 @@ def test_everything_is_what_it_was(layout: str, project: Project, tmp_path: Path
     assert differing(timeless(before), timeless(after)) == []  # of RECORD, the time only
 
 
+@pytest.mark.parametrize("second", [-(10**11), 10**10, 10**11])
+def test_a_file_of_another_millennium_comes_back(
+    second: int, project: Project, quick_path: Path
+) -> None:
+    """File systems keep times that a receipt does not; the file counts."""
+    tree = make_tree(project, "site", quick_path)
+    os.utime(tree.file("src/widget/answer.py"), (second, second))
+    before = timeless(snapshot(quick_path))
+    apply(project, tree)
+    assert _reverse(project, tree.root).code == 0
+    assert timeless(snapshot(quick_path)) == before
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_second_time_does_nothing(layout: str, project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, layout, tmp_path)
