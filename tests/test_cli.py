@@ -246,6 +246,23 @@ def test_a_usage_error_is_json_too(arguments: list[str]) -> None:
     assert done.err == ""
 
 
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
+def test_a_name_that_is_no_text_is_told_all_the_same(
+    locale: str, project: Project, tmp_path: Path
+) -> None:
+    """The text around it, too, whatever the locale."""
+    odd = tmp_path / os.fsdecode(b"\xc3\xa9 caf\xe9")
+    where = ("status", "--tree", odd, "--catalog", project.targets, "--json")
+    plain = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    refused = run(*where, env=plain)
+    assert (refused.code, refused.err) == (2, "")
+    assert f"{tmp_path}/\u00e9 caf\ufffd is not a folder" in refused.facts["error"]["message"]
+    project.install(odd)
+    done = run(*where, env=plain)
+    assert done.code == 0, done.err
+    assert f"{tmp_path}/\u00e9 caf\ufffd" in done.facts["tree"]
+
+
 def test_errors_go_to_stderr_and_answers_to_stdout(project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, "site", tmp_path)
     where = ("--tree", tree.root, "--catalog", project.targets)

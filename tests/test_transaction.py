@@ -502,6 +502,16 @@ def test_listed_bytecode_comes_back(project: Project, quick_path: Path) -> None:
     assert differing(_without_record_time(old), _without_record_time(snapshot(quick_path))) == []
 
 
+def test_what_no_python_compiled_stays(project: Project, quick_path: Path) -> None:
+    """Nothing imports it, and neither a journal nor RECORD could name it."""
+    tree = make_tree(project, "site", quick_path)
+    odd = tree.root / "widget" / "__pycache__" / os.fsdecode(b"answer.caf\xe9.pyc")
+    odd.write_bytes(b"not ours")
+    apply(project, tree)
+    reverse(project, tree)
+    assert odd.read_bytes() == b"not ours"
+
+
 def test_bytecode_that_was_made_since_goes_with_a_new_module(
     project: Project, quick_path: Path
 ) -> None:

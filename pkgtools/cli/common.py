@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import sys
 from pathlib import Path
@@ -163,8 +164,13 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
 
 
 def to_json(facts: object) -> bytes:
-    """Return facts as JSON."""
-    return msgspec.json.format(msgspec.json.encode(facts, enc_hook=str), indent=2) + b"\n"
+    """Return facts as JSON; what is no UTF-8 in a name is U+FFFD."""
+    try:
+        raw = msgspec.json.encode(facts, enc_hook=str)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(facts, enc_hook=str), ensure_ascii=False)
+        raw = text.encode(errors="surrogateescape").decode(errors="replace").encode()
+    return msgspec.json.format(raw, indent=2) + b"\n"
 
 
 def print_json(facts: object) -> None:

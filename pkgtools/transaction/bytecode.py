@@ -21,7 +21,10 @@ def bytecode_of(source: Path) -> Iterator[Path]:
         return
     cache = source.parent / "__pycache__"
     if not cache.is_symlink():
-        yield from sorted(cache.glob(f"{glob.escape(source.stem)}.*.pyc"))
+        found = sorted(cache.glob(f"{glob.escape(source.stem)}.*.pyc"))
+        # The tag of a Python is text; what has another name is imported by none, nor is a
+        # journal or RECORD able to list it.
+        yield from (path for path in found if path.name.isprintable())
     legacy = source.with_suffix(".pyc")
     if legacy.exists():
         yield legacy
