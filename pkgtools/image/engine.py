@@ -36,12 +36,15 @@ if TYPE_CHECKING:
 
 _PYTHONS: Final = ("python3", "python")
 _SECONDS: Final = 120
-# The grammar of https://pkg.go.dev/github.com/distribution/reference, without a digest. The
-# kinds that lie on disk would be taken for repositories: docker-archive:x.tar.
+# The grammar of https://pkg.go.dev/github.com/distribution/reference. The kinds that lie on
+# disk would be taken for repositories: docker-archive:x.tar. An id is a repository by it, too.
 _PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
 _NAME: Final = re.compile(
     rf"(?!oci:|docker-archive:)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?", re.ASCII
+)
+_REFERENCE: Final = re.compile(
+    rf"{_NAME.pattern}(?:@[A-Za-z][\w+.-]*:[0-9A-Fa-f]{{32,}})?", re.ASCII
 )
 
 
@@ -87,7 +90,12 @@ class EngineImage:
     """One image of an engine."""
 
     def __init__(self, reference: str, tree: str | None, python: str | None) -> None:
-        self.reference = self.name = reference
+        if not _REFERENCE.fullmatch(reference):
+            raise UsageError(
+                f"{reference} is no name of an image",
+                remedy="give one as `docker images` has it, oci:DIR[:NAME] or docker-archive:FILE",
+            )
+        self.reference = reference
         self._tree = tree
         self._pythons = (python,) if python else _PYTHONS
         self._client, address = connect()
@@ -99,6 +107,8 @@ class EngineImage:
                     f"the engine has no image {reference}", remedy=f"docker pull {reference}"
                 ) from None
             self.id: str = self._image.id
+            is_id = self.id.removeprefix("sha256:").startswith(reference.removeprefix("sha256:"))
+            self.name = None if is_id else reference
             self.config = _config(self._image)
             # Some engines' ids are of an index, whichever of its platforms is there: the layers
             # say it. And what another engine says of the same ones is its own word.
@@ -171,14 +181,14 @@ class EngineImage:
 
     def default_name(self, suffix: str) -> str:
         """Return this image's name with a suffix on its tag."""
-        if "@" in self.reference or self.reference.startswith("sha256:"):
+        if self.name is None or "@" in self.name:
             raise UsageError(
                 f"{self.reference} is no name that could be varied",
                 remedy="name the new image with --tag",
             )
-        repository, colon, tag = self.reference.rpartition(":")
+        repository, colon, tag = self.name.rpartition(":")
         if not colon or "/" in tag:
-            repository, tag = self.reference, "latest"
+            repository, tag = self.name, "latest"
         return f"{repository}:{tag}-{suffix}"
 
     def refuse_name(self, name: str) -> None:

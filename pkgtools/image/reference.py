@@ -32,6 +32,10 @@ def open_image(reference: str, tree: str | None = None, python: str | None = Non
     """
     kind, colon, rest = reference.partition(":")
     on_disk = bool(colon) and kind in ("oci", "docker-archive")
+    if on_disk and not rest.partition(":")[0]:  # an unset variable is not the current folder
+        raise UsageError(
+            f"{reference} says no place", remedy="give oci:DIR[:NAME] or docker-archive:FILE"
+        )
     if on_disk and python:
         raise UsageError(
             f"no interpreter is run in {reference}", remedy="give the package's folder with --tree"

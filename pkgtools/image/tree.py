@@ -107,7 +107,17 @@ def extracted(
         query: the question.
         package: its answer.
 
+    Raises:
+        TreeError: what lies there is no package's, or in a folder that no label could name.
+
     """
+    try:
+        package.folder.encode()
+    except UnicodeEncodeError:
+        raise TreeError(
+            f"{image.reference} has the package in a folder whose name is no UTF-8",
+            remedy="make the image with a folder that a label can name",
+        ) from None
     members = dict(package.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
         root = Path(folder).resolve()

@@ -62,7 +62,8 @@ class Engine:
         full = name if ":" in name else f"{name}:latest"
         by_id = {digest(raw): raw for raw in self.images.values()}
         by_id[self.index or ""] = self.images["widget:1"]
-        return self.images.get(full) or by_id.get(name)
+        named = self.images.get(full) or by_id.get(name)
+        return named or next((by_id[i] for i in by_id if i.startswith(f"sha256:{name}")), None)
 
 
 @contextmanager

@@ -63,8 +63,9 @@ def test_what_a_person_sees(project: Project, widget: list[Entry], tmp_path: Pat
         (["--base", "{base}", "--python", "python3"], "no interpreter is run in"),
         (["--base", "{base}", "--push"], "is in no engine"),
         (["--base", "oci:nowhere"], "cannot be read"),
-        (["--base", "oci:"], "cannot be read"),
-        (["--base", "docker-archive:"], "cannot be read"),
+        (["--base", "oci:"], "says no place"),
+        (["--base", "oci::{base}"], "says no place"),
+        (["--base", "docker-archive:"], "says no place"),
         (["--base", "docker-archive:nowhere"], "cannot be read"),
         (
             ["--base", "{base}", "--target", "w-1.0", "--tag", "elsewhere:1"],

@@ -332,10 +332,24 @@ def test_no_such_image(engine: Engine, project: Project) -> None:
     assert engine.containers == {}
 
 
-def test_an_id_is_no_name_to_vary(engine: Engine, project: Project) -> None:
-    own = digest(engine.images["widget:1"])
-    assert "--tag" in _build(project, base=own).facts["error"]["remedy"]
-    assert _build(project, "--tag", "new:1", base=own).code == 0
+@pytest.mark.parametrize(
+    "base", ["/", "../../version", "Widget:1", "widget 1", "widget:1#x", "caf\udce9", "widget@x"]
+)
+def test_what_is_no_name_of_an_image_is_not_asked_for(
+    base: str, engine: Engine, project: Project
+) -> None:
+    assert "is no name of an image" in _refused(_build(project, base=base), 2)
+    assert engine.calls == []
+
+
+@pytest.mark.parametrize("form", ["sha256:{}", "{}", "{:.12}"])
+def test_an_id_is_no_name(form: str, engine: Engine, project: Project) -> None:
+    """None to vary, and none that a registry has the base by."""
+    base = form.format(digest(engine.images["widget:1"]).removeprefix("sha256:"))
+    assert "--tag" in _build(project, base=base).facts["error"]["remedy"]
+    assert _build(project, "--tag", "new:1", base=base).code == 0
+    labels = json.loads(engine.images["new:1"])["config"]["Labels"]
+    assert "org.opencontainers.image.base.name" not in labels
 
 
 def test_inspect_reads_what_build_made(engine: Engine, project: Project) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import tarfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,6 +90,12 @@ CASES: dict[str, tuple[type[PkgtoolsError], Callable[..., list[Entry]]]] = {
     "a pipe for bytecode": (
         TreeError,
         _instead(f"{SITE}/widget/__pycache__/answer.{TAG}.pyc", _fifo),
+    ),
+    "a folder that no label could name": (
+        TreeError,
+        lambda widget, _: [
+            replace(e, path=e.path.replace("lib", os.fsdecode(b"caf\xe9"), 1)) for e in widget
+        ],
     ),
     "a link for site-packages": (
         TreeError,
