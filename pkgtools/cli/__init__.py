@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from typing import Final
 
@@ -85,6 +86,9 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line; with --json, a usage error is JSON too."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the second
+            signal.signal(number, _end)
     if "--json" not in sys.argv[1:]:
         main(prog_name="pkgtools")
     try:
@@ -97,3 +101,8 @@ def run() -> None:
         sys.exit(UsageError.exit_code)
     except click.Abort:
         sys.exit(130)  # as a shell reports SIGINT
+
+
+def _end(number: int, _frame: object) -> None:
+    """End as after Ctrl-C, so that containers and folders for temporary files go."""
+    sys.exit(128 + number)

@@ -9,7 +9,7 @@ import re
 import struct
 import tarfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,9 @@ class Engine:
     """The id of every image, where the engine's ids are of an index of platforms."""
     answer: str | None = None
     """What its Python prints, if not the truth."""
+    holds: str | None = None
+    """A script that its Python is not through with until `released`."""
+    released: threading.Event = field(default_factory=threading.Event)
     calls: list[str] = field(default_factory=list)
     containers: dict[str, dict[str, Any]] = field(default_factory=dict)
     images: dict[str, bytes] = field(default_factory=dict)
@@ -125,7 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         for key, value in headers.items():
             self.send_header(key, value)
         self.end_headers()
-        self.wfile.write(data[: len(data) // 2] if breaks else data)
+        with suppress(BrokenPipeError):  # who asked may be gone
+            self.wfile.write(data[: len(data) // 2] if breaks else data)
 
 
 def _answer(
@@ -225,6 +229,9 @@ def _found(engine: Engine, arguments: Sequence[str]) -> str:
     if engine.answer is not None:
         return engine.answer
     script, *rest = arguments[1:]
+    if script == engine.holds:
+        engine.released.wait()
+        return ""
     if script == READ:
         return f"\n{sent([e for e in engine.entries if f'/{e.path}' in rest])}\n"
     assert script == FIND

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +20,7 @@ from scenarios import apply, make_tree
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.checks import check_image
+from pkgtools.image.inside import COMPILE
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
 from pkgtools.progress import Silent
@@ -113,6 +119,42 @@ def test_an_engine_that_breaks_off_at_any_call(
             assert "engine" in message, what
         if not lasting and not what.startswith("DELETE"):
             assert engine.containers == {}, what
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_by_a_run_that_is_stopped(
+    number: signal.Signals, engine: Engine, project: Project, tmp_path: Path
+) -> None:
+    """By a user, a CI job's end, or a connection's."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    engine.holds = COMPILE
+    command = ["env", f"--default-signal={number.name[3:]}"]  # nohup and & ignore some
+    command += [sys.executable, "-m", "pkgtools", "image", "test", "widget:1", "--json"]
+    command += ["--target", "w-1.0", "--catalog", str(project.targets)]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not (len(engine.calls) > 1 and engine.calls[-1].endswith("/logs") and _held(engine)):
+            assert time.monotonic() < until, engine.calls
+            time.sleep(0.01)
+        assert list(scratch.iterdir())
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    finally:
+        process.kill()
+        engine.released.set()
+    assert engine.containers == {}
+    assert list(scratch.iterdir()) == []
+
+
+def _held(engine: Engine) -> bool:
+    return any(made["Cmd"][1] == engine.holds for made in engine.containers.values())
 
 
 def test_an_image_is_looked_through_once(engine: Engine, project: Project) -> None:
