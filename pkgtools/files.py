@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import stat
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, BinaryIO
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
@@ -95,6 +96,14 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):  # it is in place, or was never made
             scratch.unlink()
+
+
+def no_temporary_files(error: OSError) -> TreeError:
+    """Return the refusal where the folder for temporary files cannot be written."""
+    return TreeError(
+        f"the folder for temporary files {gettempdir()} cannot be written: {error.strerror}",
+        remedy="free space there, or set TMPDIR to another folder",
+    )
 
 
 def scratch_of(path: Path) -> Path:

@@ -20,6 +20,7 @@ from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
 
 from pkgtools.errors import EngineError, UsageError
+from pkgtools.files import no_temporary_files
 from pkgtools.image.archive import ArchiveImage, add_image, layer_name
 from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
@@ -270,10 +271,15 @@ class EngineImage:
     def _load_whole(self, new: NewImage, name: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             base, whole = Path(folder, "base.tar"), Path(folder, "new.tar")
-            with base.open("wb") as file:
-                file.writelines(self._image.save())
-            with ArchiveImage(base) as image, whole.open("wb") as out:
-                image.write(new, [_with_tag(name)], out)
+            try:
+                with base.open("wb") as file:
+                    file.writelines(self._image.save())
+                with ArchiveImage(base) as image, whole.open("wb") as out:
+                    image.write(new, [_with_tag(name)], out)
+            except requests.RequestException:  # an OSError, too
+                raise
+            except OSError as error:
+                raise no_temporary_files(error) from None
             base.unlink()
             with whole.open("rb") as file:
                 self._client.images.load(file)

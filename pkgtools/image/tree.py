@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
+from pkgtools.files import no_temporary_files
 from pkgtools.image.layer import Kind, Member, folders_above, parents
 from pkgtools.image.package import PackageQuery
 from pkgtools.receipt import NAME, load_receipt
@@ -160,23 +161,34 @@ def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
 
 
 def _write(root: Path, members: Iterable[Member], package: FoundPackage) -> None:
-    """Write what came out of an image; nothing is written through a link."""
-    (root / package.folder).mkdir(parents=True, exist_ok=True)
-    for member in sorted(members, key=lambda m: m.path):
-        path = root / member.path
-        if any(parent.is_symlink() for parent in path.parents if parent != root):
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if member.kind is Kind.FOLDER:
-            path.mkdir(exist_ok=True)
-        elif member.kind is Kind.LINK:
-            path.symlink_to(os.fsdecode(member.data))
-        elif member.kind is Kind.FILE:
-            path.write_bytes(member.data)
-            path.chmod(_readable(member))
-            os.utime(path, (member.mtime, member.mtime))
-        else:
-            os.mkfifo(path)  # as unreadable here as the device or pipe is there
+    """Write what came out of an image; nothing is written through a link.
+
+    Raises:
+        TreeError: there is no space for it.
+
+    """
+    try:
+        (root / package.folder).mkdir(parents=True, exist_ok=True)
+        for member in sorted(members, key=lambda m: m.path):
+            path = root / member.path
+            if not any(parent.is_symlink() for parent in path.parents if parent != root):
+                _put(path, member)
+    except OSError as error:
+        raise no_temporary_files(error) from None
+
+
+def _put(path: Path, member: Member) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.kind is Kind.FOLDER:
+        path.mkdir(exist_ok=True)
+    elif member.kind is Kind.LINK:
+        path.symlink_to(os.fsdecode(member.data))
+    elif member.kind is Kind.FILE:
+        path.write_bytes(member.data)
+        path.chmod(_readable(member))
+        os.utime(path, (member.mtime, member.mtime))
+    else:
+        os.mkfifo(path)  # as unreadable here as the device or pipe is there
 
 
 def _readable(member: Member) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -19,6 +20,7 @@ from scenarios import apply, make_tree
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
+from pkgtools.image.archive import ArchiveImage
 from pkgtools.image.checks import check_image
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.model import Runnable
@@ -84,6 +86,19 @@ def test_a_thin_load_and_a_whole_one_are_the_same_image(engine: Engine, project:
     assert engine.images["thin:1"] == engine.images["whole:1"]
     assert thin.facts["digest"] == whole.facts["digest"]
     assert [len(members) for members in engine.loads] == [3, 3, 4]
+
+
+def test_a_whole_load_needs_space(
+    engine: Engine, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    engine.takes_thin = False
+    monkeypatch.setattr(ArchiveImage, "write", full)
+    done = _build(project)
+    assert "temporary files" in _refused(done, 7)
+    assert "TMPDIR" in done.facts["error"]["remedy"]
 
 
 def _calls(engine: Engine, project: Project, *more: str) -> list[str]:
