@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from scenarios import apply, make_tree
 
 from pkgtools import __version__
 from pkgtools.blob import Blob
+from pkgtools.cli.common import Progress
 
 if TYPE_CHECKING:
     from project import Project
@@ -261,6 +263,27 @@ def test_a_name_that_is_no_text_is_told_all_the_same(
     done = run(*where, env=plain)
     assert done.code == 0, done.err
     assert f"{tmp_path}/\u00e9 caf\ufffd" in done.facts["tree"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with Progress().task("reading oci:[old]/[/b]:x: :smile:"):
+        pass
+    assert "reading oci:[old]/[/b]:x: :smile:" in terminal.getvalue()
+
+
+def test_progress_where_nothing_hears_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has None for a stderr that is closed when it starts."""
+    monkeypatch.setattr(sys, "stderr", None)
+    with Progress().task("reading"):
+        pass
 
 
 def test_errors_go_to_stderr_and_answers_to_stdout(project: Project, tmp_path: Path) -> None:

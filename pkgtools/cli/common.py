@@ -301,7 +301,7 @@ class Progress:
     @contextlib.contextmanager
     def task(self, text: str) -> Iterator[None]:
         """Show `text` while the work lasts."""
-        if not sys.stderr.isatty():
+        if sys.stderr is None or not sys.stderr.isatty():  # None: it was closed before
             click.echo(f"{text} ...", err=True)
             yield
             return
@@ -309,7 +309,8 @@ class Progress:
         from rich.progress import Progress as Bar  # noqa: PLC0415
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-        columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+        name = TextColumn("{task.description}", markup=False)  # brackets are a folder's
+        columns = SpinnerColumn(), name, TimeElapsedColumn()
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             bar.add_task(text, total=None)
             yield
