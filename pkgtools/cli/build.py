@@ -11,6 +11,7 @@ import click
 from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.render import plain
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
@@ -131,9 +132,9 @@ def image(
         click.echo("  instead of an older series, which was undone")
     click.echo(f"  one layer of {built.layer_bytes} bytes")
     for path in built.written:
-        click.echo(f"  /{path}")
+        click.echo(f"  /{plain(path)}")
     for path in built.removed:
-        click.echo(f"  /{path} removed")
+        click.echo(f"  /{plain(path)} removed")
     return 0
 
 

@@ -154,9 +154,10 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
         print_json({"error": facts})
         return
     from pkgtools.check import Refusal  # noqa: PLC0415
-    from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
+    from pkgtools.cli.render import plain, refusal_lines  # noqa: PLC0415 - only when refused
 
-    click.secho(f"error: {error.message}", fg="red", err=True)
+    message = "\n".join(map(plain, error.message.split("\n")))
+    click.secho(f"error: {message}", fg="red", err=True)
     if isinstance(error.details, Refusal):
         click.echo("\n".join(refusal_lines(error.details)), err=True)
     if error.remedy:

@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.render import plain
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.image.checks import CheckResult, check_image, junit_report
 from pkgtools.image.inspect import inspect_image, refuse_mismatches
@@ -118,17 +119,17 @@ def test(
 
 def _show_check(check: CheckResult) -> None:
     word, color = ("ok", "green") if check.message is None else ("failed", "red")
-    click.echo(f"{click.style(f'{word:7}', fg=color)} {check.name} ({check.seconds:.1f} s)")
-    if check.message is not None:
-        click.echo(f"        {check.message}")
+    click.echo(f"{click.style(f'{word:7}', fg=color)} {plain(check.name)} ({check.seconds:.1f} s)")
+    for line in (check.message or "").splitlines():
+        click.echo(f"        {plain(line)}")
 
 
 def _show(found: Inspection) -> None:
     status = found.status
     what = f"{status.target} ({common.short(status.revisions)})" if status.target else "unknown"
-    click.echo(f"{found.reference} {found.tree}: {what}, {status.state}")
+    click.echo(f"{found.reference} {plain(found.tree)}: {what}, {status.state}")
     click.echo(f"  {found.id}")
     for key, value in found.labels.items():
-        click.echo(f"  {key}: {value}")
+        click.echo(plain(f"  {key}: {value}"))
     if not found.labels:
         click.echo("  it says nothing of itself")

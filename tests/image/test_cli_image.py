@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 from commands import call, run
 
 from .building import SYSTEM, build, bytes_of, write_base
-from .images import SITE, Entry, read, tar, write_layout
+from .images import SITE, Entry, read, symlink, tar, write_layout
 
 if TYPE_CHECKING:
     from project import Project
@@ -54,6 +55,35 @@ def test_what_a_person_sees(project: Project, widget: list[Entry], tmp_path: Pat
     more = ("--base", other.reference, "--catalog", project.changed_targets)
     again = call("build", "image", "-t", "w-1.0", *more)
     assert "  instead of an older series, which was undone\n" in again.out
+
+
+def test_a_label_gives_a_terminal_no_orders(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """Nor can it look like another label."""
+    odd = {"pkgtools.note": "\x1b]0;title\x07\npkgtools.series: sha256:0"}
+    base = write_layout(tmp_path / "layout", [tar(widget)], odd)
+    done = call("image", "inspect", base, "--catalog", project.targets)
+    said = r"  pkgtools.note: \u001b]0;title\u0007\u000apkgtools.series: sha256:0"
+    assert done.out.splitlines()[-1] == said
+
+
+def test_a_folder_gives_a_terminal_no_orders(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    path = f"{SITE}/\x1b]0;/widget_kit-1.0.dist-info"
+    entries = [replace(e, path=e.path.replace(SITE, f"{SITE}/\x1b]0;")) for e in widget]
+    base = write_layout(tmp_path / "layout", [tar([*entries, symlink(path, "/etc")])])
+    where = ("--tree", f"{SITE}/\x1b]0;", "--catalog", project.targets)
+    done = call("image", "inspect", base, *where)
+    assert done.code == 7
+    assert r"site-packages/\u001b]0;/widget_kit-1.0.dist-info of oci:" in done.err
+    assert "\x1b" not in done.err
+    base = write_layout(tmp_path / "sound", [tar(entries)])
+    inspected = call("image", "inspect", base, *where)
+    built = call("build", "image", "-t", "w-1.0", "--base", base, *where)
+    assert (inspected.code, built.code) == (0, 0)
+    assert "\x1b" not in inspected.out + built.out
 
 
 @pytest.mark.parametrize(
