@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SHARED_MEMORY: Final = "1g"
 """What servers of models share between their processes; Docker's own default is 64 MiB."""
+_LOG_SIZE: Final = "1g"
+"""Far beyond what any program here prints, and a bound for one that never ends."""
 
 
 class Container:
@@ -55,8 +57,11 @@ class Container:
             network_disabled=True,
             shm_size=_SHARED_MEMORY,
             environment={"PYTHONDONTWRITEBYTECODE": "1"},
-            # What it prints is read from its log, whatever the engine's default is.
-            log_config=LogConfig(type="json-file"),
+            # What it prints is read from its log, so that must have it whole, whatever the
+            # engine's default is: a log that starts anew at 1 MB, one that drops lines.
+            log_config=LogConfig(
+                type="json-file", config={"max-size": _LOG_SIZE, "mode": "blocking"}
+            ),
         )
 
     def __enter__(self) -> Self:

@@ -46,6 +46,8 @@ class Engine:
     """The id of every image, where the engine's ids are of an index of platforms."""
     answer: str | None = None
     """What its Python prints, if not the truth."""
+    log_size: int | None = None
+    """At how many bytes a container's log starts anew, unless it is made with another size."""
     holds: str | None = None
     """A script that its Python is not through with until `released`."""
     released: threading.Event = field(default_factory=threading.Event)
@@ -219,6 +221,8 @@ def _container(
         return 200, b'{"StatusCode": 0}', {}
     if what == "logs":
         said = _found(engine, made["Cmd"]).encode() if query["stdout"] == ["1"] else b""
+        if engine.log_size and "max-size" not in made["HostConfig"]["LogConfig"]["Config"]:
+            said = said[-engine.log_size :]
         frame = struct.pack(">BxxxL", 1, len(said)) + said if said else b""
         return 200, frame, {"Content-Type": "application/octet-stream"}
     return 200, json.dumps({"Id": name, "Config": {"Tty": False}}).encode(), {}

@@ -323,6 +323,12 @@ def test_a_push_says_what_the_registry_has(engine: Engine, project: Project) -> 
     assert done.facts["pushed"] == digest(engine.images["registry.example:5000/widget:new"])
 
 
+def test_an_engine_that_keeps_short_logs(engine: Engine, project: Project) -> None:
+    """The daemon's own log-opts count for every container that says nothing of them."""
+    engine.log_size = 100
+    assert _build(project).code == 0
+
+
 def test_what_the_images_python_may_say(engine: Engine, project: Project) -> None:
     """It is the image's, so it may say anything."""
     own = json.dumps([f"/{SITE}"])
