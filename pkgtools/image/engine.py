@@ -69,22 +69,33 @@ def connect() -> tuple[docker.DockerClient, str]:
     DOCKER_HOST wins over DOCKER_CONTEXT, and that over the current context, as they do there.
 
     Raises:
-        EngineError: it does not answer.
+        EngineError: it does not answer, or no one can tell which it is.
 
     """
     with engine_errors():
-        if host := os.environ.get("DOCKER_HOST"):
-            return docker.from_env(timeout=_SECONDS), host  # which asks for its version
-        name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
-        context = docker.ContextAPI.get_context(name)
-        if context is None:
+        try:
+            return _connected()
+        except (DockerException, requests.RequestException):
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            # The SDK takes an address, config.json and a context to be what they should be.
             raise EngineError(
-                f"there is no Docker context {name}", remedy="see `docker context ls`"
-            )
-        client = docker.DockerClient(
-            base_url=context.Host, tls=context.TLSConfig or False, timeout=_SECONDS
-        )
-        return client, str(context.Host)
+                f"what says which Docker engine is meant cannot be read: {error!r}",
+                remedy="see DOCKER_HOST, and config.json and contexts in ~/.docker",
+            ) from None
+
+
+def _connected() -> tuple[docker.DockerClient, str]:
+    if host := os.environ.get("DOCKER_HOST"):
+        return docker.from_env(timeout=_SECONDS), host  # which asks for its version
+    name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
+    context = docker.ContextAPI.get_context(name)
+    if context is None:
+        raise EngineError(f"there is no Docker context {name}", remedy="see `docker context ls`")
+    client = docker.DockerClient(
+        base_url=context.Host, tls=context.TLSConfig or False, timeout=_SECONDS
+    )
+    return client, str(context.Host)
 
 
 class EngineImage:

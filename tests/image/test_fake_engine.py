@@ -230,6 +230,34 @@ def test_no_engine_at_all(host: str, project: Project, monkeypatch: pytest.Monke
     assert "oci:" in done.facts["error"]["remedy"]
 
 
+@pytest.mark.parametrize(
+    "host", ["tcp://builder:PORT", "tcp://builder:99999", "tcp://[::1", "tcp://[zz]:1"]
+)
+def test_an_address_that_is_none(
+    host: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    done = _build(project)
+    assert "which Docker engine is meant cannot be read" in _refused(done, 7)
+    assert "DOCKER_HOST" in done.facts["error"]["remedy"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "meta.json"])
+@pytest.mark.parametrize("raw", ["[]", '{"auths": 1, "currentContext": 5}'])
+def test_settings_of_docker_that_are_damaged(
+    raw: str, name: str, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+    _write_context(tmp_path, "mine", "tcp://127.0.0.1:1")
+    (tmp_path / "config.json").write_text('{"currentContext": "mine"}')
+    (damaged,) = tmp_path.rglob(name)
+    damaged.write_text(raw)
+    done = _build(project)
+    assert "which Docker engine is meant cannot be read" in _refused(done, 7)
+
+
 def test_an_engine_over_ssh_needs_its_library(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
