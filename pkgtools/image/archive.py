@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import json
 import re
@@ -13,7 +14,7 @@ import msgspec
 
 from pkgtools.errors import MalformedError, UsageError
 from pkgtools.files import replacing
-from pkgtools.image.layer import content
+from pkgtools.image.layer import content, entries
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
@@ -50,6 +51,7 @@ class ArchiveImage:
         self.reference = f"{PREFIX}{path}"
         self._archive = _open(path)
         try:
+            collections.deque(entries(self._archive), maxlen=0)  # else it is done unguarded
             raw = self._read(_MANIFEST)
             (self._entry,) = msgspec.json.decode(raw, type=list[_Entry])
             self.config = Config(self._read(self._entry.Config))
@@ -61,6 +63,7 @@ class ArchiveImage:
             raise
         except (
             ValueError,
+            OverflowError,
             KeyError,
             RecursionError,
             msgspec.DecodeError,
@@ -190,7 +193,7 @@ def _open(path: Path) -> tarfile.TarFile:
             f"{path} cannot be read: {error.strerror}",
             remedy="docker-archive: takes a file of docker save",
         ) from None
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError, OverflowError) as error:
         raise UsageError(
             f"{path} is no tar archive: {error}",
             remedy=f"{PREFIX} takes a file of docker save, not compressed",

@@ -30,6 +30,10 @@ _ID_LIMIT: Final = 2**63
 _MTIME_LIMIT: Final = 2**63 // 10**9
 """Seconds; a later time, as one before the epoch, is the epoch to engines (containerd's and
 moby's ``boundTime``)."""
+_DAMAGE: Final = (
+    *(tarfile.TarError, OSError, EOFError, isal_zlib.error, zstandard.ZstdError),
+    *(ValueError, OverflowError),  # of a number in a header, which tarfile takes as it is
+)
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
@@ -84,7 +88,7 @@ def read_layer(
         readable(label),
         tarfile.open(fileobj=_decompressed(raw), mode="r:") as archive,
     ):
-        for info in archive:
+        for info in entries(archive):
             path = relative(info.name, label)
             if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
                 raise MalformedError(f"{label}: {info.name} has an owner that no system has")
@@ -92,12 +96,26 @@ def read_layer(
                 yield info, path, archive
 
 
+def entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield the entries of an archive, in its order.
+
+    Raises:
+        tarfile.ReadError: one has a size below zero: many a Python goes back by it, and never
+            comes to an end (CVE-2025-8194).
+
+    """
+    for info in archive:
+        if info.size < 0:
+            raise tarfile.ReadError(f"{info.name} has a size of {info.size}")
+        yield info
+
+
 @contextlib.contextmanager
 def readable(label: str) -> Iterator[None]:
     """Turn what a damaged archive raises, in any of its formats, into a refusal."""
     try:
         yield
-    except (tarfile.TarError, OSError, EOFError, isal_zlib.error, zstandard.ZstdError) as error:
+    except _DAMAGE as error:
         raise MalformedError(f"{label} cannot be read: {error}") from None
 
 

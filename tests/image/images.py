@@ -131,6 +131,13 @@ def tar(entries: Iterable[Entry], prefix: str = "", tar_format: int = tarfile.PA
     return out.getvalue()
 
 
+def with_size(archive: bytes, size: int) -> bytes:
+    """Return an archive whose first header says another size, in GNU tar's form of it."""
+    field = (size % 2**88 | (0xFF if size < 0 else 0x80) << 88).to_bytes(12, "big")
+    head = archive[:124] + field + archive[136:148] + b" " * 8 + archive[156:512]
+    return head[:148] + b"%06o\0 " % sum(head) + head[156:] + archive[512:]
+
+
 def compress(layer: bytes, how: Compression) -> bytes:
     """Return a layer as registries have it; zstd in frames, as ``zstd:chunked`` has them."""
     if how == "gzip":

@@ -28,6 +28,7 @@ from .images import (
     tar,
     unpack,
     whiteout,
+    with_size,
     write_layout,
 )
 
@@ -269,6 +270,13 @@ def _damaged() -> dict[str, bytes]:
         "no tar": b"this is no archive" * 100,
         "an odd header": plain[:148] + b"zzzzzzzz" + plain[156:],
         "a PAX header that lies": tar([Entry("a", b"x", pax={"size": "99999"})]),
+        "a PAX header that goes back": tar([Entry("a", b"x", pax={"size": "-2048"})]),
+        "a header that goes back": tar([folder("d")])[:512] + with_size(plain, -512),
+        "a header of a size beyond counting": with_size(tar([Entry("a", kind=b"Z")]), 2**80),
+        "a long name of a size beyond counting": with_size(
+            tar([Entry("n" * 200)], tar_format=tarfile.GNU_FORMAT), 2**80
+        ),
+        "a map of holes that is none": tar([Entry("a", b"x", pax={"GNU.sparse.map": "x,y"})]),
     }
 
 

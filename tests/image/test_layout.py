@@ -27,6 +27,7 @@ from .images import (
     read,
     symlink,
     tar,
+    with_size,
     write_layout,
 )
 
@@ -469,6 +470,8 @@ ARCHIVES = {
     "tags are numbers": _saved(RepoTags=[7]),
     "a layer too many": _saved(Layers=["l.tar", "l.tar"]),
     "cut short": _saved()[:1500],
+    "a header that goes back": tar([Entry("a")])[:512] + with_size(_saved(), -512),
+    "a header of a size beyond counting": with_size(tar([Entry("a", kind=b"Z")]), 2**80),
 }
 
 
@@ -482,7 +485,12 @@ def test_a_damaged_archive_is_refused(name: str, project: Project, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"", "is no tar archive"), (b"x" * 5000, "is no tar archive"), (None, "cannot be read")],
+    [
+        (b"", "is no tar archive"),
+        (b"x" * 5000, "is no tar archive"),
+        (tar([Entry("a", pax={"GNU.sparse.map": "x,y"})]), "is no tar archive"),
+        (None, "cannot be read"),
+    ],
 )
 def test_a_file_that_is_no_archive(
     data: bytes | None, message: str, project: Project, tmp_path: Path
