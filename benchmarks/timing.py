@@ -50,4 +50,5 @@ def run(
 
     """
     everything = {**os.environ, **(env or {})}
+    everything.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
     subprocess.run(command, cwd=cwd, env=everything, check=True, stdout=subprocess.DEVNULL)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 NAME: Final = "pkgtools.json"
 PROVENANCE: Final = "pkgtools-provenance.json"
 """Lies in the .dist-info instead, where a patched wheel was installed."""
+_LEVEL: Final = 4
+"""Of zlib: half the time of its default, for 4 % more bytes of SGLang's files."""
 _LIMIT: Final = 256 * 1024 * 1024
 _LAST: Final = 2**63 - 1
 """Nanoseconds: 2262, and the first is as far before the epoch. File systems go further."""
@@ -42,7 +44,7 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
     def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Original:
         """Keep a file; a time that is too far away comes back as the nearest that can be kept."""
         mtime_ns = max(-_LAST, min(mtime_ns, _LAST))
-        return cls(zlib.compress(blob.data), blob.mode, permissions, mtime_ns)
+        return cls(zlib.compress(blob.data, _LEVEL), blob.mode, permissions, mtime_ns)
 
     def blob(self) -> Blob:
         """Return the file's content.

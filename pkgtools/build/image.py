@@ -59,7 +59,7 @@ def build_image(
 ) -> BuiltImage:
     """Store `image` with the series of `target` in one layer more.
 
-    The same target and base give the same bytes, whenever and wherever.
+    The same target and base give the same bytes, with the same pkgtools, Python and zlib.
 
     Args:
         catalog: in which a refused base's nearest revision is looked for.

@@ -8,6 +8,7 @@ import io
 import tarfile
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import zstandard
@@ -156,7 +157,7 @@ class Layer:
 
     data: bytes
 
-    @property
+    @cached_property
     def diff_id(self) -> str:
         """The digest of the archive, and of the blob: they are the same bytes."""
         return digest_of(self.data)
