@@ -36,11 +36,14 @@ class Inspection:
     status: Status
     """What the files are."""
     mismatches: tuple[str, ...]
-    """What the labels say and the files do not; empty where they agree, or say nothing."""
+    """What the labels or a receipt say and the files do not; empty where they agree, or say
+    nothing."""
 
 
 def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspection:
     """Read what an image says of itself, and hold it against its files.
+
+    A receipt is such a word too, with labels or without: what it names is verified.
 
     Raises:
         UsageError: the package is not in it.
@@ -55,9 +58,10 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     ):
         status = status_of(catalog, part.tree)
         mismatches = list(_mismatches(catalog, said, part, status))
-        if names.TARGET in said and not mismatches:
+        claimed = said.get(names.TARGET) or (status.target if status.series else None)
+        if claimed is not None and not mismatches:
             try:
-                verify(catalog, catalog.target(said[names.TARGET]), part.tree)
+                verify(catalog, catalog.target(claimed), part.tree)
             except PkgtoolsError as error:
                 mismatches.append(error.message)
         folder = f"/{part.package.folder}"
@@ -66,7 +70,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
 
 
 def refuse_mismatches(inspection: Inspection) -> None:
-    """Raise where the labels say what the files do not.
+    """Raise where the labels or a receipt say what the files do not.
 
     Raises:
         CheckFailedError: they do.
@@ -75,7 +79,7 @@ def refuse_mismatches(inspection: Inspection) -> None:
     if inspection.mismatches:
         found = "; ".join(inspection.mismatches)
         raise CheckFailedError(
-            f"{inspection.reference} is not what its labels say: {found}",
+            f"{inspection.reference} is not what it says: {found}",
             remedy="build it again from its base",
             details=inspection,
         )
@@ -106,13 +110,13 @@ def _mismatches(
         return
     if status.target != target.name:
         yield f"target {target.name}, the files are {status.target or status.state}"
-    if said.get(names.SERIES) != (status.series or target.series.digest):
-        yield f"series {said.get(names.SERIES)}, the receipt has {status.series}"
+    series = said.get(names.SERIES, "none")
+    found = status.series or target.series.digest
+    if series != found:
+        yield f"series {series}, {'the receipt' if status.series else 'the catalog'} has {found}"
     patches = said.get(names.PATCHES, "").split()
-    if target.series.digest == said.get(names.SERIES) and patches != [
-        patch.name for patch in target.series.patches
-    ]:
-        yield f"patches {' '.join(patches)}, the series of that digest has others"
+    if series == target.series.digest and patches != [p.name for p in target.series.patches]:
+        yield f"patches {' '.join(patches) or 'none'}, the series of that digest has others"
 
 
 def _false_revisions(catalog: Catalog, said: Mapping[str, str], tree: ImageTree) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _patches(deployment: Deployment) -> object:
 
 
 def _image(deployment: Deployment, target: Target) -> object:
-    """Hold the recipe's image against the target: its files, and what its labels say of them."""
+    """Hold the recipe's image against the target: its files, and what it says of them."""
     from pkgtools.image.inspect import inspect_image, refuse_mismatches  # noqa: PLC0415 - only asked for
     from pkgtools.image.reference import open_image  # noqa: PLC0415
 

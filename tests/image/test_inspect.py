@@ -132,6 +132,16 @@ def test_a_forged_receipt_and_ocis_words(
     assert any(commit in lie for lie in _mismatches(_inspect(project, lying)))
 
 
+@pytest.mark.parametrize("target", ["w-1.0", "nothing"])
+def test_a_forged_receipt_alone(
+    target: str, project: Project, widget: list[Entry], honest: str, tmp_path: Path
+) -> None:
+    """No label at all: what the receipt says of files that it does not name is no proof."""
+    forged = _forged(honest, files=[], record=None, target=target, series=f"sha256:{'0' * 64}")
+    lying = write_layout(tmp_path / "lying", [tar(widget), forged])
+    assert any(target in lie for lie in _mismatches(_inspect(project, lying)))
+
+
 def test_an_unlabelled_image(project: Project, widget: list[Entry], tmp_path: Path) -> None:
     layer = tar(widget)
     layout = write_layout(tmp_path / "image 0", [layer])
@@ -190,13 +200,13 @@ def test_an_image_of_an_older_series_cannot_be_checked(
     project: Project, widget: list[Entry], tmp_path: Path
 ) -> None:
     """The catalog has its files no more, so nothing vouches for them."""
-    older = build(project.catalog(), write_base(tmp_path / "base", [widget]))
-    done = call(
-        *("image", "inspect", older.reference, "--json", "--catalog", project.changed_targets)
-    )
-    (lie,) = _mismatches(done)
-    assert "is patched with an older series of w-1.0" in lie
-    assert done.facts["error"]["details"]["status"]["is_current"] is False
+    older = build(project.catalog(), write_base(tmp_path / "base", [widget])).reference
+    unlabelled = write_layout(tmp_path / "unlabelled", read(older).layers)
+    for image in (older, unlabelled):
+        done = call("image", "inspect", image, "--json", "--catalog", project.changed_targets)
+        (lie,) = _mismatches(done)
+        assert "is patched with an older series of w-1.0" in lie
+        assert done.facts["error"]["details"]["status"]["is_current"] is False
 
 
 def test_an_image_of_a_checkout(project: Project, tmp_path: Path) -> None:
