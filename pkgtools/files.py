@@ -7,15 +7,19 @@ import fcntl
 import hashlib
 import os
 import stat
+import time
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
 from pkgtools.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+_LOCK_SECONDS: Final = 600
 
 
 def inside(root: Path, name: str) -> Path:
@@ -79,16 +83,16 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of `path` at the end: whole or not at all.
 
     For what is too big to be held in memory; it may still be on its way to the disk.
+    Of several runs that write `path` at once, the last to end has it.
 
     Raises:
         TreeError: it cannot be written; with `remedy`.
 
     """
-    scratch = scratch_of(path)
+    scratch = path.with_name(f".{path.name}.{os.urandom(4).hex()}.pkgtools-new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.unlink(missing_ok=True)
-        with scratch.open("xb") as file:  # never through a link that lies there
+        with scratch.open("xb") as file:
             yield file
         scratch.replace(path)
     except OSError as error:
@@ -122,14 +126,50 @@ def write_new(path: Path, data: bytes, permissions: int) -> None:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep every other run that asks for the same out of a folder; no file is left behind."""
+def locked_folder(
+    folder: Path, waiting: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Keep every other pkgtools that asks for the same out of a folder.
+
+    The lock is on the folder itself (flock(2)): it leaves no file behind, goes
+    with the process, and works where nothing can be written.
+
+    Args:
+        folder: which.
+        waiting: returns a context that lasts as long as another run holds it.
+
+    Raises:
+        OSError: the folder cannot be opened.
+        TreeError: another run holds it for too long.
+
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not _try_lock(descriptor):
+            with waiting():
+                _wait_for_lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for_lock(descriptor: int, folder: Path) -> None:
+    end = time.monotonic() + _LOCK_SECONDS
+    while not _try_lock(descriptor):
+        if time.monotonic() > end:
+            raise TreeError(
+                f"another pkgtools run has held {folder} for {_LOCK_SECONDS} s",
+                remedy="see what it is doing, end it, and run this again",
+            )
+        time.sleep(0.05)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pkgtools.errors import TreeError
-from pkgtools.files import replacing, scratch_of
+from pkgtools.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,14 +32,16 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_link_beside_the_file_is_not_written_through(tmp_path: Path) -> None:
-    path, other = tmp_path / "file", tmp_path / "other"
-    other.write_bytes(b"another's")
-    scratch_of(path).symlink_to(other)
-    with replacing(path, "") as file:
-        file.write(b"new")
-    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"another's")
-    assert not path.is_symlink()
+def test_two_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with replacing(path, "") as slow:
+        slow.write(b"slow, first")
+        with replacing(path, "") as quick:
+            quick.write(b"quick")
+        assert path.read_bytes() == b"quick"
+        slow.write(b" and last")
+    assert path.read_bytes() == b"slow, first and last"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -> None:

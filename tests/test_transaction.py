@@ -390,7 +390,7 @@ def test_another_run_is_waited_for_and_then_given_up(
     project: Project, quick_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = make_tree(project, "archive", quick_path)
-    monkeypatch.setitem(locked.__wrapped__.__globals__, "_LOCK_SECONDS", 0.2)  # type: ignore[attr-defined]
+    monkeypatch.setattr(files, "_LOCK_SECONDS", 0.2)
     waited: list[str] = []
 
     class Loud(Silent):

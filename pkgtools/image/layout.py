@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import re
@@ -130,7 +131,7 @@ class LayoutImage:
         if "platform" in self._descriptor:
             descriptor["platform"] = self._descriptor["platform"]
         try:
-            with locked_folder(self._folder):
+            with locked_folder(self._folder, contextlib.nullcontext):
                 now = self._index()
                 manifests = [*self._others(now, tag), descriptor]
                 for data in (new.layer.data, new.config.raw, raw):

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import stat
-import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pkgtools import files
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from pkgtools.progress import Reporter
     from pkgtools.source import Tree
 
-_LOCK_SECONDS: Final = 600
 _NO_LINKS: Final = {
     errno.EPERM,
     errno.EACCES,
@@ -74,42 +72,15 @@ class Write:
 def locked(tree: Tree, reporter: Reporter) -> Iterator[None]:
     """Keep every other pkgtools away from the tree.
 
-    The lock is on the folder itself (flock(2)): it leaves no file behind, goes
-    with the process, and works on a tree that cannot be written.
-
     Raises:
         TreeError: another run holds it for too long.
 
     """
-    with _as_tree_error(tree):
-        descriptor = os.open(tree.root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    waiting = partial(reporter.task, f"waiting for another pkgtools run on {tree.root}")
+    with contextlib.ExitStack() as stack:
         with _as_tree_error(tree):
-            if not _try_lock(descriptor):
-                with reporter.task(f"waiting for another pkgtools run on {tree.root}"):
-                    _wait_for_lock(descriptor, tree)
+            stack.enter_context(files.locked_folder(tree.root, waiting))
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _wait_for_lock(descriptor: int, tree: Tree) -> None:
-    end = time.monotonic() + _LOCK_SECONDS
-    while not _try_lock(descriptor):
-        if time.monotonic() > end:
-            raise TreeError(
-                f"another pkgtools run has held {tree.root} for {_LOCK_SECONDS} s",
-                remedy="see what it is doing, end it, and run this again",
-            )
-        time.sleep(0.05)
 
 
 def commit(tree: Tree, writes: Sequence[Write]) -> None:
