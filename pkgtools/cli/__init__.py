@@ -86,8 +86,8 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line; with --json, a usage error is JSON too."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores the second
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _end)
     if "--json" not in sys.argv[1:]:
         main(prog_name="pkgtools")
@@ -99,10 +99,8 @@ def run() -> None:
 
         show_error(UsageError(error.format_message()), as_json=True)
         sys.exit(UsageError.exit_code)
-    except click.Abort:
-        sys.exit(130)  # as a shell reports SIGINT
 
 
 def _end(number: int, _frame: object) -> None:
-    """End as after Ctrl-C, so that containers and folders for temporary files go."""
+    """End with what a shell reports, once containers and folders for temporary files are gone."""
     sys.exit(128 + number)

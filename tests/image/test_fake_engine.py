@@ -136,17 +136,18 @@ def test_an_engine_that_breaks_off_at_any_call(
             assert engine.containers == {}, what
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_by_a_run_that_is_stopped(
-    number: signal.Signals, engine: Engine, project: Project, tmp_path: Path
+    number: signal.Signals, options: list[str], engine: Engine, project: Project, tmp_path: Path
 ) -> None:
     """By a user, a CI job's end, or a connection's."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     engine.holds = COMPILE
     command = ["env", f"--default-signal={number.name[3:]}"]  # nohup and & ignore some
-    command += [sys.executable, "-m", "pkgtools", "image", "test", "widget:1", "--json"]
-    command += ["--target", "w-1.0", "--catalog", str(project.targets)]
+    command += [sys.executable, "-m", "pkgtools", "image", "test", "widget:1"]
+    command += [*options, "--target", "w-1.0", "--catalog", str(project.targets)]
     process = subprocess.Popen(
         command,
         env={**os.environ, "TMPDIR": str(scratch)},
