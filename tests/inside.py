@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _ATTN_RESIDUAL: Final = "sglang/srt/layers/attn_residual.py"
+_NEEDED: Final = {"torch", "triton", "numpy", "requests", "mooncake"}
 _MARLIN_MOE: Final = "sglang/srt/layers/moe/fused_moe_triton/fused_marlin_moe.py"
 
 
@@ -37,7 +38,7 @@ def main(site: Path) -> None:
             check()
         except Exception as error:  # noqa: BLE001 - whatever it is, this check failed
             traceback.print_exc()
-            _say(name, start, f"{type(error).__name__}: {error}"[-2000:])
+            _say(name, start, f"{type(error).__name__}: {error}"[-2000:], _remedy(error))
         else:
             _say(name, start)
 
@@ -90,8 +91,15 @@ def _capture_llama(site: Path) -> None:
             check_values(server, Reader(master), model)
 
 
-def _say(name: str, start: float, message: str | None = None) -> None:
-    facts = {"name": name, "message": message, "seconds": time.monotonic() - start}
+def _remedy(error: Exception) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name in _NEEDED:
+        return f"build on a base that serves: the checks need its {', '.join(sorted(_NEEDED))}"
+    return None
+
+
+def _say(name: str, start: float, message: str | None = None, remedy: str | None = None) -> None:
+    seconds = time.monotonic() - start
+    facts = {"name": name, "message": message, "seconds": seconds, "remedy": remedy}
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 

@@ -10,7 +10,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.render import plain
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.image.checks import CheckResult, check_image, junit_report
+from pkgtools.image.checks import CheckResult, check_image, claimed_target, junit_report
 from pkgtools.image.inspect import inspect_image, refuse_mismatches
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
@@ -104,17 +104,19 @@ def test(
                 f"{reference} is in no engine, so nothing can be run in it",
                 remedy=f"copy it into one: skopeo copy {reference} docker-daemon:NAME:TAG",
             )
-        checks = []
+        chosen = chosen or claimed_target(table, opened)
+        checks: list[CheckResult] = []
         for check in check_image(table, chosen, opened, common.Progress()):
             checks.append(check)
             if not as_json:
                 _show_check(check)
     if junit is not None:
         common.write_file(junit, junit_report(reference, checks))
+    passed = all(check.message is None for check in checks)
     if as_json:
-        common.print_json(checks)
-    failed = any(check.message is not None for check in checks)
-    return CheckFailedError.exit_code if failed else 0
+        what = {"reference": reference, "id": opened.id, "target": chosen and chosen.name}
+        common.print_json({**what, "passed": passed, "checks": checks})
+    return 0 if passed else CheckFailedError.exit_code
 
 
 def _show_check(check: CheckResult) -> None:
@@ -122,6 +124,8 @@ def _show_check(check: CheckResult) -> None:
     click.echo(f"{click.style(f'{word:7}', fg=color)} {plain(check.name)} ({check.seconds:.1f} s)")
     for line in (check.message or "").splitlines():
         click.echo(f"        {plain(line)}")
+    if check.remedy:
+        click.echo(f"        next: {plain(check.remedy)}")
 
 
 def _show(found: Inspection) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import collections
 import io
 import json
-import re
 import tarfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from pkgtools.errors import MalformedError, UsageError
+from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.files import replacing
 from pkgtools.image.layer import content, entries
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
+from pkgtools.image.reference import NAME, with_tag
 from pkgtools.image.stored import StoredFiles
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "docker-archive:"
 _MANIFEST: Final = "manifest.json"
-_OTHER_INDEXES: Final = {"repositories", "index.json", "oci-layout"}
-"""What newer engines write beside it; they would name the base alone."""
 
 
 class _Entry(msgspec.Struct):
@@ -41,24 +39,24 @@ class _Entry(msgspec.Struct):
 
 
 class ArchiveImage:
-    """The one image of an archive."""
+    """One image of an archive."""
 
     manifest_digest: str | None = None  # an archive has layers uncompressed, so not a registry's
     identity: tuple[str, ...] | None = None  # its layers are held against no digest
 
-    def __init__(self, path: Path, tree: str | None = None) -> None:
+    def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path = path
-        self.reference = f"{PREFIX}{path}"
+        self.reference = f"{PREFIX}{path}" + (f":{name}" if name else "")
         self._archive = _open(path)
         try:
             collections.deque(entries(self._archive), maxlen=0)  # else it is done unguarded
             raw = self._read(_MANIFEST)
-            (self._entry,) = msgspec.json.decode(raw, type=list[_Entry])
+            self._entry = self._named(name, msgspec.json.decode(raw, type=list[_Entry]))
             self.config = Config(self._read(self._entry.Config))
             self.config.refuse_other_layers(len(self._entry.Layers))
             self.id = self.config.digest
             layers = [self._layer(name) for name in self._entry.Layers]
-        except MalformedError:
+        except PkgtoolsError:
             self._archive.close()
             raise
         except (
@@ -71,10 +69,10 @@ class ArchiveImage:
         ) as error:
             self._archive.close()
             raise MalformedError(
-                f"{path} does not hold exactly one image of `docker save`: {error}",
-                remedy="save one image: docker save -o FILE IMAGE",
+                f"{path} holds no image of `docker save`: {error}",
+                remedy="save it again: docker save -o FILE IMAGE",
             ) from None
-        self.name = next(iter(self._entry.RepoTags or []), None)
+        self.name = name or next(iter(self._entry.RepoTags or []), None)
         self._files = StoredFiles(self.reference, layers, tree)
 
     def __enter__(self) -> Self:
@@ -98,16 +96,17 @@ class ArchiveImage:
         return self._files.read(paths)
 
     def default_name(self, suffix: str) -> str:
-        """Return a file beside this one."""
-        return f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
+        """Return a file beside this one, and the image's name with the suffix on its tag."""
+        place = f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
+        return f"{place}:{with_tag(self.name)}-{suffix}" if self.name else place
 
     def refuse_name(self, name: str) -> None:
         """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
-        path = Path(name.removeprefix(PREFIX))
-        if not name.startswith(PREFIX) or path.is_dir():
+        path, tag = _place(name)
+        if not name.startswith(PREFIX) or path.is_dir() or not (tag is None or NAME.fullmatch(tag)):
             raise UsageError(
                 f"{name} is no name for an image on {self.reference}",
-                remedy=f"give a file with --tag {PREFIX}FILE",
+                remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
             )
         if path.exists() and path.samefile(self._path):
             raise UsageError(
@@ -118,24 +117,45 @@ class ArchiveImage:
     def store(self, new: NewImage, name: str) -> Stored:
         """Write an archive that has this one's layers, and the new one."""
         self.refuse_name(name)
-        path = Path(name.removeprefix(PREFIX))
-        tags = [_tag_beside(tag, new.config.digest) for tag in self._entry.RepoTags or []]
+        path, tag = _place(name)
+        tags = [with_tag(tag)] if tag else []
         with replacing(path, "name another file with --tag") as out:
             self.write(new, tags, out)
         return Stored(name, new.config.digest)
 
     def write(self, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
         """Write the archive of an image built on this one, with the names that it gets."""
-        left_out = {_MANIFEST, self._entry.Config, *_OTHER_INDEXES}
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for info in self._archive.getmembers():
-                if info.name not in left_out:
-                    archive.addfile(info, self._archive.extractfile(info) if info.isreg() else None)
+            for name in dict.fromkeys(self._entry.Layers):
+                with self._opener(self._archive.getmember(name))() as layer:
+                    info = tarfile.TarInfo(name)
+                    info.size = layer.seek(0, io.SEEK_END)
+                    layer.seek(0)
+                    archive.addfile(info, layer)
             add_image(archive, new, self._entry.Layers, tags)
+
+    def _named(self, name: str | None, every: list[_Entry]) -> _Entry:
+        """Return the entry that a name, or the lack of one, means.
+
+        Raises:
+            UsageError: there is none, or there are several.
+
+        """
+        found = [e for e in every if name is None or with_tag(name) in (e.RepoTags or [])]
+        if len(found) != 1:
+            names = ", ".join(sorted(tag for entry in every for tag in entry.RepoTags or []))
+            what = f"no image {name}" if name and not found else f"{len(found)} images"
+            raise UsageError(
+                f"{self._path} has {what}",
+                remedy=f"give {PREFIX}{self._path}:NAME, with one of: {names}"
+                if names
+                else "save one image: docker save -o FILE IMAGE",
+            )
+        return found[0]
 
     def _layer(self, name: str) -> StoredLayer:
         info = self._archive.getmember(name)
-        return StoredLayer(f"{self.reference} {name[:19]}", self._opener(info))
+        return StoredLayer(f"{self.reference} {name}", self._opener(info))
 
     def _opener(self, info: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
         def open_layer() -> IO[bytes]:
@@ -200,7 +220,7 @@ def _open(path: Path) -> tarfile.TarFile:
         ) from None
 
 
-def _tag_beside(tag: str, digest: str) -> str:
-    """Return a name that tells the new image from its base, which may be loaded already."""
-    repository = re.sub(r":[^/:]*$", "", tag)
-    return f"{repository}:patched-{digest.removeprefix('sha256:')[:12]}"
+def _place(name: str) -> tuple[Path, str | None]:
+    """Return the file of an archive's name, and the image's own name in it."""
+    path, _, tag = name.removeprefix(PREFIX).partition(":")
+    return Path(path), tag or None

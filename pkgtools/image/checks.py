@@ -19,17 +19,17 @@ from pkgtools.errors import EngineError, PkgtoolsError
 from pkgtools.image import labels
 from pkgtools.image.archive import add_file
 from pkgtools.image.inside import COMPILE
-from pkgtools.image.inspect import upstream_of
+from pkgtools.image.inspect import named_target, upstream_of
 from pkgtools.image.layer import Kind
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pkgtools.catalog import Catalog, Target
-    from pkgtools.image.model import Runnable
+    from pkgtools.image.model import Image, Runnable
     from pkgtools.image.tree import ExtractedPackage
     from pkgtools.progress import Reporter
 
@@ -44,6 +44,19 @@ class CheckResult:
     message: str | None
     """Why it does not hold; None if it does."""
     seconds: float
+    remedy: str | None = None
+    """What to do next, where that is known."""
+
+
+def claimed_target(catalog: Catalog, image: Image) -> Target | None:
+    """Return the target that an image's label names, or None.
+
+    Raises:
+        UsageError: the catalog does not know it.
+
+    """
+    name = image.config.labels.get(labels.TARGET)
+    return None if name is None else named_target(catalog, name, image.reference)
 
 
 def check_image(
@@ -57,13 +70,11 @@ def check_image(
 
     Args:
         catalog: where targets and checks come from.
-        target: what the image should be; by default what its label says.
+        target: what the image should be; None for whichever its files are.
         image: in an engine, which runs it.
         reporter: hears of long work.
 
     """
-    if target is None and labels.TARGET in image.config.labels:
-        target = catalog.target(image.config.labels[labels.TARGET])
     upstream = target.upstream if target else upstream_of(catalog, image.config.labels)
     query = query_of(catalog, upstream)
     with (
@@ -79,7 +90,7 @@ def check_image(
         yield from _own(image, upstream.checks, folder)
 
 
-def junit_report(reference: str, checks: list[CheckResult]) -> bytes:
+def junit_report(reference: str, checks: Sequence[CheckResult]) -> bytes:
     """Return a report in the XML that JUnit made common, as CI systems read it."""
     failures = [check for check in checks if check.message is not None]
     suite = ET.Element(
@@ -89,7 +100,8 @@ def junit_report(reference: str, checks: list[CheckResult]) -> bytes:
         seconds = f"{check.seconds:.3f}"
         case = ET.SubElement(suite, "testcase", classname=reference, name=check.name, time=seconds)
         if check.message is not None:
-            text = "".join(c for c in check.message if c.isprintable() or c in "\n\t")
+            said = "\n".join(filter(None, [check.message, check.remedy]))
+            text = "".join(c for c in said if c.isprintable() or c in "\n\t")
             ET.SubElement(case, "failure", message=text.partition("\n")[0]).text = text
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
@@ -100,11 +112,12 @@ def _identity(catalog: Catalog, target: Target | None, part: ExtractedPackage) -
 
 def _timed(name: str, check: Callable[[], str | None]) -> CheckResult:
     start = time.monotonic()
+    remedy = None
     try:
         message = check()
     except PkgtoolsError as error:
-        message = error.message
-    return CheckResult(name, message, time.monotonic() - start)
+        message, remedy = error.message, error.remedy
+    return CheckResult(name, message, time.monotonic() - start, remedy)
 
 
 def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
@@ -135,7 +148,7 @@ def _own(image: Runnable, script: Path, folder: str) -> Iterator[CheckResult]:
             count += 1
             yield check
     except EngineError as error:
-        yield CheckResult(script.stem, error.message, 0)
+        yield CheckResult(script.stem, error.message, 0, error.remedy)
         return
     if not count:
         yield CheckResult(script.stem, f"{script.name} made no check", 0)
@@ -145,6 +158,8 @@ def _archive(folder: Path) -> bytes:
     """Return the folder of the checks as an archive that anyone in the container can read."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        for path in sorted(folder.rglob("*.py")):
-            add_file(archive, f"{_FOLDER}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.parent.name != "__pycache__":
+                name = f"{_FOLDER}/{path.relative_to(folder).as_posix()}"
+                add_file(archive, name, path.read_bytes())
     return out.getvalue()

@@ -27,6 +27,7 @@ from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.package import PAPERS, FoundPackage, choose_folder, package_at
+from pkgtools.image.reference import NAME, REFERENCE, split_tag, with_tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -37,16 +38,7 @@ if TYPE_CHECKING:
 
 _PYTHONS: Final = ("python3", "python")
 _SECONDS: Final = 120
-# The grammar of https://pkg.go.dev/github.com/distribution/reference. The kinds that lie on
-# disk would be taken for repositories: docker-archive:x.tar. An id is a repository by it, too.
-_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_HOST: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
-_NAME: Final = re.compile(
-    rf"(?!oci:|docker-archive:)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?", re.ASCII
-)
-_REFERENCE: Final = re.compile(
-    rf"{_NAME.pattern}(?:@[A-Za-z][\w+.-]*:[0-9A-Fa-f]{{32,}})?", re.ASCII
-)
+_NO_PROGRAM: Final = re.compile("not found|no such file", re.IGNORECASE)
 
 
 @contextlib.contextmanager
@@ -102,7 +94,7 @@ class EngineImage:
     """One image of an engine."""
 
     def __init__(self, reference: str, tree: str | None, python: str | None) -> None:
-        if not _REFERENCE.fullmatch(reference):
+        if not REFERENCE.fullmatch(reference):
             raise UsageError(
                 f"{reference} is no name of an image",
                 remedy="give one as `docker images` has it, oci:DIR[:NAME] or docker-archive:FILE",
@@ -128,7 +120,7 @@ class EngineImage:
             asked = (address, tree or "", python or "")
             self.identity: tuple[str, ...] | None = (self.id, *layers, *asked)
             digests = self._image.attrs.get("RepoDigests") or []
-            repository = re.sub(r"(:[^/:]*|@.*)$", "", reference)
+            repository, _ = split_tag(reference)
             own = [d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")]
         self.manifest_digest: str | None = own[0] if own else None
 
@@ -198,14 +190,11 @@ class EngineImage:
                 f"{self.reference} is no name that could be varied",
                 remedy="name the new image with --tag",
             )
-        repository, colon, tag = self.name.rpartition(":")
-        if not colon or "/" in tag:
-            repository, tag = self.name, "latest"
-        return f"{repository}:{tag}-{suffix}"
+        return f"{with_tag(self.name)}-{suffix}"
 
     def refuse_name(self, name: str) -> None:
         """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise UsageError(
                 f"{name} is no name for an image of an engine, which {self.reference} is",
                 remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag; "
@@ -272,7 +261,7 @@ class EngineImage:
         *below, _ = map(layer_name, new.config.facts["rootfs"]["diff_ids"])
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w") as archive:
-            add_image(archive, new, below, [_with_tag(name)])
+            add_image(archive, new, below, [with_tag(name)])
         try:
             self._client.images.load(out.getvalue())
         except (APIError, ImageLoadError, ImageNotFound):
@@ -286,7 +275,7 @@ class EngineImage:
                 with base.open("wb") as file:
                     file.writelines(self._image.save())
                 with ArchiveImage(base) as image, whole.open("wb") as out:
-                    image.write(new, [_with_tag(name)], out)
+                    image.write(new, [with_tag(name)], out)
             except requests.RequestException:  # an OSError, too
                 raise
             except OSError as error:
@@ -317,6 +306,9 @@ class EngineImage:
                     first = next(lines, None)
                 except APIError as error:
                     reason = str(error.explanation)
+                    # Docker's answer is the client's fault, podman's is not.
+                    if not (error.is_client_error() or _NO_PROGRAM.search(reason)):
+                        raise
                     continue
                 if first is not None:
                     yield first
@@ -327,8 +319,9 @@ class EngineImage:
                 raise EngineError(f"{python} of {self.reference} failed: {last[0]}")
             return
         raise UsageError(
-            f"{self.reference} runs neither {' nor '.join(self._pythons)}: {reason}",
-            remedy="name its interpreter with --python, or save it and give docker-archive:FILE",
+            f"{self.reference} does not run {' or '.join(self._pythons)}: {reason}",
+            remedy="name its interpreter with --python; what runs nothing in an image takes "
+            "docker-archive:FILE, which `docker save` writes",
         )
 
 
@@ -360,8 +353,3 @@ def _config(image: Any) -> Config:
         "history": steps if told else [],
     }
     return Config(json.dumps({k: v for k, v in facts.items() if v}).encode())
-
-
-def _with_tag(name: str) -> str:
-    """Return a name with its tag: `docker load` takes no other."""
-    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"

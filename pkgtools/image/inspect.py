@@ -16,7 +16,7 @@ from pkgtools.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pkgtools.catalog import Catalog, Upstream
+    from pkgtools.catalog import Catalog, Target, Upstream
     from pkgtools.image.model import Image
     from pkgtools.image.tree import ExtractedPackage, ImageTree
     from pkgtools.progress import Reporter
@@ -61,7 +61,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         claimed = said.get(names.TARGET) or (status.target if status.series else None)
         if claimed is not None and not mismatches:
             try:
-                verify(catalog, catalog.target(claimed), part.tree)
+                verify(catalog, named_target(catalog, claimed, image.reference), part.tree)
             except PkgtoolsError as error:
                 mismatches.append(error.message)
         folder = f"/{part.package.folder}"
@@ -80,7 +80,8 @@ def refuse_mismatches(inspection: Inspection) -> None:
         found = "; ".join(inspection.mismatches)
         raise CheckFailedError(
             f"{inspection.reference} is not what it says: {found}",
-            remedy="build it again from its base",
+            remedy="build it again from its base, or give the catalog that it was made with "
+            "(--catalog)",
             details=inspection,
         )
 
@@ -89,6 +90,22 @@ def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
     """Return the upstream that an image says it has, else the catalog's first."""
     named = [u for u in catalog.upstreams if u.name == said.get(names.UPSTREAM)]
     return [*named, *catalog.upstreams][0]
+
+
+def named_target(catalog: Catalog, name: str, label: str) -> Target:
+    """Return the target that an image says it has.
+
+    Raises:
+        UsageError: the catalog does not know it.
+
+    """
+    try:
+        return catalog.target(name)
+    except UsageError:
+        raise UsageError(
+            f"{label} says that it is {name}, which {catalog.path} does not know",
+            remedy="give the catalog that it was made with (--catalog), or --target",
+        ) from None
 
 
 def _mismatches(
@@ -104,7 +121,7 @@ def _mismatches(
     if names.TARGET not in said:
         return
     try:
-        target = catalog.target(said[names.TARGET])
+        target = named_target(catalog, said[names.TARGET], part.tree.image)
     except UsageError as error:
         yield error.message
         return

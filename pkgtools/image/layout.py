@@ -6,13 +6,14 @@ import contextlib
 import json
 import platform
 import re
+import stat
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import msgspec
 
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.files import locked_folder, replace_file, sha256
-from pkgtools.image.layer import digest_of
+from pkgtools.image.layer import LIMIT, digest_of
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
@@ -169,7 +170,7 @@ class LayoutImage:
     def _index(self) -> dict[str, Any]:
         path = self._folder / "index.json"
         try:
-            raw = path.read_bytes()
+            raw = _read(path)
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be read: {error.strerror}",
@@ -233,7 +234,7 @@ class LayoutImage:
     def _blob(self, descriptor: dict[str, Any]) -> bytes:
         """Return a small blob, held against its digest."""
         path = self._path(descriptor)
-        raw = path.read_bytes()
+        raw = _read(path)
         if digest_of(raw) != descriptor["digest"]:
             raise _damaged(path, "is not what its digest says")
         return raw
@@ -256,6 +257,20 @@ class LayoutImage:
         except (ValueError, RecursionError, msgspec.DecodeError) as error:
             raise _damaged(path, f"cannot be read: {error}") from None
         return facts
+
+
+def _read(path: Path) -> bytes:
+    """Return a small file.
+
+    Raises:
+        OSError: it cannot be read.
+        MalformedError: it is a FIFO or the like, or larger than `LIMIT`.
+
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
+        raise _damaged(path, f"is no file of at most {LIMIT} bytes")
+    return path.read_bytes()
 
 
 def _damaged(path: Path, what: str) -> MalformedError:

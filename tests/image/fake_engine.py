@@ -42,6 +42,8 @@ class Engine:
     """Whether it breaks off in the middle of its answer, not before."""
     python: str | None = "python3"
     """The interpreter that the image has on its PATH."""
+    start_fails: str | None = None
+    """Why no program can be started in it."""
     index: str | None = None
     """The id of every image, where the engine's ids are of an index of platforms."""
     answer: str | None = None
@@ -213,6 +215,8 @@ def _container(
     if verb == "DELETE":
         del engine.containers[name]
         return 204, b"", {}
+    if what == "start" and engine.start_fails:
+        return _error(500, engine.start_fails)
     if what == "start":
         if made["Entrypoint"] != [engine.python]:
             return _error(400, f'exec: "{made["Entrypoint"][0]}": executable file not found')

@@ -257,7 +257,7 @@ class Opened:
 def read(reference: str) -> Opened:
     """Read an image that was written, and hold every digest in it against its bytes."""
     kind, _, rest = reference.partition(":")
-    return _read_layout(rest) if kind == "oci" else _read_archive(Path(rest))
+    return _read_layout(rest) if kind == "oci" else _read_archive(Path(rest.partition(":")[0]))
 
 
 def _read_layout(rest: str) -> Opened:

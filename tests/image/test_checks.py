@@ -73,11 +73,12 @@ def _test(image: str, catalog: Path, script: str, *options: str | Path) -> Resul
 
 
 def test_a_good_image(widget: str, catalog: Path, tmp_path: Path) -> None:
-    (catalog.parent / "own" / "words.py").write_text('WORDS = "widget/core.py"\n')
+    (catalog.parent / "own" / "more").mkdir()
+    (catalog.parent / "own" / "more" / "words.txt").write_text("widget/core.py")
     script = """
 import json, pathlib, sys
-from words import WORDS  # the folder came whole
-assert (pathlib.Path(sys.argv[1]) / WORDS).is_file()
+words = pathlib.Path(__file__).with_name("more") / "words.txt"  # the folder came whole
+assert (pathlib.Path(sys.argv[1]) / words.read_text()).is_file()
 assert not pathlib.Path("/sys/class/net/eth0").exists()
 print("noise")
 print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
@@ -112,7 +113,8 @@ def test_checks_that_do_not_hold(
     report = tmp_path / "report.xml"
     done = _test(widget, catalog, script, "--junit", report, "--json")
     assert done.code == 8
-    names = {check["name"]: check["message"] for check in done.facts}
+    names = {check["name"]: check["message"] for check in done.facts["checks"]}
+    assert (done.facts["passed"], done.facts["target"]) == (False, "w-1.0")
     assert names["identity"] is None
     assert message in names["run"]
     (failure,) = ET.parse(report).getroot().iter("failure")  # noqa: S314 - it is our own
@@ -130,8 +132,9 @@ def test_an_image_that_was_edited(widget: str, catalog: Path, tmp_path: Path) ->
     finally:
         _docker("rmi", "--force", edited)
     assert done.code == 8
-    identity, compilation, own = done.facts
+    identity, compilation, own = done.facts["checks"]
     assert "core.py" in identity["message"]
+    assert "undo the edits" in identity["remedy"]
     assert "invalid syntax" in compilation["message"]
     assert own["message"] is None
 
@@ -180,11 +183,28 @@ def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
     finally:
         _docker("rmi", "--force", patched)
     assert good.code == 0, good.out
-    assert [check["name"] for check in good.facts] == [check["name"] for check in bad.facts]
+    assert (good.facts["passed"], good.facts["target"]) == (True, "v0.5.23")
+    found, held = (
+        {check["name"]: check["message"] is None for check in done.facts["checks"]}
+        for done in (good, bad)
+    )
+    assert found.keys() == held.keys()
     assert bad.code == 8
-    held = {check["name"] for check in bad.facts if check["message"] is None}
     # 0.5.23 has the 64-bit offsets itself, and its files compile.
-    assert held == {"compilation", "guard-offsets"}
+    assert {name for name in held if held[name]} == {"compilation", "guard-offsets"}
+
+
+def test_a_base_that_does_not_serve() -> None:
+    """The release is installed in it, and nothing that it needs."""
+    base = _base("PKGTOOLS_TEST_BASE_SMALL")
+    done = call("image", "test", base, "--target", "v0.5.23", "--json")
+    checks = {check["name"]: check for check in done.facts["checks"]}
+    assert checks.pop("compilation")["message"] is None
+    assert "pkgtools apply --target v0.5.23" in checks.pop("identity")["remedy"]
+    assert len(checks) == 5
+    for check in checks.values():
+        assert "ModuleNotFoundError" in check["message"]
+        assert "build on a base that serves" in check["remedy"]
 
 
 def test_the_packaged_catalog_brings_its_checks(tmp_path: Path) -> None:

@@ -401,12 +401,21 @@ def test_a_python_that_does_not_say_what_it_compiles(
 
 def test_an_image_without_a_python(engine: Engine, project: Project) -> None:
     engine.python = None
-    assert "runs neither python3 nor python" in _refused(_build(project), 2)
+    assert "does not run python3 or python" in _refused(_build(project), 2)
     engine.python = "/opt/venv/bin/python"
     assert _refused(_build(project), 2)
     assert _build(project, "--python", "/opt/venv/bin/python").code == 0
     engine.python = "python"
     assert _build(project, "--tag", "another").code == 0
+    assert engine.containers == {}
+
+
+def test_an_engine_that_starts_nothing(engine: Engine, project: Project) -> None:
+    engine.start_fails = "no space left on device"
+    assert "no space left" in _refused(_build(project), 7)
+    # podman's answer where the program is missing
+    engine.start_fails = "crun: executable file `python3` not found in $PATH"
+    assert "does not run python3 or python" in _refused(_build(project), 2)
     assert engine.containers == {}
 
 

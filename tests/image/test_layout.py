@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import tarfile
@@ -14,6 +15,7 @@ from crash import fork, in_child
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import MalformedError, TreeError, UsageError
+from pkgtools.image import layout
 from pkgtools.image.reference import open_image
 from pkgtools.progress import Silent
 
@@ -171,22 +173,58 @@ def test_an_archive_never_overwrites_its_base(
     for name in ("base.tar", "./base.tar", "link.tar", "hard.tar"):
         with pytest.raises(UsageError, match="is the base, which is never overwritten"):
             build(project.catalog(), base, f"docker-archive:{tmp_path}/{name}")
-    for name in ("base.tar", f"docker-archive:{tmp_path}", "oci:new:new"):
+    own = f"docker-archive:{tmp_path}"
+    for name in ("base.tar", own, "oci:new:new", f"{own}/new.tar:No Name", f"{own}/new.tar:a:b:c"):
         with pytest.raises(UsageError, match="is no name for an image on"):
             build(project.catalog(), base, name)
     assert bytes_of(tmp_path) == before
 
 
-def test_an_archive_has_a_tag_of_its_own(
+def _saved_as(path: Path) -> list[dict[str, Any]]:
+    with tarfile.open(path) as archive:
+        saved: list[dict[str, Any]] = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
+        files = {name for entry in saved for name in [entry["Config"], *entry["Layers"]]}
+        assert set(archive.getnames()) == {"manifest.json", *files}
+    return saved
+
+
+def test_an_archive_names_its_image(project: Project, widget: list[Entry], tmp_path: Path) -> None:
+    """Loaded, it must not take the name of the base, which another engine has already."""
+    catalog = project.catalog()
+    base = write_base(tmp_path, [widget], "archive")
+    varied = f"w-1.0-{catalog.target('w-1.0').series.short_digest}"
+    tagged = f"registry.example:5000/widget:1-{varied}"
+    for name, path, tags in (
+        (None, f"base-{varied}.tar:{tagged}", [tagged]),
+        ("own.tar:kit", "own.tar:kit", ["kit:latest"]),
+        ("own.tar", "own.tar", []),
+    ):
+        built = build(catalog, base, name and f"docker-archive:{tmp_path}/{name}")
+        assert built.reference == f"docker-archive:{tmp_path}/{path}"
+        (saved,) = _saved_as(tmp_path / path.partition(":")[0])
+        assert saved["RepoTags"] == tags
+
+
+def test_one_image_of_an_archive_of_several(
     project: Project, widget: list[Entry], tmp_path: Path
 ) -> None:
-    """Loaded, it must not take the name of the base, which another engine has already."""
-    built = build(project.catalog(), write_base(tmp_path, [widget], "archive"))
-    path = built.reference.removeprefix("docker-archive:")
-    with tarfile.open(path) as archive:
-        entry = json.load(archive.extractfile("manifest.json"))[0]  # type: ignore[arg-type]
-        assert {"index.json", "repositories"}.isdisjoint(archive.getnames())
-    assert entry["RepoTags"] == [f"registry.example:5000/widget:patched-{built.digest[7:19]}"]
+    layers = {"other.tar": tar([Entry("other")]), "widget.tar": tar(widget)}
+    members = {**layers, "o.json": config_of([layers["other.tar"]])}
+    members["w.json"] = config_of([layers["widget.tar"]])
+    saved = [
+        {"Config": "o.json", "RepoTags": ["other:1"], "Layers": ["other.tar"]},
+        {"Config": "w.json", "RepoTags": ["kit:1", "kit:latest"], "Layers": ["widget.tar"]},
+    ]
+    members["manifest.json"] = json.dumps(saved).encode()
+    path = tmp_path / "base.tar"
+    path.write_bytes(tar([Entry(name, data) for name, data in members.items()]))
+    for name, message in (("", "has 2 images"), (":kit:2", "has no image kit:2")):
+        with pytest.raises(UsageError, match=message) as caught:
+            build(project.catalog(), f"docker-archive:{path}{name}")
+        assert "kit:1, kit:latest, other:1" in str(caught.value.remedy)
+    built = build(project.catalog(), f"docker-archive:{path}:kit", f"docker-archive:{tmp_path}/new")
+    assert built.base == f"docker-archive:{path}:kit"
+    assert _saved_as(tmp_path / "new")[0]["Layers"][0] == "widget.tar"
 
 
 def test_a_layer_that_is_a_link_in_an_archive(
@@ -202,9 +240,7 @@ def test_a_layer_that_is_a_link_in_an_archive(
     entries = [Entry(name, data) for name, data in members.items()]
     (tmp_path / "base.tar").write_bytes(tar([*entries, symlink("c/l.tar", "../a/l.tar")]))
     built = build(project.catalog(), f"docker-archive:{tmp_path / 'base.tar'}")
-    with tarfile.open(built.reference.removeprefix("docker-archive:")) as archive:
-        assert archive.getmember("c/l.tar").linkname == "../a/l.tar"
-        assert len(json.load(archive.extractfile("manifest.json"))[0]["Layers"]) == 4  # type: ignore[arg-type]
+    assert read(built.reference).layers[:-1] == layers
 
 
 def test_platforms_are_told_apart(project: Project, widget: list[Entry], tmp_path: Path) -> None:
@@ -315,7 +351,13 @@ def _text(text: str) -> Callable[[Path], None]:
     return damage
 
 
+def _fifo(where: Path) -> None:
+    (where / "index.json").unlink()
+    os.mkfifo(where / "index.json")
+
+
 DAMAGE: dict[str, Callable[[Path], None]] = {
+    "a FIFO": _fifo,
     "no JSON": _text("nothing"),
     "a list": _text("[]"),
     "deep JSON": _text("[" * 100_000),
@@ -377,6 +419,15 @@ def test_a_damaged_layout_is_refused(
             assert "has no image 'base'" in refused.value.message
     assert refused.type is MalformedError
     assert bytes_of(tmp_path) == before
+
+
+def test_an_index_beyond_the_limit_is_not_read(
+    project: Project, widget: list[Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = write_base(tmp_path / "layout", [widget])
+    monkeypatch.setattr(layout, "LIMIT", 100)
+    with pytest.raises(MalformedError, match="is no file of at most 100 bytes"):
+        build(project.catalog(), base)
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
@@ -454,7 +505,6 @@ def _of(members: dict[str, bytes]) -> bytes:
 ARCHIVES = {
     "empty": tar([]),
     "no manifest": _of({"x": b""}),
-    "no image": _of({"manifest.json": b"[]"}),
     "two images": _of({"manifest.json": b"[{}, {}]"}),
     "no JSON": _of({"manifest.json": b"["}),
     "deep JSON": _of({"manifest.json": b"[" * 100_000}),
@@ -489,6 +539,7 @@ def test_a_damaged_archive_is_refused(name: str, project: Project, tmp_path: Pat
         (b"", "is no tar archive"),
         (b"x" * 5000, "is no tar archive"),
         (tar([Entry("a", pax={"GNU.sparse.map": "x,y"})]), "is no tar archive"),
+        (_of({"manifest.json": b"[]"}), "has 0 images"),
         (None, "cannot be read"),
     ],
 )
