@@ -25,6 +25,8 @@ class TreeChange:
     """What a command did to a tree."""
 
     tree: str
+    path: str
+    """Where it lies."""
     target: str | None
     revisions: tuple[str, ...]
     """What the tree was: more than one where their touched files are the same."""
@@ -63,6 +65,7 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
         replaced = receipt.series if receipt else None
     return TreeChange(
         tree.label,
+        tree.place,
         target.name,
         ready.revisions,
         tuple(sorted(changed)),
@@ -93,7 +96,12 @@ def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> TreeChange
             return _nothing_done(tree, None, (), recovered)
     changed = tuple(file.path for file in receipt.files)
     return TreeChange(
-        tree.label, receipt.target, tuple(receipt.revisions), changed, recovered=recovered
+        tree.label,
+        tree.place,
+        receipt.target,
+        tuple(receipt.revisions),
+        changed,
+        recovered=recovered,
     )
 
 
@@ -118,6 +126,7 @@ def _nothing_done(
 ) -> TreeChange:
     return TreeChange(
         tree.label,
+        tree.place,
         target,
         tuple(revisions),
         (),

@@ -80,7 +80,9 @@ def _stranger(
         return DoesNotApplyError(
             f"{target.name} does not apply: {source.label} is {nearest.target} "
             f"({nearest.revision}), {nearest.state}",
-            remedy=f"use --target {nearest.target}",
+            remedy=f"use --target {nearest.target}"
+            if nearest.state is State.PRISTINE
+            else f"give what upstream has, or verify this with --target {nearest.target}",
             details=refusal,
         )
     differing = ", ".join(f.path for f in nearest.differing)

@@ -44,7 +44,8 @@ class FileState:
     before: str
     after: str
     patches: tuple[str, ...]
-    """Which patches of the series it holds; empty unless PATCHED or PARTIAL."""
+    """Which patches of the series it holds; empty unless PATCHED or PARTIAL, and where that
+    series is an older one."""
     crlf: bool = False
     """Whether only the line ends differ from a known state."""
 

@@ -11,7 +11,7 @@ from pkgtools.state import FileState, State
 from pkgtools.transaction.journal import load_journal
 
 if TYPE_CHECKING:
-    from pkgtools.catalog import Catalog
+    from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Tree
 
 
@@ -20,6 +20,8 @@ class Status:
     """What a tree is, and what its receipt says."""
 
     tree: str
+    path: str
+    """Where it lies; in an image, the folder there."""
     state: State
     target: str | None
     revisions: tuple[str, ...]
@@ -54,6 +56,7 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     void = bool(edited) and identity.state in (State.PRISTINE, State.PATCHED)
     found = Status(
         tree.label,
+        tree.place,
         identity.state,
         best.target if known else None,
         tuple(match.revision for match in identity.matches) if known else (),
@@ -69,20 +72,24 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
         target=receipt.target,
         series=receipt.series,
         pkgtools=receipt.pkgtools,
-        is_current=_is_current(catalog, receipt),
+        is_current=_current(catalog, receipt) is not None,
         edited=edited,
     )
 
 
 def _as_received(catalog: Catalog, tree: Tree, receipt: Receipt, *, interrupted: bool) -> Status:
     """Return the status of a tree that is what its receipt says."""
+    current = _current(catalog, receipt)
+    patches = current.series.patches if current else ()
     files = []
     for file in receipt.files:
         before = receipt.original(file.path)
         before_id = before.id if before else ""
-        files.append(FileState(file.path, State.PATCHED, file.after, before_id, file.after, ()))
+        held = tuple(patch.name for patch in patches if file.path in patch.paths)
+        files.append(FileState(file.path, State.PATCHED, file.after, before_id, file.after, held))
     return Status(
         tree.label,
+        tree.place,
         State.PATCHED,
         receipt.target,
         tuple(receipt.revisions),
@@ -90,12 +97,13 @@ def _as_received(catalog: Catalog, tree: Tree, receipt: Receipt, *, interrupted:
         interrupted,
         receipt.series,
         receipt.pkgtools,
-        _is_current(catalog, receipt),
+        current is not None,
     )
 
 
-def _is_current(catalog: Catalog, receipt: Receipt) -> bool:
-    return any(
-        target.name == receipt.target and target.series.digest == receipt.series
-        for target in catalog.sound_targets
-    )
+def _current(catalog: Catalog, receipt: Receipt) -> Target | None:
+    """Return the receipt's target, if the catalog's series of it is the one in the tree."""
+    for target in catalog.sound_targets:
+        if target.name == receipt.target and target.series.digest == receipt.series:
+            return target
+    return None

@@ -165,6 +165,8 @@ def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
     if target is None and not match.is_known and isinstance(source, Tree):
         _refuse_unsound(catalog, source)
     if match.state is not State.PATCHED:
+        if isinstance(source, Tree):
+            _refuse_other_catalogs(catalog, source)
         raise _not_patched(catalog, match, source)
     _compile_all(match, source)
     if isinstance(source, Tree):
@@ -182,6 +184,16 @@ def _refuse_older_series(catalog: Catalog, tree: Tree) -> None:
                 remedy=f"replace it with `pkgtools apply --target {target.name} --tree "
                 f"{tree.root}`",
             )
+
+
+def _refuse_other_catalogs(catalog: Catalog, tree: Tree) -> None:
+    """Raise where the tree is what its receipt says, of a target that the catalog has not."""
+    receipt = standing_receipt(tree)
+    if receipt and receipt.target not in [target.name for target in catalog.targets]:
+        raise ForeignError(
+            f"{tree.label} is patched with {receipt.target}, which {catalog.path} does not know",
+            remedy="give the catalog that it was patched with (--catalog)",
+        )
 
 
 def _refuse_unsound(catalog: Catalog, tree: Tree) -> None:

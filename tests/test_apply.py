@@ -35,6 +35,7 @@ def test_what_a_series_makes(layout: str, project: Project, tmp_path: Path) -> N
     changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
     assert done.facts == {
         "tree": tree.label,
+        "path": str(tree.root),
         "target": "w-1.0",
         "revisions": ["1.0"],
         "changed": changed,

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _build(project: Project, folder: Path, wheel: Path | None = None) -> BuiltWheel:
+def _build(
+    project: Project, folder: Path, wheel: Path | None = None, name: str = "w-1.0"
+) -> BuiltWheel:
     catalog = project.catalog()
-    target = catalog.target("w-1.0")
+    target = catalog.target(name)
     with WheelSource(wheel or project.wheel("1.0"), target.upstream) as source:
         return build_wheel(catalog, target, source, folder)
 
@@ -144,6 +146,9 @@ def test_a_wheel_that_is_patched_already_is_refused(project: Project, tmp_path: 
     built = _build(project, tmp_path)
     with pytest.raises(UsageError, match=r"is patched with w-1\.0 already"):
         _build(project, tmp_path, Path(built.path))
+    with pytest.raises(DoesNotApplyError, match=r"is w-1\.0 \(1\.0\), patched") as refused:
+        _build(project, tmp_path, Path(built.path), "w-1.1")
+    assert str(refused.value.remedy).startswith("give what upstream has")
 
 
 def test_a_wheel_of_another_release_is_refused(project: Project, tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ def test_pristine_then_patched_then_edited(layout: str, project: Project, tmp_pa
     assert (facts["state"], facts["target"], facts["revisions"]) == ("patched", "w-1.0", ["1.0"])
     assert facts["series"] == project.catalog().target("w-1.0").series.digest
     assert facts["is_current"] is True
+    assert facts["path"] == str(tree.root)
+    verified = call("verify", "--tree", tree.root, "--catalog", project.targets, "--json").facts
+    held = {file["path"]: file["patches"] for file in verified["files"]}
+    assert {file["path"]: file["patches"] for file in facts["files"]} == held
 
     tree.file("src/widget/core.py").write_bytes(b"mine\n")
     done = _status(project, tree.root, "--json")

@@ -180,6 +180,18 @@ def test_a_tree_with_an_older_series_is_told_apart_from_an_edited_one(
     assert call("verify", *newer).code == 0
 
 
+def test_a_tree_that_was_patched_from_another_catalog(project: Project, tmp_path: Path) -> None:
+    project.install(tmp_path)
+    tree = project.tree(tmp_path)
+    apply(project, tree)
+    receipt = tree.home / "pkgtools.json"
+    receipt.write_bytes(receipt.read_bytes().replace(b'"w-1.0"', b'"theirs"'))
+    done = call("verify", "--catalog", project.changed_targets, "--tree", tmp_path)
+    assert done.code == 5
+    assert f"is patched with theirs, which {project.changed_targets} does not know" in done.err
+    assert "(--catalog)" in done.err
+
+
 def test_a_tree_whose_series_changed_since_its_lock(project: Project, tmp_path: Path) -> None:
     """The lock is what is wrong, and no other target is what the tree should be."""
     site = tmp_path / "site"

@@ -17,7 +17,7 @@ from pkgtools.apply import apply_target
 from pkgtools.build.bytecode import compile_again
 from pkgtools.errors import UsageError
 from pkgtools.image.known import known_package
-from pkgtools.image.labels import labels_of
+from pkgtools.image.labels import OCI_BASE_NAME, labels_of
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage
 from pkgtools.image.tree import extracted, query_of
@@ -33,8 +33,10 @@ class BuiltImage:
     """An image that was built."""
 
     reference: str
-    digest: str
-    """Of the manifest in an OCI layout; elsewhere of the configuration: the image's id."""
+    id: str
+    """What its store has it by: on disk, the digest of its configuration."""
+    digest: str | None
+    """The manifest's, by which a layout has it, and the registry that it was pushed to."""
     target: str
     revisions: tuple[str, ...]
     base: str
@@ -46,8 +48,6 @@ class BuiltImage:
     removed: tuple[str, ...]
     replaced: str | None
     """The digest of an older series that the base had."""
-    pushed: str | None = None
-    """The digest by which a registry has it."""
 
 
 def build_image(
@@ -82,9 +82,10 @@ def build_image(
         with extracted(image, query, known_package(image, query)) as part:
             outcome = apply_target(catalog, target, part.tree, reporter)
             if not outcome.changed:
+                base = image.config.labels.get(OCI_BASE_NAME)
                 raise UsageError(
                     f"{part.tree.label} is patched with {target.name} already",
-                    remedy="give the image that it was built on",
+                    remedy="give the image that it was built on" + (f": {base}" if base else ""),
                 )
             compile_again(part, outcome.changed)
             written, removed = part.changes(int(when.timestamp()))
@@ -96,6 +97,7 @@ def build_image(
         stored = image.store(NewImage(config, layer, labels), name)
     return BuiltImage(
         stored.reference,
+        stored.id,
         stored.digest,
         target.name,
         outcome.revisions,

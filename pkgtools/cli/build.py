@@ -12,11 +12,12 @@ from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.render import plain
-from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:
+    from pkgtools.build.image import BuiltImage
     from pkgtools.image.model import Image, Pushable
 
 
@@ -119,14 +120,14 @@ def image(
         built = build_image(table, table.target(target), opened, common.Progress(), tag)
         if pusher is not None:
             with common.Progress().task(f"pushing {built.reference}"):
-                built = replace(built, pushed=pusher.push(built.reference))
+                built = replace(built, digest=_push(pusher, built))
     if as_json:
         common.print_json(built)
         return 0
     click.echo(f"built {built.reference}")
-    click.echo(f"  {built.digest}")
-    if built.pushed:
-        click.echo(f"  pushed as {built.pushed}")
+    click.echo(f"  id {built.id}")
+    if built.digest:
+        click.echo(f"  digest {built.digest}" + (", pushed" if push else ""))
     click.echo(f"  {built.base} with {built.target} ({common.short(built.revisions)})")
     if built.replaced:
         click.echo("  instead of an older series, which was undone")
@@ -136,6 +137,15 @@ def image(
     for path in built.removed:
         click.echo(f"  /{plain(path)} removed")
     return 0
+
+
+def _push(pusher: Pushable, built: BuiltImage) -> str:
+    """Return the digest that the registry has an image by; a refusal says what was built."""
+    try:
+        return pusher.push(built.reference)
+    except EngineError as error:
+        error.details = built
+        raise
 
 
 def _pushable(image: Image) -> Pushable:

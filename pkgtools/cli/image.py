@@ -132,7 +132,9 @@ def _show(found: Inspection) -> None:
     status = found.status
     what = f"{status.target} ({common.short(status.revisions)})" if status.target else "unknown"
     click.echo(f"{found.reference} {plain(found.tree)}: {what}, {status.state}")
-    click.echo(f"  {found.id}")
+    click.echo(f"  id {found.id}")
+    if found.digest:
+        click.echo(f"  digest {found.digest}")
     for key, value in found.labels.items():
         click.echo(plain(f"  {key}: {value}"))
     if not found.labels:

@@ -233,7 +233,8 @@ class EngineImage:
                 if "error" in event:
                     raise EngineError(
                         f"{name} cannot be pushed: {event['error']}",
-                        remedy=f"it is built: see `docker login`, then `docker push {name}`",
+                        remedy="it is built: once its registry answers, and `docker login` was "
+                        f"done where it asks for that, `docker push {name}`",
                     )
                 digest = event.get("aux", {}).get("Digest", digest)
         if digest is None:

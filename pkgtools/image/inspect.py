@@ -28,7 +28,8 @@ class Inspection:
 
     reference: str
     id: str
-    """The digest of its configuration."""
+    digest: str | None
+    """Both as `Image` has them."""
     tree: str
     """Where the package lies in the image."""
     labels: Mapping[str, str]
@@ -66,7 +67,15 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
                 mismatches.append(error.message)
         folder = f"/{part.package.folder}"
     own = {k: v for k, v in sorted(said.items()) if k.startswith(("pkgtools.", names.OCI))}
-    return Inspection(image.reference, image.id, folder, own, status, tuple(mismatches))
+    return Inspection(
+        image.reference,
+        image.id,
+        image.manifest_digest,
+        folder,
+        own,
+        status,
+        tuple(mismatches),
+    )
 
 
 def refuse_mismatches(inspection: Inspection) -> None:

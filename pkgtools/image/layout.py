@@ -144,7 +144,7 @@ class LayoutImage:
                 f"{self._folder} cannot be written: {error.strerror}",
                 remedy="copy the base into a layout of your own",
             ) from None
-        return Stored(name, descriptor["digest"])
+        return Stored(name, new.config.digest, descriptor["digest"])
 
     def _tag(self, name: str) -> str:
         """Return what a name's image is called in this layout."""

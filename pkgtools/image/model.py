@@ -128,8 +128,9 @@ class Stored:
     """A new image in its store."""
 
     reference: str
-    digest: str
-    """Of the manifest in an OCI layout; elsewhere of the configuration: the image's id."""
+    id: str
+    digest: str | None = None
+    """As `Image` has them."""
 
 
 class Image(Protocol):
@@ -152,7 +153,7 @@ class Image(Protocol):
 
     @property
     def id(self) -> str:
-        """The digest of its configuration, as its store has it."""
+        """What its store has it by: on disk, the digest of its configuration."""
         ...
 
     @property

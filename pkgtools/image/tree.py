@@ -35,10 +35,14 @@ class ImageTree(Tree):
     """The folder that holds the package, in the image."""
 
     @property
+    def place(self) -> str:
+        """The folder in the image."""
+        return f"/{self.folder}"
+
+    @property
     def label(self) -> str:
         """The image, the folder in it, and the version as the package manager has it."""
-        version = f" ({self.dist_info.stem})" if self.dist_info else ""
-        return f"{self.image} /{self.folder}{version}"
+        return f"{self.image} {super().label}"
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,14 @@ class Tree:
     """Where the receipt and the journal lie."""
 
     @property
+    def place(self) -> str:
+        """The folder, as its user knows it."""
+        return str(self.root)
+
+    @property
     def label(self) -> str:
         """The folder, and for an installed package its version as the package manager has it."""
-        return f"{self.root} ({self.dist_info.stem})" if self.dist_info else str(self.root)
+        return f"{self.place} ({self.dist_info.stem})" if self.dist_info else self.place
 
     def name(self, path: str) -> str:
         """Return `path` of the source tree relative to `root`.

@@ -258,7 +258,7 @@ def test_the_same_digest_wherever_and_whenever(
         finally:
             os.umask(old)
         assert done.code == 0, (what, base, done.err)
-        found.add((done.facts["digest"], done.facts["layer"]))
+        found.add((done.facts["id"], done.facts["digest"], done.facts["layer"]))
     assert len(found) == 1
     checkout = Path(environments["a TMPDIR in a checkout"]["TMPDIR"])
     assert not (checkout / ".git" / "pkgtools").exists()

@@ -44,9 +44,10 @@ def test_what_a_person_sees(project: Project, widget: list[Entry], tmp_path: Pat
     done = call("build", "image", "-t", "w-1.0", "--base", base, "--catalog", project.targets)
     lines = done.out.splitlines()
     other = build(project.catalog(), base)
-    assert lines[:4] == [
+    assert lines[:5] == [
         f"built {other.reference}",
-        f"  {other.digest}",
+        f"  id {other.id}",
+        f"  digest {other.digest}",
         f"  {base} with w-1.0 (1.0)",
         f"  one layer of {other.layer_bytes} bytes",
     ]

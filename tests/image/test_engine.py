@@ -130,7 +130,7 @@ def test_two_builds_are_one_image(project: Project, with_python: str, repository
     second = _build(project, with_python, "--tag", f"{repository}:second")
     assert (first.code, second.code) == (0, 0), first.out + second.out
     ids = {_id(f"{repository}:first"), _id(f"{repository}:second")}
-    assert ids == {first.facts["digest"]}
+    assert ids == {first.facts["id"]}
     assert _layers(f"{repository}:first") == [*_layers(with_python), first.facts["layer"]]
     answer = "import widget.answer, widget.extra.deep.new as n; print(widget.answer.ANSWER, n.DEEP)"
     run = ("run", "--rm", "--network=none", "--entrypoint", "python3", f"{repository}:first")
@@ -161,7 +161,7 @@ def test_a_whole_load_is_the_same_image(widget: list[Entry], repository: str) ->
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(EngineImage, "_load_thin", lambda *_: False)
             whole = image.store(new, f"{repository}:whole")
-    assert thin.digest == whole.digest == new.config.digest
+    assert thin.id == whole.id == new.config.digest
     assert _layers(f"{repository}:thin") == _layers(f"{repository}:whole")
     assert _labels(f"{repository}:whole") == {"a": "b"}
 
@@ -193,7 +193,7 @@ def test_an_image_without_python_is_built_without_the_engine(
     assert _docker("load", "--input", path) == f"Loaded image: {loaded}"
     assert loaded.startswith(f"{base}-w-1.0-")
     assert _layers(loaded) == [*_layers(base), made.facts["layer"]]
-    assert _docker("inspect", "--format", "{{.Id}}", loaded) == made.facts["digest"]
+    assert _docker("inspect", "--format", "{{.Id}}", loaded) == made.facts["id"]
 
 
 def test_the_layer_is_what_it_is_on_disk(
@@ -289,7 +289,7 @@ def test_a_pushed_image_comes_back_as_it_was(
     _docker("rmi", name, loaded)
     by_digest = f"{registry}/{repository}@{pushed}"
     _docker("pull", "--quiet", by_digest)
-    assert _id(by_digest) == made["digest"]
+    assert _id(by_digest) == made["id"]
     _docker("tag", by_digest, name)
     _docker("rmi", by_digest)
     _docker("save", "--output", str(tmp_path / "back.tar"), name)
@@ -303,3 +303,4 @@ def test_a_registry_that_is_not_there(project: Project, with_python: str, reposi
     done = _build(project, with_python, "--tag", name, "--push")
     assert (done.code, done.facts["error"]["code"]) == (7, "engine")
     assert name in done.facts["error"]["message"]
+    assert done.facts["error"]["details"]["id"] == _id(name)

@@ -74,7 +74,7 @@ def test_the_layer_is_what_it_is_on_disk(engine: Engine, project: Project, tmp_p
     assert (done.facts["layer"], done.facts["written"]) == (other.layer, list(other.written))
     config = json.loads(engine.images[done.facts["reference"]])
     assert config["rootfs"] == read(other.reference).config["rootfs"]
-    assert done.facts["digest"] == digest(engine.images[done.facts["reference"]])
+    assert done.facts["id"] == digest(engine.images[done.facts["reference"]])
     assert engine.containers == {}
 
 
@@ -84,7 +84,7 @@ def test_a_thin_load_and_a_whole_one_are_the_same_image(engine: Engine, project:
     whole = _build(project, "--tag", "whole:1")
     assert (thin.code, whole.code) == (0, 0), whole.out
     assert engine.images["thin:1"] == engine.images["whole:1"]
-    assert thin.facts["digest"] == whole.facts["digest"]
+    assert thin.facts["id"] == whole.facts["id"]
     assert [len(members) for members in engine.loads] == [3, 3, 4]
 
 
@@ -344,12 +344,12 @@ def test_the_name_of_another_image_is_moved(engine: Engine, project: Project) ->
     engine.images["mine:latest"] = config_of([])
     done = _build(project, "--tag", "mine")
     assert done.code == 0
-    assert digest(engine.images["mine:latest"]) == done.facts["digest"]
+    assert digest(engine.images["mine:latest"]) == done.facts["id"]
 
 
 def test_a_push_says_what_the_registry_has(engine: Engine, project: Project) -> None:
     done = _build(project, "--push", "--tag", "registry.example:5000/widget:new")
-    assert done.facts["pushed"] == digest(engine.images["registry.example:5000/widget:new"])
+    assert done.facts["digest"] == digest(engine.images["registry.example:5000/widget:new"])
 
 
 def test_an_engine_that_keeps_short_logs(engine: Engine, project: Project) -> None:

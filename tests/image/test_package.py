@@ -218,7 +218,7 @@ def test_the_same_series_is_refused(project: Project, widget: list[Entry], tmp_p
     first = build(project.catalog(), write_base(tmp_path / "base", [widget]))
     with pytest.raises(UsageError, match=r"is patched with w-1\.0 already") as refused:
         build(project.catalog(), first.reference)
-    assert refused.value.remedy == "give the image that it was built on"
+    assert refused.value.remedy == "give the image that it was built on: base"
 
 
 def _edited(entries: list[Entry], name: str, data: bytes) -> list[Entry]:
