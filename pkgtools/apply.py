@@ -53,7 +53,7 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
     """
     with locked(tree, reporter):
         recovered = recover(tree)
-        receipt = _standing_receipt(target, tree)
+        receipt = _receipt_to_undo(target, tree)
         if receipt is not None and _is_done(target, tree, receipt):
             return _nothing_done(tree, target.name, receipt.revisions, recovered)
         ready = check(catalog, target, Before(tree, receipt) if receipt else tree)
@@ -142,7 +142,7 @@ def _is_done(target: Target, tree: Tree, receipt: Receipt) -> bool:
     return match_target(target, tree)[0].state is State.PATCHED
 
 
-def _standing_receipt(target: Target, tree: Tree) -> Receipt | None:
+def _receipt_to_undo(target: Target, tree: Tree) -> Receipt | None:
     """Return the tree's receipt if the tree still is what it says.
 
     A tree that was replaced under its receipt (another branch checked out, the

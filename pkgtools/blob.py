@@ -12,6 +12,9 @@ EXECUTABLE: Final = 0o100755
 SYMLINK: Final = 0o120000
 DIRECTORY: Final = 0o040000
 SUBMODULE: Final = 0o160000
+LIMIT: Final = 256 * 1024 * 1024
+"""The largest content that is read out of an archive, an image, a receipt or a patch, in bytes:
+a source file is far smaller, and what claims to be larger was made to do harm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What can go wrong, one class an exit code.
 
-Every error says what happened and, in ``remedy``, what to do next. ``details``
-holds the same facts for a program; ``--json`` prints them.
+Every error says what happened and, where the message does not say it already, in
+``remedy`` what to do next. ``details`` holds the same facts for a program; ``--json``
+prints them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
+from pkgtools.blob import EXECUTABLE, LIMIT, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
 from pkgtools.record import RecordEdit  # noqa: TC001 - msgspec reads the annotation
@@ -26,7 +26,6 @@ PROVENANCE: Final = "pkgtools-provenance.json"
 """Lies in the .dist-info instead, where a patched wheel was installed."""
 _LEVEL: Final = 4
 """Of zlib: half the time of its default, for 4 % more bytes of SGLang's files."""
-_LIMIT: Final = 256 * 1024 * 1024
 _LAST: Final = 2**63 - 1
 """Nanoseconds: 2262, and the first is as far before the epoch. File systems go further."""
 
@@ -55,7 +54,7 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
         """
         inflate = zlib.decompressobj()
         try:
-            data = inflate.decompress(self.data, _LIMIT)
+            data = inflate.decompress(self.data, LIMIT)
         except zlib.error as error:
             raise ValueError(str(error)) from None
         if not inflate.eof:

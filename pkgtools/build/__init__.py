@@ -1,1 +1,1 @@
-"""Building: a plan with another writer than a user's tree at its end."""
+"""Building: a wheel, written of a plan, and an image, of a tree that the transaction patched."""

@@ -60,4 +60,7 @@ def compile_again(part: ExtractedPackage, changed: Sequence[str]) -> None:
     )
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise CheckFailedError(f"{part.tree.label}: a patched module does not compile: {reason[0]}")
+        raise CheckFailedError(
+            f"{part.tree.label}: a patched module does not compile: {reason[0]}",
+            remedy="correct the patch, and prove the series with `pkgtools lock`",
+        )

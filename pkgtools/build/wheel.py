@@ -23,6 +23,7 @@ from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.files import replacing, sha256
 from pkgtools.receipt import PROVENANCE
 from pkgtools.record import make_row, rename_row, row_path
+from pkgtools.source.wheel import FETCH_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,17 +191,18 @@ def _metadata(source: WheelSource, names: _Names) -> Blob:
     present = {info.filename for info in source.members()}
     for name in ("METADATA", "WHEEL", "RECORD"):
         if names.old_info + name not in present:
-            raise UsageError(f"{source.label} has no {names.old_info}{name}")
+            raise UsageError(f"{source.label} has no {names.old_info}{name}", remedy=FETCH_AGAIN)
     for name in ("RECORD.jws", "RECORD.p7s"):
         if names.old_info + name in present:
             raise UsageError(
-                f"{source.label} is signed ({name}): patched, its signature would be false"
+                f"{source.label} is signed ({name}): patched, its signature would be false",
+                remedy="install it, and patch what is installed with `pkgtools apply`",
             )
     old = source.read_member(names.old_info + "METADATA")
     version = f"Version: {names.version}".encode()
     new, count = re.subn(rb"^Version:[^\r\n]*", version, old, count=1, flags=re.MULTILINE)
     if count != 1:
-        raise UsageError(f"the METADATA of {source.label} has no version")
+        raise UsageError(f"the METADATA of {source.label} has no version", remedy=FETCH_AGAIN)
     return Blob(new)
 
 

@@ -13,6 +13,7 @@ import zlib
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from pkgtools.errors import UsageError
+from pkgtools.source.wheel import FETCH_AGAIN
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -69,16 +70,19 @@ class ZipCopy:
 
         """
         if info.flag_bits & 0x1:
-            raise UsageError(f"the member {info.filename} is encrypted")
+            raise UsageError(f"the member {info.filename} is encrypted", remedy=FETCH_AGAIN)
         source.seek(info.header_offset)
         header = source.read(_LOCAL.size)
         if len(header) != _LOCAL.size or not header.startswith(b"PK\x03\x04"):
-            raise UsageError(f"the member {info.filename} is not where the archive says it is")
+            raise UsageError(
+                f"the member {info.filename} is not where the archive says it is",
+                remedy=FETCH_AGAIN,
+            )
         *_, name_length, extra_length = _LOCAL.unpack(header)
         source.seek(name_length + extra_length, 1)
         data = source.read(info.compress_size)
         if len(data) != info.compress_size:
-            raise UsageError(f"the member {info.filename} is cut short")
+            raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
         member = _Member(
             info.compress_type, info.CRC, info.file_size, dos_time(info), info.external_attr
         )
@@ -96,7 +100,10 @@ class ZipCopy:
         offset = self._file.tell()
         raw = name.encode()
         if max(offset, member.size, len(data)) > _MAX_32 or len(self._entries) >= _MAX_16:
-            raise UsageError("the wheel is over 4 GiB or 65,535 members: zip64 is not supported")
+            raise UsageError(
+                "the wheel is over 4 GiB or 65,535 members: zip64 is not supported",
+                remedy="install it, and patch what is installed with `pkgtools apply`",
+            )
         flags = 0 if raw.isascii() else _UTF8
         sizes = (member.crc, len(data), member.size, len(raw), 0)
         common = (_VERSION, flags, member.method, *member.when, *sizes)

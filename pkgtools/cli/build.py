@@ -101,7 +101,7 @@ def image(
     """Build a base image with a target's series in one layer more.
 
     The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
-    without any engine oci:DIR[:NAME], an OCI image layout, or docker-archive:FILE,
+    without any engine oci:DIR[:NAME], an OCI image layout, or docker-archive:FILE[:NAME],
     what docker save wrote. It needs neither git nor patch nor pip, and its own name
     is never taken from it. Same target, same base: same digest.
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pkgtools.source.git import Repository
 
 F = TypeVar("F", bound="Callable[..., Any]")
+S = TypeVar("S", bound="Source")
 
 
 class _FullPath(click.Path):
@@ -227,7 +228,9 @@ def open_tree(
     if tree is not None and python is not None:
         raise UsageError("--tree and --python name different trees: give one")
     upstreams = [target.upstream] if target else list(catalog.upstreams)
-    found = installed_tree(upstreams, python) if tree is None else _first_tree(upstreams, tree)
+    found = (
+        installed_tree(upstreams, python) if tree is None else _of_first(upstreams, tree, find_tree)
+    )
     if found is None:
         names = " or ".join(upstream.package for upstream in upstreams)
         raise UsageError(
@@ -247,12 +250,13 @@ def installed_tree(upstreams: list[Upstream], python: str | None) -> Tree | None
     return None
 
 
-def _first_tree(upstreams: list[Upstream], path: Path) -> Tree:
+def _of_first(upstreams: Sequence[Upstream], path: Path, find: Callable[[Path, Upstream], S]) -> S:
+    """Return what is at a path, as the first upstream has it that fits; else the last's error."""
     *others, last = upstreams
     for upstream in others:
         with contextlib.suppress(UsageError):
-            return find_tree(path, upstream)
-    return find_tree(path, last)
+            return find(path, upstream)
+    return find(path, last)
 
 
 def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
@@ -262,11 +266,7 @@ def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
         UsageError: it is no wheel, or no upstream's.
 
     """
-    *others, last = catalog.upstreams
-    for upstream in others:
-        with contextlib.suppress(UsageError):
-            return WheelSource(path, upstream)
-    return WheelSource(path, last)
+    return _of_first(catalog.upstreams, path, WheelSource)
 
 
 def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:

@@ -13,7 +13,7 @@ import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.files import replacing
-from pkgtools.image.layer import content, entries
+from pkgtools.image.layer import content, damaged, entries
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.reference import NAME, with_tag
@@ -164,7 +164,7 @@ class ArchiveImage:
             except (KeyError, RecursionError, tarfile.TarError):
                 file = None
             if file is None:
-                raise MalformedError(f"{self.reference}: {info.name} is no layer")
+                raise damaged(f"{self.reference}: {info.name} is no layer")
             return file
 
         return open_layer

@@ -33,7 +33,7 @@ class Inspection:
     tree: str
     """Where the package lies in the image."""
     labels: Mapping[str, str]
-    """Those of this tool, and OCI's about the base and the revision."""
+    """Those of this tool, and those that OCI defined."""
     status: Status
     """What the files are."""
     mismatches: tuple[str, ...]
@@ -47,7 +47,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     A receipt is such a word too, with labels or without: what it names is verified.
 
     Raises:
-        UsageError: the package is not in it.
+        PkgtoolsError: as `Image.find`.
 
     """
     said = image.config.labels

@@ -46,7 +46,7 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
     cannot be written, costs time and nothing else.
 
     Raises:
-        UsageError: it is not there, or in several places.
+        PkgtoolsError: as `Image.find`.
 
     """
     folder = cache_folder("images")

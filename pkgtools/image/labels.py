@@ -31,7 +31,7 @@ def labels_of(
     """Return what an image says that has the series of `target` on top of `image`.
 
     The base's digest is the manifest's, by which a registry has it, where that is
-    known; its configuration's always is.
+    known; its id, by which its own store has it, always is.
     """
     labels = {
         "pkgtools.version": __version__,
@@ -41,7 +41,7 @@ def labels_of(
         SERIES: target.series.digest,
         PATCHES: " ".join(patch.name for patch in target.series.patches),
         TREE: f"/{folder}",
-        "pkgtools.base.config": image.id,
+        "pkgtools.base.id": image.id,
     }
     if image.name:
         labels[OCI_BASE_NAME] = image.name

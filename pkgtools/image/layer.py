@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Final, cast
 import zstandard
 from isal import igzip, isal_zlib
 
+from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ WHITEOUT: Final = ".wh."
 """Before a name: what the layers below have there is gone."""
 OPAQUE: Final = ".wh..wh..opq"
 """In a folder: all that the layers below have in it is gone."""
-LIMIT: Final = 256 * 1024 * 1024
-"""The largest file that is read, in bytes."""
 
 _ID_LIMIT: Final = 2**63
 """Readers of tar keep an owner in 64 bits with a sign."""
@@ -72,6 +71,11 @@ class Member:
     """A file's content, or a link's target."""
 
 
+def damaged(what: str) -> MalformedError:
+    """Return the refusal of an image that is not as one is made."""
+    return MalformedError(what, remedy="pull or save the image again, or build it anew")
+
+
 def read_layer(
     raw: IO[bytes], label: str
 ) -> Iterator[tuple[tarfile.TarInfo, str, tarfile.TarFile]]:
@@ -82,7 +86,8 @@ def read_layer(
         label: what to call it in an error.
 
     Raises:
-        MalformedError: it is no tar archive, or a path leads out of the image.
+        MalformedError: it is no tar archive, a path leads out of the image, or an owner is
+            beyond 64 bits.
 
     """
     with (
@@ -92,7 +97,7 @@ def read_layer(
         for info in entries(archive):
             path = relative(info.name, label)
             if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
-                raise MalformedError(f"{label}: {info.name} has an owner that no system has")
+                raise damaged(f"{label}: {info.name} has an owner that no system has")
             if path:
                 yield info, path, archive
 
@@ -117,7 +122,7 @@ def readable(label: str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise MalformedError(f"{label} cannot be read: {error}") from None
+        raise damaged(f"{label} cannot be read: {error}") from None
 
 
 def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
@@ -136,14 +141,14 @@ def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> byte
     """Return a file's content.
 
     Raises:
-        MalformedError: it is larger than `LIMIT`, or no file.
+        MalformedError: it is larger than `LIMIT`, no file, or damaged.
 
     """
     if info.size > LIMIT:
-        raise MalformedError(f"{label}: {info.name} is larger than {LIMIT} bytes")
+        raise damaged(f"{label}: {info.name} is larger than {LIMIT} bytes")
     file = archive.extractfile(info) if info.isreg() else None
     if file is None:
-        raise MalformedError(f"{label}: {info.name} is no file")
+        raise damaged(f"{label}: {info.name} is no file")
     with readable(label), file:
         return file.read()
 

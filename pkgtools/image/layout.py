@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import msgspec
 
+from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.files import locked_folder, replace_file, sha256
-from pkgtools.image.layer import LIMIT, digest_of
+from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
@@ -74,9 +75,7 @@ class LayoutImage:
         self.manifest_digest: str | None = self._descriptor["digest"]
         self._manifest = self._blob_json(self._descriptor, _Manifest)
         if self._manifest_type() not in _LAYERS:
-            raise MalformedError(
-                f"{self.reference} is no image that is known: {self._manifest_type()!r}"
-            )
+            raise damaged(f"{self.reference} is no image: its type is {self._manifest_type()!r}")
         self.config = Config(self._blob(self._manifest["config"]))
         self.config.refuse_other_layers(len(self._manifest["layers"]))
         self.id = self.config.digest

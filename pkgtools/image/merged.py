@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
-from pkgtools.errors import MalformedError
 from pkgtools.image.layer import (
     OPAQUE,
     WHITEOUT,
     Kind,
     Member,
     content,
+    damaged,
     folders_above,
     parents,
     read_layer,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredLayer:
-    """A layer in an image on disk."""
+    """A layer as a tar archive."""
 
     label: str
     open: Callable[[], AbstractContextManager[IO[bytes]]]
@@ -114,7 +114,7 @@ def _link(changes: _Changes, path: str, source: str, *, is_wanted: bool) -> None
     if file is not None and file.kind is Kind.FILE and source not in changes.links:
         changes.members[path] = replace(file, path=path)
     elif is_wanted:
-        raise MalformedError(
+        raise damaged(
             f"{changes.label}: {path} is a hard link to {source!r}, which is no file of the layer"
         )
 

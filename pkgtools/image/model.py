@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 import msgspec
 
-from pkgtools.errors import MalformedError
-from pkgtools.image.layer import digest_of
+from pkgtools.image.layer import damaged, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -63,7 +62,7 @@ class Config:
             msgspec.json.decode(self.raw, type=_Facts)
             facts = json.loads(self.raw)
         except (ValueError, RecursionError, msgspec.DecodeError) as error:
-            raise MalformedError(f"the image's configuration cannot be read: {error}") from None
+            raise damaged(f"the image's configuration cannot be read: {error}") from None
         runtime = facts.get("config") or {}
         return {**facts, "config": {**runtime, "Labels": runtime.get("Labels") or {}}}
 
@@ -76,7 +75,7 @@ class Config:
         """
         named = len(self.facts["rootfs"]["diff_ids"])
         if named != count:
-            raise MalformedError(f"the image has {count} layers, its configuration names {named}")
+            raise damaged(f"the image has {count} layers, its configuration names {named}")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -177,6 +176,9 @@ class Image(Protocol):
 
         Raises:
             UsageError: it is not there, or in several places.
+            MalformedError: the image is damaged, or leads out of itself.
+            TreeError: what lies there is no package's.
+            EngineError: the engine failed.
 
         """
         ...

@@ -51,7 +51,10 @@ class StoredFiles:
         for path in sorted({parent for name in package.names for parent in parents(name)}):
             member = members.get(path)
             if member is not None and member.kind is not Kind.FOLDER:
-                raise TreeError(f"/{path} of {self.label} is no folder, and files lie below it")
+                raise TreeError(
+                    f"/{path} of {self.label} is no folder, and files lie below it",
+                    remedy="build the image anew, with the package in a folder",
+                )
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""

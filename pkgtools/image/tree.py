@@ -152,7 +152,10 @@ def _refuse_links(members: Mapping[str, Member], label: str) -> None:
         else:
             continue
         if member.kind is not expected:
-            raise TreeError(f"/{path} of {label} is no {expected.name.lower()}, so it is not read")
+            raise TreeError(
+                f"/{path} of {label} is no {expected.name.lower()}, so it is not read",
+                remedy="install the package anew, as pip does, and build the image with that",
+            )
 
 
 def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:

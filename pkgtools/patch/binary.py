@@ -12,12 +12,12 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.blob import LIMIT
+
 if TYPE_CHECKING:
     from pkgtools.patch.lines import Lines
 
 _HEADER: Final = re.compile(rb"(literal|delta) (\d{1,10})\n")
-_LIMIT: Final = 256 * 1024 * 1024
-"""No sane binary in a source package is larger, in bytes; a hostile header may claim to be."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def _read_block(lines: Lines) -> BinaryChange | None:
         return None
     lines.take()
     size = int(match[2])
-    if size > _LIMIT:
-        lines.fail(f"a binary block claims {size} bytes, the limit is {_LIMIT}", line=at)
+    if size > LIMIT:
+        lines.fail(f"a binary block claims {size} bytes, the limit is {LIMIT}", line=at)
     packed = bytearray()
     while lines.peek() != b"\n":
         if lines.at_end:
@@ -109,8 +109,8 @@ def apply_delta(old: bytes, delta: bytes) -> bytes:
         new_size, at = _varint(delta, at)
         if old_size != len(old):
             raise ValueError(f"the delta is for {old_size} bytes, the content has {len(old)}")
-        if new_size > _LIMIT:
-            raise ValueError(f"the delta promises {new_size} bytes, the limit is {_LIMIT}")
+        if new_size > LIMIT:
+            raise ValueError(f"the delta promises {new_size} bytes, the limit is {LIMIT}")
         out = bytearray()
         while at < len(delta):
             opcode = delta[at]

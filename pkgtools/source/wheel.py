@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from pkgtools.blob import DIRECTORY, REGULAR, Blob, canonical_mode
+from pkgtools.blob import DIRECTORY, LIMIT, REGULAR, Blob, canonical_mode
 from pkgtools.errors import DoesNotApplyError, UsageError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Upstream
 
-_LIMIT: Final = 256 * 1024 * 1024
-"""The largest member that is read, in bytes: a source file is far smaller, a bomb larger."""
+FETCH_AGAIN: Final = "delete the wheel and fetch it again: it is damaged"
+"""What to do about a wheel that is not as one is made."""
 _DAMAGED: Final = (
     KeyError,  # there is no such member
     EOFError,
@@ -48,13 +48,13 @@ class WheelSource:
         except (OSError, zipfile.BadZipFile) as error:
             raise UsageError(
                 f"{path} cannot be read as a wheel: {error}",
-                remedy="delete it and fetch it again",
+                remedy=FETCH_AGAIN,
             ) from None
         self._members: dict[str, zipfile.ZipInfo] = {}
         self._directories: set[str] = set()
         for info in self._zip.infolist():
             if info.filename in self._members:
-                raise UsageError(f"{path} holds {info.filename} twice: it is not trustworthy")
+                raise UsageError(f"{path} holds {info.filename} twice", remedy=FETCH_AGAIN)
             self._members[info.filename] = info
 
     @property
@@ -103,11 +103,15 @@ class WheelSource:
         """
         try:
             info = self._members[name]
-            if info.file_size > _LIMIT:
-                raise UsageError(f"{self.path}: {name} claims {info.file_size} bytes")
+            if info.file_size > LIMIT:
+                raise UsageError(
+                    f"{self.path}: {name} claims {info.file_size} bytes", remedy=FETCH_AGAIN
+                )
             return self._zip.read(info)
         except _DAMAGED as error:
-            raise UsageError(f"{self.path}: {name} cannot be read: {error}") from None
+            raise UsageError(
+                f"{self.path}: {name} cannot be read: {error}", remedy=FETCH_AGAIN
+            ) from None
 
     def member(self, path: str) -> str:
         """Return the member that `path` of the source tree is.
