@@ -213,6 +213,6 @@ def _details(hunk: HunkReport) -> str:
         return f" to {(hunk.to or '').removeprefix(f'{hunk.path}:')}"
     if hunk.absorbed_by:
         return f" by {', '.join(hunk.absorbed_by)}"
-    if hunk.reason and not hunk.rules:
+    if hunk.reason and (hunk.outcome is Outcome.CONFLICT or not hunk.rules):
         return f": {hunk.reason}"
     return f" ({', '.join(hunk.rules)})" if hunk.rules else ""

@@ -103,3 +103,5 @@ class Conflict:
     """Tells whether an answer still belongs to this question: a digest of the three versions."""
     marked: Blob | None
     """The file with conflict markers."""
+    hunks: tuple[HunkReport, ...]
+    """What a person decides in it, and why."""

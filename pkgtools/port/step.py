@@ -204,6 +204,7 @@ class Step:
             path,
             _digest(change.before, change.after, theirs),
             _marked(change, theirs, merged, label),
+            tuple(r for r in reports if r.outcome is Outcome.CONFLICT),
         )
         try:
             after = self.answer(conflict)

@@ -30,7 +30,7 @@ from pkgtools.port.series import (
 from pkgtools.port.step import NoAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pkgtools.catalog import Series, Upstream
@@ -55,6 +55,14 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     """Its content, in ``answers/``; None where the person took the file away."""
 
 
+class Question(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One place in a file that a person decides."""
+
+    line: int | None
+    """In the old source, 1-based; None where the whole file is meant."""
+    reason: str
+
+
 class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A file in ``conflicts/`` that a person works on."""
 
@@ -62,6 +70,7 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     patch: str
     path: str
     key: str
+    questions: tuple[Question, ...] = ()
 
 
 class State(msgspec.Struct, forbid_unknown_fields=True):
@@ -144,13 +153,17 @@ def resume(job: Job, reporter: Reporter) -> Report:
     """
     refuse_existing(job.output)
     edited = {w: read_file(job.folder / "conflicts" / w.path) for w in job.state.waiting}
-    marked = [w.path for w, blob in edited.items() if blob and has_markers(blob.data)]
+    marked = [w for w, blob in edited.items() if blob and has_markers(blob.data)]
     if marked:
+        asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
         raise DoesNotApplyError(
-            f"these files still have conflict markers: {', '.join(marked)}",
+            f"these files still have conflict markers:{asked}",
             remedy=f"edit them in {job.folder / 'conflicts'}, then "
             f"`pkgtools port --continue -o {job.output}`",
-            details={"conflicts": [str(job.folder / "conflicts" / path) for path in marked]},
+            details={
+                "conflicts": [str(job.folder / "conflicts" / w.path) for w in marked],
+                "waiting": marked,
+            },
         )
     for waiting, blob in edited.items():
         name = None
@@ -171,6 +184,13 @@ def resume(job: Job, reporter: Reporter) -> Report:
     job.state.waiting = []
     replace_file(job.folder / _STATE, _encode(job.state))
     return _run(job, reporter)
+
+
+def _asked(waiting: Waiting) -> Iterator[str]:
+    yield waiting.path
+    for question in waiting.questions:
+        where = f"line {question.line} of the old source" if question.line else "the whole file"
+        yield f"  {where}: {question.reason}"
 
 
 def abort(output: Path) -> Path:
@@ -204,7 +224,8 @@ def read_state(output: Path) -> State:
         return msgspec.json.decode(path.read_bytes(), type=State)
     except msgspec.DecodeError as error:
         raise MalformedError(
-            f"{path} is damaged: {error}", remedy="drop the port with --abort and start it again"
+            f"{path} is damaged: {error}",
+            remedy=f"remove {path.parent}, and start the port again",
         ) from None
 
 
@@ -235,7 +256,13 @@ def _answer(job: Job, conflict: Conflict) -> Blob | None:
 def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     """Write the files that a person has to look at; ``port.json`` last."""
     files = {f"conflicts/{c.path}": c.marked.data for c in conflicts if c.marked is not None}
-    job.state.waiting = [Waiting(c.step, c.patch, c.path, c.key) for c in conflicts]
+    job.state.waiting = [
+        Waiting(
+            *(c.step, c.patch, c.path, c.key),
+            tuple(Question(hunk.line, hunk.reason or "") for hunk in c.hunks),
+        )
+        for c in conflicts
+    ]
     if not job.folder.exists():
         write_folder(job.folder, files | {_STATE: _encode(job.state)})
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -138,9 +139,14 @@ def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> N
 
     again = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
     assert again.code == 2
+    asked = {"line": 3, "reason": "both change the same expression"}
+    (waiting,) = json.loads((tmp_path / "new.port" / "port.json").read_text())["waiting"]
+    assert waiting["questions"] == [asked]
     still = call("port", "--continue", "-o", tmp_path / "new")
     assert still.code == 3
-    assert "conflict markers" in still.err
+    assert "conflict markers:\n  src/widget/a.py\n    line 3 of the old source: both" in still.err
+    facts = call("port", "--continue", "-o", tmp_path / "new", "--json").facts
+    assert facts["error"]["details"] == {"conflicts": [str(conflict)], "waiting": [waiting]}
 
     conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
     shutil.copytree(tmp_path / "new.port", tmp_path / "again.port")
@@ -213,6 +219,15 @@ def test_abort_leaves_nothing(small: Small, tmp_path: Path) -> None:
     assert call("port", "--abort", "-o", tmp_path / "new").code == 2
 
 
+def test_a_damaged_state_says_what_to_do(small: Small, tmp_path: Path) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    (tmp_path / "new.port" / "port.json").write_text("{")
+    for option in ("--continue", "--abort"):
+        done = call("port", option, "-o", tmp_path / "new")
+        assert done.code == 6
+        assert f"next: remove {tmp_path / 'new.port'}, and start" in done.err
+
+
 def test_the_only_port_needs_no_name(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +297,18 @@ def test_files_that_moved_are_followed(tmp_path: Path, kind: str) -> None:
     assert made == {
         "src/widget/deep/moved.py": (long + "END = 1\n").replace("one * 2", "one * 3").encode()
     }
+
+
+def test_a_conflict_in_a_file_that_moved_says_why(tmp_path: Path) -> None:
+    long = A + FAR
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": long}, "1.1": {"moved.py": long.replace("one * 2", "one * 4")}},
+        [("one", {"a.py": long.replace("one * 2", "one * 3")})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert "a.py:3: conflict: both change the same" in done.out
 
 
 @pytest.mark.parametrize("kind", ["wheels", "trees", "installed", "commits"])
