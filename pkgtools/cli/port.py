@@ -105,9 +105,13 @@ def port(
 
 
 def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> int:
-    given = (request.series, request.start, request.end, *request.via)
+    others = (*request.via, *request.wheels, *request.repositories)
+    given = (request.series, request.start, request.end, *others)
     if both or any(value is not None for value in given):
-        raise UsageError("--continue and --abort stand alone, with -o")
+        raise UsageError(
+            "--continue and --abort stand alone, with -o",
+            remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
+        )
     output = request.output or _only_output(request.catalog)
     if drop:
         folder = abort(output)
@@ -138,7 +142,10 @@ def _only_output(table: Catalog) -> Path:
 
 def _new_job(request: _Request) -> Job:
     if request.series is None or request.end is None:
-        raise UsageError("a port needs --series and --to")
+        raise UsageError(
+            "a port needs --series and --to",
+            remedy="say what goes where: `pkgtools port --series v0.5.22 --to 0.5.23`",
+        )
     table = request.catalog
     named = named_series(table, request.series)
     finder = make_finder(table, named.upstream, request.wheels, request.repositories)

@@ -38,7 +38,10 @@ def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -
     """
     files = [file for path in paths for file in _patch_files(path)]
     if not files:
-        raise UsageError(f"there is no .patch or .diff in {', '.join(map(str, paths))}")
+        raise UsageError(
+            f"there is no .patch or .diff in {', '.join(map(str, paths))}",
+            remedy="name the patch files, or the folder that they lie in",
+        )
     patches = {}
     for number, file in enumerate(files, 1):
         stem = _UNFIT.sub("-", file.stem)

@@ -65,7 +65,10 @@ def refresh_series(
     """
     layers = layers_on(series.patches, source)
     if into is not None and into not in {layer.patch.name for layer in layers}:
-        raise UsageError(f"{series.directory} has no patch {into!r}")
+        raise UsageError(
+            f"{series.directory} has no patch {into!r}",
+            remedy=f"name one of: {', '.join(layer.patch.name for layer in layers)}",
+        )
     for path, blob in (_edited(layers, tree) if tree is not None else {}).items():
         layers = _fold(layers, path, blob, into)
     patches = patches_of(layers, source)
@@ -136,7 +139,10 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
             remedy="see --message and --author",
         )
     if draft.name in {patch.name for patch in series.patches}:
-        raise UsageError(f"{series.directory} has a patch {draft.name!r} already")
+        raise UsageError(
+            f"{series.directory} has a patch {draft.name!r} already",
+            remedy="name another, or take the edits into it with `pkgtools refresh --patch`",
+        )
     made = _made(layers_on(series.patches, source))
     changes = []
     for path in sorted(_files(tree) | made.keys()):
@@ -146,7 +152,8 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
             changes.append(FileChange(path, path, before, after))
     if not changes:
         raise UsageError(
-            f"{tree.label} is what the series makes: there is nothing to make a patch of"
+            f"{tree.label} is what the series makes: there is nothing to make a patch of",
+            remedy="edit it first, or name the tree that is edited with --tree",
         )
     head = _HEAD.format(author=draft.author, message="\n\n".join(filter(None, message)))
     data = head.encode() + diff_text(changes)

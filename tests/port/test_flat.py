@@ -100,6 +100,10 @@ def test_import_keeps_the_bytes_and_checks_the_source(small: Small, tmp_path: Pa
     )
     assert twice.code == 3
     assert not (tmp_path / "x").exists()
+    (tmp_path / "empty").mkdir()
+    nothing = call("import", tmp_path / "empty", "-o", tmp_path / "x", *_options(small))
+    assert nothing.code == 2
+    assert "next: name the patch files" in nothing.err
 
 
 def test_refresh_takes_an_edit_and_nothing_else(small: Small, tmp_path: Path) -> None:
@@ -125,6 +129,9 @@ def test_refresh_takes_an_edit_and_nothing_else(small: Small, tmp_path: Path) ->
     )
     assert wrong.code == 2
     assert "0002-two.patch" in wrong.err
+    none = call("refresh", "--series", "one", "--patch", "three", *options)
+    assert none.code == 2
+    assert "next: name one of: 0001-one.patch, 0002-two.patch" in none.err
 
 
 def test_refresh_writes_hunks_where_they_lie(small: Small) -> None:
@@ -143,6 +150,7 @@ def test_new_makes_a_patch_of_what_is_beyond(small: Small, tmp_path: Path) -> No
     words += ["-m", "three: b"]
     nothing = call(*words, *_options(small))
     assert nothing.code == 2
+    assert "next: edit it first" in nothing.err
     (tree / "src/widget/b.py").write_text(A1)
     (tree / "src/widget/sub").mkdir()
     (tree / "src/widget/sub/c.py").write_text("C = 1\n")
@@ -154,7 +162,9 @@ def test_new_makes_a_patch_of_what_is_beyond(small: Small, tmp_path: Path) -> No
     made = small.made(small.series, "1.0")
     assert made["src/widget/b.py"] == A1.encode()
     assert made["src/widget/sub/c.py"] == b"C = 1\n"
-    assert call(*words, *_options(small)).code == 2
+    again = call(*words, *_options(small))
+    assert again.code == 2
+    assert "next: name another" in again.err
 
 
 def test_new_takes_a_message_of_several_lines_as_a_mail_has_it(

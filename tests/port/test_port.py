@@ -396,6 +396,28 @@ def test_via_names_the_way(small: Small, tmp_path: Path) -> None:
     assert len(done.facts["steps"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message", "remedy"),
+    [
+        (["--series", "one"], "needs --series and --to", "pkgtools port --series v0.5.22 --to"),
+        (["--to", "1.1"], "needs --series and --to", "pkgtools port --series v0.5.22 --to"),
+        (["--continue", "--abort"], "stand alone", "give one of them"),
+        (["--continue", "--via", "1.1"], "stand alone", "give one of them"),
+        (["--continue", "--git", "."], "stand alone", "give one of them"),
+        (["--abort", "--wheel", "."], "stand alone", "give one of them"),
+    ],
+)
+def test_a_usage_error_says_what_to_do(
+    small: Small, tmp_path: Path, words: list[str], message: str, remedy: str
+) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    done = call("port", "--catalog", small.catalog, "-o", tmp_path / "new", *words, "--json")
+    assert done.code == 2
+    assert message in done.facts["error"]["message"]
+    assert remedy in done.facts["error"]["remedy"]
+    assert (tmp_path / "new.port").is_dir()
+
+
 def test_what_is_there_is_never_overwritten(small: Small, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "mine").write_text("mine")
