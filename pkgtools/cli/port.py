@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +102,7 @@ def port(
     if go_on or drop:
         return _unfinished(request, drop=drop, both=go_on and drop, as_json=as_json)
     job = _new_job(request)
-    return _show(start(job, common.Progress()), as_json=as_json)
+    return _show(job, start(job, common.Progress()), as_json=as_json)
 
 
 def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> int:
@@ -127,7 +128,7 @@ def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> 
     finder = make_finder(table, upstream, list(wheels), list(repositories))
     sources = [finder.find(name).source for name in state.stops]
     job = Job(state, load_series(Path(state.series)), upstream, sources, output.absolute())
-    return _show(resume(job, common.Progress()), as_json=as_json)
+    return _show(job, resume(job, common.Progress()), as_json=as_json)
 
 
 def _only_output(table: Catalog) -> Path:
@@ -179,15 +180,15 @@ def _folder_name(table: Catalog, end: str) -> str:
     return f"v{end}" if end[:1].isdigit() and "/" not in end else Path(end).name[:12]
 
 
-def _show(report: Report, *, as_json: bool) -> int:
+def _show(job: Job, report: Report, *, as_json: bool) -> int:
     if as_json:
         common.print_json(report)
     else:
-        click.echo("\n".join(_lines(report)))
+        click.echo("\n".join(_lines(job, report)))
     return 0 if report.done else DoesNotApplyError.exit_code
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(job: Job, report: Report) -> Iterator[str]:
     for step in report.steps:
         yield f"{step.base} -> {step.theirs}"
         for patch in step.patches:
@@ -196,11 +197,29 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"wrote {report.output}: {common.count(len(report.patches), 'patch', 'patches')}"
     for name in report.dropped:
         yield f"  left out: {name}"
+    if report.done and report.patches:
+        yield from _next_lines(job, report)
+    elif report.done:
+        yield "no patch is left: there is no series to write"
     if report.conflicts:
         waiting = common.count(len(report.conflicts), "file waits", "files wait")
         yield f"{waiting} for you:"
         yield from (f"  {path}" for path in report.conflicts)
         yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
+
+
+def _next_lines(job: Job, report: Report) -> Iterator[str]:
+    """Yield what is still to do until the new series has a target."""
+    if report.copied:
+        yield f"  next: correct {', '.join(report.copied)}: copied from {report.series}"
+    place = job.place(job.output)
+    if place is None:
+        yield f"  next: move {report.output} into {job.shelf}"
+    yield f"  next: add its target to {job.state.catalog}, with"
+    yield f"    series = {json.dumps(place or job.output.name)}"
+    if report.absorbed:
+        yield f"    absorbed = {json.dumps(report.absorbed)}"
+    yield "  next: `pkgtools lock`"
 
 
 def _patch_lines(patch: PatchReport) -> Iterator[str]:

@@ -16,6 +16,7 @@ from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, Usag
 from pkgtools.files import sync_folder, write_new
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
+from pkgtools.plan.explain import absorbed_at
 from pkgtools.port.gitdiff import patch_text
 from pkgtools.port.model import Conflict, FileChange, Layer, StepReport
 from pkgtools.port.step import NoAnswer, Step
@@ -167,8 +168,19 @@ def _fits(layer: Layer, patch: Patch, read: Callable[[str], Blob | None]) -> boo
     return made == wanted
 
 
-def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | None) -> None:
-    """Write a series folder, whole or not at all.
+def is_absorbed(patch: Patch, source: Source) -> bool:
+    """Whether a source holds all that a patch makes, to ``pkgtools lock`` as well."""
+    for file in patch.files:
+        blob = source.read(file.new_path)
+        if blob is None:
+            return False
+        if any(absorbed_at(file.new_path, blob.data, h.old, h.new) is None for h in file.hunks):
+            return False
+    return True
+
+
+def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | None) -> list[str]:
+    """Write a series folder, whole or not at all, and return which other files came along.
 
     Args:
         folder: must not exist, or be empty.
@@ -180,13 +192,14 @@ def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | No
 
     """
     refuse_existing(folder)
-    files = {"series": _listing(patches, original).encode()} | dict(patches)
+    others = {}
     if original is not None:
         for path in sorted(original.iterdir()):
             is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
             if path.is_file() and is_other:
-                files[path.name] = path.read_bytes()
-    write_folder(folder, files)
+                others[path.name] = path.read_bytes()
+    write_folder(folder, {"series": _listing(patches, original).encode(), **patches, **others})
+    return list(others)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from pkgtools.port.markers import has_markers
 from pkgtools.port.model import StepReport  # noqa: TC001 - msgspec reads the annotation
 from pkgtools.port.series import (
     Ported,
+    is_absorbed,
     patches_of,
     port_series,
     refuse_existing,
@@ -31,7 +33,6 @@ from pkgtools.port.step import NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from pkgtools.catalog import Series, Upstream
     from pkgtools.port.model import Conflict
@@ -103,6 +104,10 @@ class Report(msgspec.Struct):
     """Of the new series."""
     dropped: list[str]
     """Patches of the old series that upstream has itself, or of which nothing is left."""
+    absorbed: list[str]
+    """Those of them that the new source holds, as a target's ``absorbed`` names them."""
+    copied: list[str]
+    """Other files of the old series, which came along as they were."""
 
 
 def work_folder(output: Path) -> Path:
@@ -124,6 +129,17 @@ class Job:
     def folder(self) -> Path:
         """Where its conflicts lie."""
         return work_folder(self.output)
+
+    @property
+    def shelf(self) -> Path:
+        """Where the catalog has the series of the upstream."""
+        return Path(self.state.catalog).resolve().parent / "patches" / self.upstream.name
+
+    def place(self, series: Path) -> str | None:
+        """Return what a target calls a series; None where it does not lie on the shelf."""
+        path = series.resolve()
+        inside = path.is_relative_to(self.shelf)
+        return path.relative_to(self.shelf).as_posix() if inside else None
 
 
 def start(job: Job, reporter: Reporter) -> Report:
@@ -235,12 +251,11 @@ def _run(job: Job, reporter: Reporter) -> Report:
     )
     if ported.conflicts:
         _wait(job, ported.conflicts)
-        return _report(job, ported, [])
+        return _report(job, ported, [], [])
     patches = patches_of(ported.layers, job.sources[-1])
-    if patches:
-        write_series(job.output, patches, job.series.directory)
+    copied = write_series(job.output, patches, job.series.directory) if patches else []
     shutil.rmtree(job.folder, ignore_errors=True)
-    return _report(job, ported, list(patches))
+    return _report(job, ported, list(patches), copied)
 
 
 def _answer(job: Job, conflict: Conflict) -> Blob | None:
@@ -274,8 +289,10 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     replace_file(job.folder / _STATE, _encode(job.state))
 
 
-def _report(job: Job, ported: Ported, patches: list[str]) -> Report:
+def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> Report:
     waiting = bool(ported.conflicts)
+    dropped = [] if waiting else [p for p in job.series.patches if p.name not in patches]
+    absorbed = [p.name for p in dropped if is_absorbed(p, job.sources[-1])]
     return Report(
         str(job.series.directory),
         str(job.output),
@@ -284,7 +301,9 @@ def _report(job: Job, ported: Ported, patches: list[str]) -> Report:
         ported.steps,
         [str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
         patches,
-        [] if waiting else [p.name for p in job.series.patches if p.name not in patches],
+        [patch.name for patch in dropped],
+        [f"{job.place(job.series.directory) or job.series.name}/{name}" for name in absorbed],
+        copied,
     )
 
 

@@ -154,9 +154,11 @@ def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> N
     assert told.code == 0, told.err
     assert "merged (by-hand)" in told.out
     assert "both change the same" not in told.out
+    assert f"next: move {tmp_path / 'again'} into {small.series.parent}\n" in told.out
     done = call("port", "--continue", "-o", tmp_path / "new", "--json")
     assert done.code == 0, done.err
     assert done.facts["dropped"] == ["0003-three-a-value-that-upstream-will-have.patch"]
+    assert done.facts["absorbed"] == ["one/0003-three-a-value-that-upstream-will-have.patch"]
     made = small.made(tmp_path / "new", "1.2")
     assert made["src/widget/a.py"] == A.replace("two = one * 2", "two = one * 7").encode()
     assert not (tmp_path / "new.port").exists()
@@ -195,6 +197,52 @@ def test_a_conflict_taken_as_upstream_has_it_leaves_the_patch_empty(
     done = call("port", "--continue", "-o", tmp_path / "new", "--json")
     assert done.facts["steps"][1]["patches"][0]["outcome"] == "empty"
     assert len(done.facts["patches"]) == 3
+    assert done.facts["absorbed"] == ["one/0003-three-a-value-that-upstream-will-have.patch"]
+
+
+def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": A, "c.py": C}, "1.1": {"a.py": "X = 1\n" + A, "c.py": C1}},
+        [("one", {"c.py": C1}), ("two", {"a.py": A1})],
+    )
+    (small.series / "README.md").write_text("# The series of 1.0\n")
+    done = small.port("--series", "one", "--to", "1.1")
+    assert done.code == 0, done.err
+    _, told = done.out.split("1 patch\n")
+    assert told.splitlines() == [
+        "  left out: 0001-one.patch",
+        f"  next: correct README.md: copied from {small.series}",
+        f"  next: add its target to {small.catalog}, with",
+        '    series = "v1.1"',
+        '    absorbed = ["one/0001-one.patch"]',
+        "  next: `pkgtools lock`",
+    ]
+    with small.catalog.open("a") as catalog:
+        catalog.write('[[target]]\nname = "two"\nupstream = "widget"\n')
+        catalog.write('release = { version = "1.1", tag = "v1.1" }\n')
+        catalog.writelines(f"{line}\n" for line in told.splitlines() if " = " in line)
+    wheel = "--wheel", small.wheel("1.1")
+    locked = call("lock", "--catalog", small.catalog, "--target", "two", *wheel)
+    assert locked.code == 0, locked.err
+
+    monkeypatch.chdir(small.series.parent)
+    beside = small.port("--series", "one", "--to", "1.1", "-o", "../new", "--json")
+    assert beside.facts["copied"] == ["README.md"]
+    beside = small.port("--series", "one", "--to", "1.1", "-o", "../next")
+    assert f"into {small.series.parent}\n" in beside.out
+    assert 'series = "next"' in beside.out
+
+
+def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small", {"1.0": {"c.py": C}, "1.1": {"c.py": C1}}, [("one", {"c.py": C1})]
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 0
+    assert "left out: 0001-one.patch\nno patch is left" in done.out
+    assert "next:" not in done.out
+    assert not (tmp_path / "new").exists()
 
 
 def test_later_patches_wait_for_the_file(tmp_path: Path) -> None:
