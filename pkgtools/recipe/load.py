@@ -84,7 +84,8 @@ def load_recipe(path: Path, site: Path | None = None) -> Loaded:
 
 def _file_of(files: tuple[TomlFile, ...], key: str) -> TomlFile:
     """Return the file in which a key stands: the site's only if it alone has it."""
-    return next((file for file in files if file.has(key)), files[0])
+    whole = key.partition("[")[0]  # a list's items have no lines of their own
+    return next((file for file in files if file.has(whole)), files[0])
 
 
 def _fail(files: tuple[TomlFile, ...], message: str, key: str) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Size = Annotated[str, msgspec.Meta(pattern="^[0-9]+ ?(B|KiB|MiB|GiB|TiB)$")]
@@ -34,16 +35,16 @@ class Model(_Table):
     dtype: Literal["bfloat16", "float16", "float32"]
     hooks: list[Method]
     """The capture methods that it has a hook for, at the target's revision."""
-    path: str | None = None
+    path: Text | None = None
     """Its folder, the same on the node and in the container."""
-    revision: str | None = None
+    revision: Text | None = None
     """The commit of its repository on the hub."""
 
 
 class Draft(_Table):
     """The checkpoint that the trainer starts from: a file or a folder."""
 
-    path: str | None = None
+    path: Text | None = None
     sha256: Sha256 | None = None
 
 
@@ -53,18 +54,18 @@ class Dataset(_Table):
     rows: Count
     longest_row: Count
     """Tokens."""
-    path: str | None = None
+    path: Text | None = None
     sha256: Sha256 | None = None
 
 
 class Node(_Table):
     """A machine."""
 
-    address: str | None = None
+    address: Text | None = None
     """How the other node reaches it."""
-    interfaces: list[str] | None = None
+    interfaces: list[Text] | None = None
     """The addresses of all its interfaces, bridges of containers included."""
-    bind_address: str | None = None
+    bind_address: Text | None = None
     memory: Size | None = None
     """Its share that the deployment may take, of the host."""
 
@@ -139,9 +140,9 @@ class Trainer(_Table):
     """Samples that one optimizer step takes, over all ranks."""
     low_watermark: Count
     """Requests that are kept in flight."""
-    image: str | None = None
+    image: Text | None = None
     command: tuple[str, ...] | None = None
-    output: str | None = None
+    output: Text | None = None
     environment: dict[str, str] = {}
     secrets: list[str] = []
     """Names of variables that come from where it is started, never from a file."""
@@ -151,7 +152,7 @@ class Recipe(_Table):
     """One deployment."""
 
     name: str
-    target: str
+    target: Text
     model: Model
     dataset: Dataset
     master: Master
@@ -162,7 +163,7 @@ class Recipe(_Table):
     capture_node: Node = msgspec.field(default_factory=Node)
     trainer_node: Node = msgspec.field(default_factory=Node)
     link: Link = msgspec.field(default_factory=Link)
-    image: str | None = None
+    image: Text | None = None
     """Of the master and the server, by digest."""
     family: str = ""
     """Recipes of one family are held against each other."""

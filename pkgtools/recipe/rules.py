@@ -56,9 +56,10 @@ class Rule:
 
 
 def _image(recipe: Recipe) -> Result:
-    images = [image for image in (recipe.image, recipe.trainer.image) if image is not None]
-    tags = [image for image in images if not _DIGEST.fullmatch(image)]
-    found = ", ".join(images) or "no image"
+    said = {"image": recipe.image, "trainer.image": recipe.trainer.image}
+    images = {key: image for key, image in said.items() if image is not None}
+    tags = [key for key, image in images.items() if not _DIGEST.fullmatch(image)]
+    found = ", ".join(f"{key} {image}" for key, image in images.items()) or "no image"
     if tags:
         return Result(False, found, f"{' and '.join(tags)}: a tag, not a digest")
     return Result(True if len(images) == 2 else None, found, "pinned by digest")

@@ -25,12 +25,12 @@ def _server_environment(line: str) -> dict[str, str]:
 
 _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
     ("image", {_IMAGE: "sglang-capture:latest"}, "sglang-capture:latest", "a tag, not a digest"),
-    ("image", {_IMAGE: "x@sha256:1f0c"}, "x@sha256:1f0c", "a tag, not a digest"),
+    ("image", {_IMAGE: "x@sha256:1f0c"}, "x@sha256:1f0c", "image: a tag, not a digest"),
     (
         "image",
         {"trainer@sha256:2f0c7d3a5b2e4968a7c6d5e4f3021b0a9c8d7e6f5a4b3c2d1e0f9a8b7c6d5e4f": "t:1"},
         "registry.invalid/t:1",
-        "a tag",
+        "trainer.image: a tag",
     ),
     (
         "artifacts",
