@@ -10,6 +10,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.render import plain
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import Finding, RuleOutcome, check_plan
@@ -185,8 +186,12 @@ def _show_validation(found: Validation) -> None:
         word = click.style("passed", fg="green") if step.passed else click.style("failed", fg="red")
         click.echo(f"{word} {step.step}")
         if step.message:
-            click.echo(f"       {step.message}")
+            click.echo(f"       {_plain(step.message)}")
         if step.remedy:
-            click.echo(f"       next: {step.remedy}")
+            click.echo(f"       next: {_plain(step.remedy)}")
     for name in found.left[1:]:
         click.echo(f"left   {name}")
+
+
+def _plain(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))

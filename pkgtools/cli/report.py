@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.render import plain
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import check_plan
@@ -72,7 +73,8 @@ def report(
     click.echo(f"wrote {page}")
     for image in images:
         if image.problem:
-            click.echo(f"{image.reference}: {image.problem}", err=True)
+            problem = "\n".join(map(plain, image.problem.split("\n")))
+            click.echo(f"{image.reference}: {problem}", err=True)
     return 0
 
 

@@ -48,6 +48,22 @@ def test_an_image_that_cannot_be_read_is_told(project: Project, tmp_path: Path) 
     assert f"oci:{tmp_path}/none: {tmp_path}/none/index.json cannot be read" in done.err
 
 
+def test_what_an_image_says_is_printed_with_nothing_that_a_terminal_acts_on(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "base", [SYSTEM, widget])
+    image = read(build(project.catalog(), base).reference)
+    labels = image.labels | {"pkgtools.series": "\x1b[2Jsha256:0"}
+    done = call(
+        *("report", "-o", tmp_path / "page", "--catalog", project.targets),
+        *("--wheel", project.wheel("1.0"), "--wheel", project.wheel("1.1")),
+        *("--image", write_layout(tmp_path / "odd", image.layers, labels)),
+    )
+    assert done.code == 0, done
+    assert r"series \u001b[2Jsha256:0, the receipt" in done.err
+    assert "\x1b" not in done.err
+
+
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,20 @@ def test_an_artifact_that_cannot_be_read_fails_its_step(project: Project, tmp_pa
     assert "config.json.metadata: Is a directory" in steps[2]["message"]
 
 
+def test_what_a_file_says_is_printed_with_nothing_that_a_terminal_acts_on(
+    project: Project, tmp_path: Path
+) -> None:
+    records = tmp_path / "model/.cache/huggingface/download"
+    records.mkdir(parents=True)
+    (records / "config.json.metadata").write_text("\x1b[2Jcdd2e49\n")
+    edits = {'path = "/srv/models/kimi-k3"': f'path = "{tmp_path / "model"}"'}
+    site = project.install(tmp_path / "site").parent
+    done = _validate(project, _variant(tmp_path, edits), site, "artifacts")
+    assert done.code == 8
+    assert r"what says it is \u001b[2Jcdd2e49" in done.out
+    assert "\x1b" not in done.out
+
+
 def test_a_tree_and_an_image_are_two_things(project: Project, tmp_path: Path) -> None:
     done = _validate(project, _variant(tmp_path), tmp_path, "plan", "--image")
     assert done.code == 2
