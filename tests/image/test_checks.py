@@ -207,12 +207,13 @@ def test_a_base_that_does_not_serve() -> None:
         assert "build on a base that serves" in check["remedy"]
 
 
-def test_the_packaged_catalog_brings_its_checks(tmp_path: Path) -> None:
-    """A wheel of pkgtools, installed anywhere, can test an image."""
+def test_the_packaged_catalog_brings_its_checks_and_recipes(tmp_path: Path) -> None:
+    """A wheel of pkgtools, installed anywhere, can test an image, and its report is whole."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         pytest.skip("needs uv")
     from pkgtools.catalog import find_catalog  # noqa: PLC0415
+    from pkgtools.cli.report import _recipes  # noqa: PLC0415
 
     root = find_catalog(tmp_path).parent
     subprocess.run([uv, "build", "--wheel", "--out-dir", tmp_path, root], check=True)
@@ -222,6 +223,7 @@ def test_the_packaged_catalog_brings_its_checks(tmp_path: Path) -> None:
     done = call("targets", "--catalog", packaged / "targets.toml", "--json")
     assert done.code == 0, done.err
     assert (packaged / "tests" / "guards" / "checks.py").is_file()
+    assert _recipes(packaged).keys() == _recipes(root).keys() != set()
 
 
 def test_a_line_that_is_nested_too_deep_is_no_check(tmp_path: Path) -> None:
