@@ -26,6 +26,7 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 $(VENV)/tested: $(VENV)/installed
+	@echo "the next line installs what the checks need, PyTorch included: some GB, some minutes"
 	$(BIN)/python -m pip install --quiet --group test
 	touch $@
 
