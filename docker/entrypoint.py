@@ -32,6 +32,10 @@ DEFAULTS: Final = {
 }
 """What stands where the environment has no such variable, or an empty one."""
 
+_DEPLOYMENTS: Final = ("CAPTURE_", "MOONCAKE_", "MC_")
+"""How variables begin of which an empty one is none, as compose passes what is not given. To
+another program an empty one can say something: CUDA_VISIBLE_DEVICES, http_proxy."""
+
 _HEALTH_TIMEOUT_S: Final = 5
 
 
@@ -42,7 +46,9 @@ def settings(given: Mapping[str, str]) -> dict[str, str]:
         SystemExit: the server is not told by which address other machines reach it.
 
     """
-    env = DEFAULTS | {name: value for name, value in given.items() if value}
+    env = DEFAULTS | {
+        name: value for name, value in given.items() if value or not name.startswith(_DEPLOYMENTS)
+    }
     if env["CAPTURE_ROLE"] != "server":
         return env
     own = env.get("MC_TCP_BIND_ADDRESS")

@@ -105,6 +105,14 @@ def test_a_variable_that_is_set_wins_and_an_empty_one_does_not(programs: Path) -
     assert {name: told["environment"].get(name) for name in STORE} == STORE | changed
 
 
+@pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "http_proxy"])
+def test_an_empty_variable_of_another_program_stays(programs: Path, name: str) -> None:
+    """It says something: no GPU, no proxy."""
+    told = _start(programs, MC_TCP_BIND_ADDRESS="10.0.0.1", MOONCAKE_RDMA_DEVICES="", **{name: ""})
+    assert told["environment"][name] == ""
+    assert "MOONCAKE_RDMA_DEVICES" not in told["environment"]
+
+
 def test_the_ports_of_the_master_can_be_others(programs: Path) -> None:
     told = _start(
         programs,
