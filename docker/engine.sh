@@ -20,7 +20,8 @@ if ! command -v dockerd >/dev/null; then
 fi
 
 log=$(mktemp)
-"${sudo[@]}" dockerd >"$log" 2>&1 &
+# Its socket is for root and one group: that of the user, or `docker info` would be refused.
+"${sudo[@]}" dockerd --group="$(id -g)" >"$log" 2>&1 &
 engine=$!
 end() {
     "${sudo[@]}" kill "$engine" 2>/dev/null || true

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -62,6 +63,31 @@ def test_shellcheck() -> None:
         [_tool("shellcheck"), *scripts], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_an_engine_that_is_started_answers_its_user_and_ends_with_the_command(
+    tmp_path: Path,
+) -> None:
+    """Its socket is for root and a group: by default docker, which the user may not be in."""
+    programs = {
+        "docker": "[ -e socket ]",
+        "dockerd": 'echo "$@" >socket; trap "rm socket; exit" TERM; while :; do sleep 0.1; done',
+        "sudo": '"$@"',
+    }
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        [DOCKER / "engine.sh", "sh", "-c", "cat socket; exit 3"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stdout) == (3, f"--group={os.getgid()}\n")
+    assert not (tmp_path / "socket").exists()
 
 
 def test_hadolint() -> None:
