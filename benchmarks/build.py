@@ -23,12 +23,16 @@ import tempfile
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Target, find_catalog, load_catalog
 from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
+
+_NAME: Final = "pkgtools-benchmark"
+"""Of the images that are built in the engine, and removed behind it."""
 
 
 def main() -> None:
@@ -63,7 +67,7 @@ def _wheel(target: Target, wheel: Path, scratch: Path, runs: int) -> None:
         run([sys.executable, "-m", "wheel", "pack", "--dest-dir", str(scratch), str(tree)])
         shutil.rmtree(unpacked)
 
-    print_row(f"{target.name}, a patched wheel", ours, instead, runs, 1 / 15)
+    print_row(f"{target.name}, a patched wheel", ours, instead, runs)
     copy = seconds(lambda: run(["cp", str(wheel), str(scratch / "copy")]))
     print(f"{'copying its bytes':42} {copy:8.2f}s")
 
@@ -80,24 +84,29 @@ def _image(target: Target, base: str, scratch: Path, runs: int) -> None:
     layout = f"oci:{scratch / 'layout'}:base"
     run(["skopeo", "copy", "--insecure-policy", f"docker-daemon:{_named(base)}", layout])
 
-    def ours(image: str, cache: Path) -> None:
-        command = ["build", "image", "--target", target.name, "--base", image]
+    def ours(image: str, made: str, cache: Path) -> None:
+        command = ["build", "image", "--target", target.name, "--base", image, "--tag", made]
         run([*PKGTOOLS, *command], env={"XDG_CACHE_HOME": str(cache)})
 
-    def ours_anew(image: str) -> None:
+    def ours_anew(image: str, made: str) -> None:
         with tempfile.TemporaryDirectory() as cache:
-            ours(image, Path(cache))
+            ours(image, made, Path(cache))
 
     def instead() -> None:
-        options = ["--no-cache", "--quiet", "--network", "host", "--tag", "pkgtools-benchmark"]
+        options = ["--no-cache", "--quiet", "--network", "host", "--label", _NAME, "--tag", _NAME]
         run(["docker", "build", *options, str(context)])
 
+    sides = (base, f"{_NAME}:ours", "in an engine"), (layout, f"{layout}-ours", "an OCI layout")
     print_header()
-    for image, where, budget in ((base, "in an engine", 1 / 2), (layout, "an OCI layout", 1 / 10)):
-        known, anew = partial(ours, image, scratch), partial(ours_anew, image)
-        print_row(f"{where}, a known base", known, instead, runs, budget)
-        print_row(f"{where}, read anew", anew, instead, runs, budget)
-    run(["docker", "rmi", "--force", "pkgtools-benchmark"])
+    try:
+        for image, made, where in sides:
+            known, anew = partial(ours, image, made, scratch), partial(ours_anew, image, made)
+            print_row(f"{where}, a known base", known, instead, runs)
+            print_row(f"{where}, read anew", anew, instead, runs)
+    finally:
+        run(["docker", "rmi", "--force", _NAME, f"{_NAME}:ours"])
+        # Every build took the name from the one before.
+        run(["docker", "image", "prune", "--force", "--filter", f"label={_NAME}"])
     _print_sizes(target, layout, scratch / "layout")
 
 

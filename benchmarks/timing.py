@@ -18,17 +18,15 @@ PKGTOOLS: Final = [sys.executable, "-m", "pkgtools"]
 
 def print_header() -> None:
     """Print the columns of `print_row`."""
-    print(f"{'work':42} {'pkgtools':>9} {'instead':>9} {'ratio':>7} {'budget':>7}")
+    print(f"{'work':42} {'pkgtools':>9} {'instead':>9} {'ratio':>7}")
 
 
-def print_row(
-    work: str, ours: Callable[[], None], instead: Callable[[], None], runs: int, budget: float
-) -> None:
+def print_row(work: str, ours: Callable[[], None], instead: Callable[[], None], runs: int) -> None:
     """Run both sides in turn, after one run of each that is not counted, and print medians."""
     pairs = [(seconds(ours), seconds(instead)) for _ in range(runs + 1)][1:]
     mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
     ratio = statistics.median(a / b for a, b in pairs)
-    print(f"{work:42} {mine:8.2f}s {theirs:8.2f}s {ratio:7.3f} {budget:7.3f}")
+    print(f"{work:42} {mine:8.2f}s {theirs:8.2f}s {ratio:7.3f}")
 
 
 def seconds(work: Callable[[], None]) -> float:
