@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from packaging.utils import canonicalize_name
@@ -30,11 +31,10 @@ class PackageQuery:
     upstream: Upstream
     files: frozenset[str]
     """As a wheel has them: relative to the folder that holds the package."""
-    _modules: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        modules = (name.removesuffix(".py") for name in self.files if name.endswith(".py"))
-        object.__setattr__(self, "_modules", frozenset(modules))
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        return frozenset(name.removesuffix(".py") for name in self.files if name.endswith(".py"))
 
     def wants(self, path: str) -> bool:
         """Whether a path is one of the files, wherever in the image the package lies."""
