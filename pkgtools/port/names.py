@@ -24,7 +24,6 @@ _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__name__",
     b"__doc__",
 }
-_SCOPES: Final = ("function_definition", "class_definition", "lambda")
 _IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
 _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
 

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import zstandard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from project import Project
 
     Compression = Literal["", "gzip", "zstd"]
-    Writer = Callable[..., str]
 
 SITE: Final = "usr/lib/python3/site-packages"
 OWNER: Final = (1000, 1001)
@@ -104,8 +103,7 @@ def installed_entries(
 ) -> list[Entry]:
     """Return widget as pip installed it, in `SITE`, with bytecode where it lies in the image."""
     site = scratch / f"installed-{version}-{compiled}"
-    if not site.exists():
-        project.install(site, version, compiled=compiled)
+    project.install(site, version, compiled=compiled)
     return entries_of(site)
 
 
