@@ -308,6 +308,15 @@ def _descriptor(**changes: object) -> Callable[[Path], None]:
     return _index(lambda facts: {"manifests": [{**facts["manifests"][0], **changes}]})
 
 
+def _platforms(raw: bytes) -> Callable[[Path], None]:
+    """Have an index of platforms for the manifest."""
+
+    def damage(where: Path) -> None:
+        _descriptor(**put_blob(where, raw, INDEX))(where)
+
+    return damage
+
+
 def _manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
     def damage(where: Path) -> None:
         (descriptor,) = json.loads((where / "index.json").read_bytes())["manifests"]
@@ -376,7 +385,10 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "a digest is a number": _descriptor(digest=7),
     "a digest of another kind": _descriptor(digest="sha512:" + "0" * 128),
     "a digest with a line end": _descriptor(digest="sha256:" + "0" * 64 + "\n"),
-    "a manifest is an index of text": _descriptor(mediaType=INDEX, digest="sha256:" + "0" * 63),
+    "a digest is too short": _descriptor(digest="sha256:" + "0" * 63),
+    "an index of platforms is text": _platforms(b"text"),
+    "an index of platforms has none": _platforms(b"{}"),
+    "an index of platforms has a text": _platforms(b'{"manifests": ["abc"]}'),
     "an unknown manifest": _manifest(lambda m: {**m, "mediaType": "application/x-other"}),
     "a manifest without layers": _manifest(lambda m: {"config": m["config"]}),
     "a manifest without config": _manifest(lambda m: {"layers": m["layers"]}),
