@@ -78,11 +78,7 @@ _KINDS = [
 ]
 
 
-def _name(make: Callable[..., object]) -> str:
-    return make.__name__.strip("_").replace("_", " ")
-
-
-@pytest.mark.parametrize("make", _KINDS, ids=_name)
+@pytest.mark.parametrize("make", _KINDS)
 def test_every_file_of_a_revision_is_read(
     make: Callable[[Project, Path], Path], project: Project, tmp_path: Path
 ) -> None:

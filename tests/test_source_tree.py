@@ -164,11 +164,7 @@ _LAYOUTS = [
 ]
 
 
-def _name(make: Callable[..., object]) -> str:
-    return make.__name__.strip("_").replace("_", " ")
-
-
-@pytest.mark.parametrize("make", _LAYOUTS, ids=_name)
+@pytest.mark.parametrize("make", _LAYOUTS)
 def test_a_tree_is_patched_where_it_is(
     make: Callable[[Project, Path], Layout], project: Project, tmp_path: Path
 ) -> None:
@@ -207,7 +203,6 @@ def test_a_tree_is_patched_where_it_is(
 @pytest.mark.parametrize(
     "make",
     [_checkout, _prefix_folder, _linked_worktree, _submodule, _link_to_a_checkout],
-    ids=_name,
 )
 def test_a_checkout_stays_clean_beyond_the_patched_files(
     make: Callable[[Project, Path], Layout], project: Project, tmp_path: Path
