@@ -98,6 +98,11 @@ def entries_of(root: Path, below: str = SITE, owner: tuple[int, int] = OWNER) ->
     return found
 
 
+def moved(entries: Iterable[Entry], site: str) -> list[Entry]:
+    """Return what lies in `SITE`, for another place in an image."""
+    return [replace(entry, path=entry.path.replace(SITE, site)) for entry in entries]
+
+
 def installed_entries(
     project: Project, scratch: Path, version: str = "1.0", *, compiled: bool = True
 ) -> list[Entry]:

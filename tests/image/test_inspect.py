@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import Result, call
 
-from .building import SYSTEM, build, write_base
+from .building import SYSTEM, build, bytes_of, write_base
 from .images import SITE, Entry, entries_of, read, tar, write_archive, write_layout
 
 if TYPE_CHECKING:
@@ -225,6 +225,6 @@ def test_an_image_without_the_package_is_refused(project: Project, tmp_path: Pat
 
 
 def test_it_changes_nothing(project: Project, honest: str, tmp_path: Path) -> None:
-    before = {p: p.read_bytes() for p in (tmp_path / "honest").rglob("*") if p.is_file()}
+    before = bytes_of(tmp_path / "honest")
     _inspect(project, honest)
-    assert {p: p.read_bytes() for p in (tmp_path / "honest").rglob("*") if p.is_file()} == before
+    assert bytes_of(tmp_path / "honest") == before

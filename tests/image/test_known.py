@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from pkgtools.image.reference import open_image
 from pkgtools.progress import Silent
 
 from .building import SYSTEM, build, write_base
-from .images import SITE, Entry, add_to_index, put_blob, tar
+from .images import SITE, Entry, add_to_index, moved, put_blob, tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +114,7 @@ def test_the_same_configuration_over_other_layers_is_another_image(
         if m["annotations"]["org.opencontainers.image.ref.name"] == "base"
     ]
     manifest = json.loads((where / "blobs/sha256" / descriptor["digest"][7:]).read_bytes())
-    other = [Entry(**{**vars(e), "data": e.data.replace(b"LIMIT", b"BOUND")}) for e in widget]
+    other = [replace(e, data=e.data.replace(b"LIMIT", b"BOUND")) for e in widget]
     manifest["layers"] = [put_blob(where, tar(other), "application/vnd.oci.image.layer.v1.tar")]
     add_to_index(where, put_blob(where, json.dumps(manifest).encode(), MANIFEST), "forged")
     with pytest.raises(PkgtoolsError):
@@ -125,8 +126,7 @@ def test_another_place_in_the_image_is_another_question(
     project: Project, widget: list[Entry], tmp_path: Path
 ) -> None:
     venv = "opt/venv/lib/python3.11/site-packages"
-    moved = [Entry(**{**vars(e), "path": e.path.replace(SITE, venv)}) for e in widget]
-    base = write_base(tmp_path / "layout", [widget, moved])
+    base = write_base(tmp_path / "layout", [widget, moved(widget, venv)])
     for tree in (SITE, venv):
         built = build(project.catalog(), base, tree=tree)
         assert all(path.startswith(f"{tree}/") for path in built.written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,7 @@ from .images import (
     entries_of,
     folder,
     installed_entries,
+    moved,
     read,
     symlink,
     tar,
@@ -46,15 +48,11 @@ SITES = {
 }
 
 
-def _moved(entries: list[Entry], site: str) -> list[Entry]:
-    return [Entry(**{**vars(e), "path": e.path.replace(SITE, site)}) for e in entries]
-
-
 @pytest.mark.parametrize("name", SITES)
 def test_an_installed_package_is_found(
     name: str, project: Project, widget: list[Entry], tmp_path: Path
 ) -> None:
-    base = write_base(tmp_path / "layout", [_moved(widget, SITES[name])])
+    base = write_base(tmp_path / "layout", [moved(widget, SITES[name])])
     built = build(project.catalog(), base)
     unpack(built.reference, tmp_path / "rootfs")
     site = tmp_path / "rootfs" / SITES[name]
@@ -67,7 +65,7 @@ def test_two_copies_need_the_users_word(
     project: Project, widget: list[Entry], tmp_path: Path
 ) -> None:
     venv = SITES["a virtual environment"]
-    base = write_base(tmp_path / "layout", [widget, _moved(widget, venv)])
+    base = write_base(tmp_path / "layout", [widget, moved(widget, venv)])
     with pytest.raises(UsageError, match=rf"in /{venv}, /{SITE}$") as refused:
         build(project.catalog(), base)
     assert refused.value.remedy == "say which one is meant with --tree"
@@ -86,7 +84,7 @@ def test_a_tree_that_is_none(
 
 
 def test_a_package_at_the_root(project: Project, widget: list[Entry], tmp_path: Path) -> None:
-    entries = [Entry(**{**vars(e), "path": e.path.removeprefix(f"{SITE}/")}) for e in widget]
+    entries = [replace(e, path=e.path.removeprefix(f"{SITE}/")) for e in widget]
     base = write_base(tmp_path / "layout", [entries])
     built = build(project.catalog(), base, tree="/")
     assert "widget/answer.py" in built.written
@@ -222,10 +220,7 @@ def test_the_same_series_is_refused(project: Project, widget: list[Entry], tmp_p
 
 
 def _edited(entries: list[Entry], name: str, data: bytes) -> list[Entry]:
-    return [
-        Entry(**{**vars(e), "data": data}) if e.path == f"{SITE}/widget/{name}" else e
-        for e in entries
-    ]
+    return [replace(e, data=data) if e.path == f"{SITE}/widget/{name}" else e for e in entries]
 
 
 def test_a_base_that_cannot_be_patched(
