@@ -9,42 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from engine import docker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
 _START_TIMEOUT_S: Final = 240
-
-
-def docker(*arguments: str | Path, program: str = "docker", **variables: str) -> str:
-    """Run a docker command, and return what it prints.
-
-    Raises:
-        subprocess.CalledProcessError: it fails; with all that it printed as `output`.
-
-    """
-    done = subprocess.run(
-        [program, *arguments],
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    try:
-        done.check_returncode()
-    except subprocess.CalledProcessError as error:
-        error.add_note(done.stdout[-4000:])
-        raise
-    return done.stdout
-
-
-def has_engine() -> bool:
-    try:
-        docker("info")
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return True
 
 
 def find_buildkit(folder: Path) -> str | None:
@@ -87,11 +58,10 @@ class Container:
         options: Sequence[str] = (),
     ) -> None:
         variables = [f"--env={name}={value}" for name, value in environment.items()]
-        created = docker(
+        self.id = docker(
             "create", "--network=host", "--health-interval=1s", *options, *variables, image,
             *arguments,
         )  # fmt: skip
-        self.id = created.split()[-1]
         try:
             for path, folder in (files or {}).items():
                 docker("cp", f"{folder}/.", f"{self.id}:{path}")
@@ -115,7 +85,15 @@ class Container:
         return json.loads(docker("inspect", "--format={{json .State}}", self.id))
 
     def log(self) -> str:
-        return docker("logs", self.id)
+        """Return what the program printed and what it complained of, in turn."""
+        done = subprocess.run(
+            ["docker", "logs", self.id],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+        )
+        return done.stdout
 
     def run(self, *command: str) -> str:
         return docker("exec", self.id, *command)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from commands import Result, call
+
 from pkgtools.build.image import BuiltImage, build_image
 from pkgtools.image.reference import open_image
 from pkgtools.progress import Silent
@@ -13,6 +15,8 @@ from .images import Entry, folder, tar, write_archive, write_layout
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from project import Project
 
     from pkgtools.catalog import Catalog
 
@@ -49,6 +53,14 @@ def build(
     """Build a target's image on a base."""
     with open_image(reference, tree) as image:
         return build_image(catalog, catalog.target(target), image, Silent(), name)
+
+
+def call_build(project: Project, base: str, *more: str) -> Result:
+    """Build w-1.0's image with the command, which prints JSON."""
+    return call(
+        *("build", "image", "--target", "w-1.0", "--base", base, "--json", *more),
+        *("--catalog", project.targets),
+    )
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from commands import Result, call
+from engine import base_image, docker
 
 from pkgtools.image import checks
 from pkgtools.image.checks import _own
@@ -27,34 +28,22 @@ if TYPE_CHECKING:
 _SITE: Final = "/usr/local/lib/python3.11/dist-packages"
 
 
-def _docker(*arguments: str | Path) -> str:
-    done = subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-def _base(variable: str) -> str:
-    name = os.environ.get(variable)
-    if name is None:
-        pytest.skip(f"{variable} names no image: .ci/run makes one with docker/base.sh")
-    return name
-
-
 @pytest.fixture(scope="module")
 def widget(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Install the synthetic upstream's 1.0 in a small image, patch it, and name the result."""
-    base = _base("PKGTOOLS_TEST_BASE_SMALL")
+    base = base_image("PKGTOOLS_TEST_BASE_SMALL")
     context = tmp_path_factory.mktemp("context")
     project.install(context / "site", "1.0")
     (context / "Dockerfile").write_text(f"FROM {base}\nCOPY site {_SITE}\n")
     names = [f"pkgtools-test-{uuid4().hex}:{tag}" for tag in ("base", "patched")]
-    _docker("build", "--quiet", "--tag", names[0], context)
+    docker("build", "--quiet", "--tag", names[0], context)
     built = call(
         *("build", "image", "--target", "w-1.0", "--base", names[0], "--tag", names[1]),
         *("--catalog", project.targets),
     )
     assert built.code == 0, built.err
     yield names[1]
-    _docker("rmi", "--force", *names)
+    docker("rmi", "--force", *names)
 
 
 @pytest.fixture
@@ -83,7 +72,7 @@ assert not pathlib.Path("/sys/class/net/eth0").exists()
 print("noise")
 print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
 """
-    before = _docker("image", "inspect", widget)
+    before = docker("image", "inspect", widget)
     report = tmp_path / "report.xml"
     done = _test(widget, catalog, script, "--junit", report)
     assert done.code == 0, done.out + done.err
@@ -94,8 +83,8 @@ print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
     ]
     suite = ET.parse(report).getroot()  # noqa: S314 - it is our own
     assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
-    assert _docker("image", "inspect", widget) == before
-    assert _docker("ps", "--all", "--quiet", "--filter", f"ancestor={widget}") == ""
+    assert docker("image", "inspect", widget) == before
+    assert docker("ps", "--all", "--quiet", "--filter", f"ancestor={widget}") == ""
 
 
 @pytest.mark.parametrize(
@@ -125,12 +114,12 @@ def test_an_image_that_was_edited(widget: str, catalog: Path, tmp_path: Path) ->
     edited = f"{widget}-edited"
     (tmp_path / "core.py").write_text("def (\n")
     (tmp_path / "Dockerfile").write_text(f"FROM {widget}\nCOPY core.py {_SITE}/widget/core.py\n")
-    _docker("build", "--quiet", "--tag", edited, tmp_path)
+    docker("build", "--quiet", "--tag", edited, tmp_path)
     good = 'print(\'{"name": "run", "message": null, "seconds": 1}\')'
     try:
         done = _test(edited, catalog, good, "--json")
     finally:
-        _docker("rmi", "--force", edited)
+        docker("rmi", "--force", edited)
     assert done.code == 8
     identity, compilation, own = done.facts["checks"]
     assert "core.py" in identity["message"]
@@ -166,14 +155,14 @@ def test_what_compilation_makes_of_an_answer(answer: str, message: str | None) -
 
 def test_an_image_on_disk_cannot_run(catalog: Path, tmp_path: Path, widget: str) -> None:
     archive = tmp_path / "image.tar"
-    _docker("save", "--output", archive, widget)
+    docker("save", "--output", archive, widget)
     done = _test(f"docker-archive:{archive}", catalog, "")
     assert done.code == 2
     assert "docker-daemon:" in done.err
 
 
 def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
-    base = _base("PKGTOOLS_TEST_BASE")
+    base = base_image("PKGTOOLS_TEST_BASE")
     patched = f"pkgtools-test-{uuid4().hex}:patched"
     try:
         built = call("build", "image", "--target", "v0.5.23", "--base", base, "--tag", patched)
@@ -181,7 +170,7 @@ def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
         good = call("image", "test", patched, "--json")
         bad = call("image", "test", base, "--target", "v0.5.23", "--json")
     finally:
-        _docker("rmi", "--force", patched)
+        docker("rmi", "--force", patched)
     assert good.code == 0, good.out
     assert (good.facts["passed"], good.facts["target"]) == (True, "v0.5.23")
     found, held = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import socket
 import subprocess
@@ -13,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import requests
-from commands import Result, call
+from commands import call
+from engine import base_image, docker, has_engine
 
 from pkgtools.image.engine import EngineImage
 from pkgtools.image.layer import Kind, Member, write_layer
 from pkgtools.image.model import NewImage
 from pkgtools.image.reference import open_image
 
-from .building import write_base
-from .images import SITE, Entry, digest, entries_of, read, symlink, tar
+from .building import call_build, write_base
+from .images import SITE, Entry, digest, entries_of, moved, read, symlink, tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,30 +33,20 @@ DEBIAN = "usr/lib/python3/dist-packages"
 VENV = "opt/venv"
 
 
-def _docker(*arguments: str, stdin: bytes | None = None) -> str:
-    done = subprocess.run(["docker", *arguments], input=stdin, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().strip()
-
-
 @pytest.fixture(scope="module")
 def repository() -> Iterator[str]:
     """Return a name for images of this run; they are removed behind it."""
-    try:
-        found = subprocess.run(["docker", "info"], capture_output=True, check=False).returncode
-    except FileNotFoundError:
-        pytest.skip("there is no docker command")
-    if found != 0:
-        pytest.skip("docker info finds no engine")
+    if not has_engine():
+        pytest.skip("no Docker engine answers")
     name = f"pkgtools-test-{secrets.token_hex(4)}"
     yield name
     made = _made(name)
     if made:
-        _docker("rmi", *made)
+        docker("rmi", *made)
 
 
 def _made(repository: str) -> list[str]:
-    every = _docker("images", "--format", "{{.Repository}}:{{.Tag}}").splitlines()
+    every = docker("images", "--format", "{{.Repository}}:{{.Tag}}").splitlines()
     return [image for image in every if repository in image]
 
 
@@ -65,7 +55,7 @@ def _no_container_left(repository: str) -> Iterator[None]:
     """Look for containers of this run's images: others may use the engine at the same time."""
     yield
     filters = [word for image in _made(repository) for word in ("--filter", f"ancestor={image}")]
-    assert not filters or _docker("ps", "--all", "--quiet", *filters) == ""
+    assert not filters or docker("ps", "--all", "--quiet", *filters) == ""
 
 
 pytestmark = pytest.mark.usefixtures("_no_container_left")
@@ -76,16 +66,14 @@ def with_python(
     widget: list[Entry], repository: str, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     """Make an image whose Python finds widget: on its PATH, and in a virtual environment."""
-    base = os.environ.get("PKGTOOLS_TEST_BASE", "pkgtools-test-base:small")
-    if subprocess.run(["docker", "inspect", base], capture_output=True, check=False).returncode:
-        pytest.skip(f"the engine has no image {base} (PKGTOOLS_TEST_BASE)")
+    base = base_image("PKGTOOLS_TEST_BASE_SMALL")
     folder = tmp_path_factory.mktemp("context")
-    tag = _docker("run", "--rm", "--entrypoint", "python3", base, "-c", _VERSION)
+    tag = docker("run", "--rm", "--entrypoint", "python3", base, "-c", _VERSION)
     venv_site = f"{VENV}/lib/python{tag}/site-packages"
     layers = {
-        "system": [Entry(**{**vars(e), "path": e.path.replace(SITE, DEBIAN)}) for e in widget],
+        "system": moved(widget, DEBIAN),
         "venv": [
-            *(Entry(**{**vars(e), "path": e.path.replace(SITE, venv_site)}) for e in widget),
+            *moved(widget, venv_site),
             symlink(f"{VENV}/bin/python", "/usr/bin/python3"),
             Entry(f"{VENV}/pyvenv.cfg", b"home = /usr/bin\n"),
         ],
@@ -95,46 +83,39 @@ def with_python(
         path = "ENV PATH=/nowhere\n" if name == "venv" else ""
         dockerfile = f"FROM {base}\nADD {name}.tar /\n{path}LABEL team=ours\n"
         (folder / "Dockerfile").write_text(dockerfile)
-        _docker("build", "--quiet", "--tag", f"{repository}:{name}", str(folder))
+        docker("build", "--quiet", "--tag", f"{repository}:{name}", str(folder))
     return f"{repository}:system"
 
 
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
-def _build(project: Project, base: str, *more: str) -> Result:
-    return call(
-        *("build", "image", "--target", "w-1.0", "--base", base, "--json", *more),
-        *("--catalog", project.targets),
-    )
-
-
 def _layers(image: str) -> list[str]:
-    layers: list[str] = json.loads(_docker("inspect", "--format", "{{json .RootFS.Layers}}", image))
+    layers: list[str] = json.loads(docker("inspect", "--format", "{{json .RootFS.Layers}}", image))
     return layers
 
 
 def _id(image: str) -> str:
-    return _docker("inspect", "--format", "{{.Id}}", image)
+    return docker("inspect", "--format", "{{.Id}}", image)
 
 
 def _labels(image: str) -> dict[str, str]:
     labels: dict[str, str] = json.loads(
-        _docker("inspect", "--format", "{{json .Config.Labels}}", image)
+        docker("inspect", "--format", "{{json .Config.Labels}}", image)
     )
     return labels
 
 
 def test_two_builds_are_one_image(project: Project, with_python: str, repository: str) -> None:
-    first = _build(project, with_python, "--tag", f"{repository}:first")
-    second = _build(project, with_python, "--tag", f"{repository}:second")
+    first = call_build(project, with_python, "--tag", f"{repository}:first")
+    second = call_build(project, with_python, "--tag", f"{repository}:second")
     assert (first.code, second.code) == (0, 0), first.out + second.out
     ids = {_id(f"{repository}:first"), _id(f"{repository}:second")}
     assert ids == {first.facts["id"]}
     assert _layers(f"{repository}:first") == [*_layers(with_python), first.facts["layer"]]
     answer = "import widget.answer, widget.extra.deep.new as n; print(widget.answer.ANSWER, n.DEEP)"
     run = ("run", "--rm", "--network=none", "--entrypoint", "python3", f"{repository}:first")
-    assert _docker(*run, "-c", answer) == "42 42"
+    assert docker(*run, "-c", answer) == "42 42"
     labels = _labels(f"{repository}:first")
     assert (labels["team"], labels["pkgtools.target"]) == ("ours", "w-1.0")
     done = call("image", "inspect", f"{repository}:first", "--json", "--catalog", project.targets)
@@ -147,7 +128,7 @@ def test_two_builds_are_one_image(project: Project, with_python: str, repository
 def _rootfs(repository: str, widget: list[Entry]) -> str:
     """Make an image of widget alone: small, and without a Python that could be asked."""
     name = f"{repository}:rootfs"
-    _docker("import", "-", name, stdin=tar(widget))
+    docker("import", "-", name, stdin=tar(widget))
     return name
 
 
@@ -171,10 +152,10 @@ def test_a_virtual_environment_needs_its_name(
 ) -> None:
     assert with_python
     base = f"{repository}:venv"
-    done = _build(project, base)
+    done = call_build(project, base)
     assert done.code == 2, done.out
     assert "does not run python3 or python" in done.facts["error"]["message"]
-    done = _build(project, base, "--python", f"/{VENV}/bin/python")
+    done = call_build(project, base, "--python", f"/{VENV}/bin/python")
     assert done.code == 0, done.out
     assert all(path.startswith(f"{VENV}/lib/python") for path in done.facts["written"])
 
@@ -183,30 +164,29 @@ def test_an_image_without_python_is_built_without_the_engine(
     project: Project, widget: list[Entry], repository: str, tmp_path: Path
 ) -> None:
     base = _rootfs(repository, widget)
-    done = _build(project, base)
+    done = call_build(project, base)
     assert done.code == 2, done.out
     assert done.facts["error"]["remedy"].startswith("name its interpreter with --python; ")
-    _docker("save", "--output", str(tmp_path / "base.tar"), base)
-    made = _build(project, f"docker-archive:{tmp_path / 'base.tar'}")
+    docker("save", "--output", str(tmp_path / "base.tar"), base)
+    made = call_build(project, f"docker-archive:{tmp_path / 'base.tar'}")
     assert made.code == 0, made.out
     _, path, loaded = made.facts["reference"].split(":", 2)
-    assert _docker("load", "--input", path) == f"Loaded image: {loaded}"
+    assert docker("load", "--input", path) == f"Loaded image: {loaded}"
     assert loaded.startswith(f"{base}-w-1.0-")
     assert _layers(loaded) == [*_layers(base), made.facts["layer"]]
-    assert _docker("inspect", "--format", "{{.Id}}", loaded) == made.facts["id"]
+    assert docker("inspect", "--format", "{{.Id}}", loaded) == made.facts["id"]
 
 
 def test_the_layer_is_what_it_is_on_disk(
     project: Project, widget: list[Entry], with_python: str, repository: str, tmp_path: Path
 ) -> None:
-    done = _build(project, with_python, "--tag", f"{repository}:again")
-    entries = [Entry(**{**vars(e), "path": e.path.replace(SITE, DEBIAN)}) for e in widget]
-    created = _docker("inspect", "--format", "{{.Created}}", with_python)
-    base = write_base(tmp_path / "layout", [entries])
+    done = call_build(project, with_python, "--tag", f"{repository}:again")
+    created = docker("inspect", "--format", "{{.Created}}", with_python)
+    base = write_base(tmp_path / "layout", [moved(widget, DEBIAN)])
     epoch = _seconds(created)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", str(epoch))
-        other = _build(project, base)
+        other = call_build(project, base)
     assert done.facts["written"] == other.facts["written"]
     assert done.facts["layer"] == other.facts["layer"]
     assert digest(read(other.facts["reference"]).layers[-1]) == done.facts["layer"]
@@ -227,12 +207,12 @@ def test_an_editable_install_is_found_by_the_images_python(
     removed = f"RUN rm -r /{DEBIAN}/widget /{DEBIAN}/widget_kit-1.0.dist-info\n"
     (tmp_path / "more.tar").write_bytes(tar(entries))
     (tmp_path / "Dockerfile").write_text(f"FROM {with_python}\n{removed}ADD more.tar /\n")
-    _docker("build", "--quiet", "--tag", f"{repository}:editable", str(tmp_path))
-    done = _build(project, f"{repository}:editable", "--tag", f"{repository}:edited")
+    docker("build", "--quiet", "--tag", f"{repository}:editable", str(tmp_path))
+    done = call_build(project, f"{repository}:editable", "--tag", f"{repository}:edited")
     assert done.code == 0, done.out
     assert "opt/widget/.git/pkgtools/pkgtools.json" in done.facts["written"]
     assert "opt/widget/src/widget/answer.py" in done.facts["written"]
-    again = _build(project, f"{repository}:edited", "--tag", f"{repository}:twice")
+    again = call_build(project, f"{repository}:edited", "--tag", f"{repository}:twice")
     assert "is patched with w-1.0 already" in again.facts["error"]["message"]
 
 
@@ -278,21 +258,21 @@ def test_a_pushed_image_comes_back_as_it_was(
     project: Project, widget: list[Entry], repository: str, registry: str, tmp_path: Path
 ) -> None:
     name = f"{registry}/{repository}:pushed"
-    _docker("save", "--output", str(tmp_path / "base.tar"), _rootfs(repository, widget))
-    made = _build(project, f"docker-archive:{tmp_path / 'base.tar'}").facts
+    docker("save", "--output", str(tmp_path / "base.tar"), _rootfs(repository, widget))
+    made = call_build(project, f"docker-archive:{tmp_path / 'base.tar'}").facts
     _, path, loaded = made["reference"].split(":", 2)
-    _docker("load", "--input", path)
-    _docker("tag", loaded, name)
+    docker("load", "--input", path)
+    docker("tag", loaded, name)
     with open_image(name) as image:
         assert isinstance(image, EngineImage)
         pushed = image.push(name)
-    _docker("rmi", name, loaded)
+    docker("rmi", name, loaded)
     by_digest = f"{registry}/{repository}@{pushed}"
-    _docker("pull", "--quiet", by_digest)
+    docker("pull", "--quiet", by_digest)
     assert _id(by_digest) == made["id"]
-    _docker("tag", by_digest, name)
-    _docker("rmi", by_digest)
-    _docker("save", "--output", str(tmp_path / "back.tar"), name)
+    docker("tag", by_digest, name)
+    docker("rmi", by_digest)
+    docker("save", "--output", str(tmp_path / "back.tar"), name)
     back = f"docker-archive:{tmp_path / 'back.tar'}"
     found = call("image", "inspect", back, "--json", "--catalog", project.targets)
     assert (found.code, found.facts["status"]["target"]) == (0, "w-1.0")
@@ -300,7 +280,7 @@ def test_a_pushed_image_comes_back_as_it_was(
 
 def test_a_registry_that_is_not_there(project: Project, with_python: str, repository: str) -> None:
     name = f"127.0.0.1:1/{repository}:nowhere"
-    done = _build(project, with_python, "--tag", name, "--push")
+    done = call_build(project, with_python, "--tag", name, "--push")
     assert (done.code, done.facts["error"]["code"]) == (7, "engine")
     assert name in done.facts["error"]["message"]
     assert done.facts["error"]["details"]["id"] == _id(name)

@@ -27,6 +27,7 @@ from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
 from pkgtools.progress import Silent
 
+from .building import call_build
 from .fake_engine import Engine, sent, serving
 from .images import SITE, Entry, config_of, digest, entries_of, read, symlink, write_archive
 
@@ -50,10 +51,7 @@ def engine(
 
 
 def _build(project: Project, *more: str, base: str = "widget:1") -> Result:
-    return call(
-        *("build", "image", "--target", "w-1.0", "--base", base, "--json", *more),
-        *("--catalog", project.targets),
-    )
+    return call_build(project, base, *more)
 
 
 def _refused(done: Result, code: int) -> str:
@@ -262,7 +260,7 @@ def test_settings_of_docker_that_are_damaged(
 def test_an_engine_over_ssh_needs_its_library(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "paramiko", None)
+    monkeypatch.setitem(sys.modules, "paramiko", None)
     monkeypatch.setenv("DOCKER_HOST", "ssh://nobody@127.0.0.1:1")
     done = _build(project)
     assert "paramiko" in _refused(done, 7) + str(done.facts["error"]["remedy"])
