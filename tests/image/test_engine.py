@@ -125,15 +125,16 @@ def test_two_builds_are_one_image(project: Project, with_python: str, repository
     )
 
 
-def _rootfs(repository: str, widget: list[Entry]) -> str:
+@pytest.fixture(scope="module")
+def rootfs(widget: list[Entry], repository: str) -> str:
     """Make an image of widget alone: small, and without a Python that could be asked."""
     name = f"{repository}:rootfs"
     docker("import", "-", name, stdin=tar(widget))
     return name
 
 
-def test_a_whole_load_is_the_same_image(widget: list[Entry], repository: str) -> None:
-    with open_image(_rootfs(repository, widget)) as image:
+def test_a_whole_load_is_the_same_image(rootfs: str, repository: str) -> None:
+    with open_image(rootfs) as image:
         assert isinstance(image, EngineImage)
         layer = write_layer([Member("new", Kind.FILE, data=b"new")], [f"{SITE}/widget/tool.sh"])
         when = image.config.created
@@ -161,19 +162,18 @@ def test_a_virtual_environment_needs_its_name(
 
 
 def test_an_image_without_python_is_built_without_the_engine(
-    project: Project, widget: list[Entry], repository: str, tmp_path: Path
+    project: Project, rootfs: str, repository: str, tmp_path: Path
 ) -> None:
-    base = _rootfs(repository, widget)
-    done = call_build(project, base)
+    done = call_build(project, rootfs)
     assert done.code == 2, done.out
     assert done.facts["error"]["remedy"].startswith("name its interpreter with --python; ")
-    docker("save", "--output", str(tmp_path / "base.tar"), base)
+    docker("save", "--output", str(tmp_path / "base.tar"), rootfs)
     made = call_build(project, f"docker-archive:{tmp_path / 'base.tar'}")
     assert made.code == 0, made.out
     _, path, loaded = made.facts["reference"].split(":", 2)
     assert docker("load", "--input", path) == f"Loaded image: {loaded}"
-    assert loaded.startswith(f"{base}-w-1.0-")
-    assert _layers(loaded) == [*_layers(base), made.facts["layer"]]
+    assert loaded.startswith(f"{rootfs}-w-1.0-")
+    assert _layers(loaded) == [*_layers(rootfs), made.facts["layer"]]
     assert docker("inspect", "--format", "{{.Id}}", loaded) == made.facts["id"]
 
 
@@ -255,10 +255,10 @@ def _await(url: str) -> None:
 
 
 def test_a_pushed_image_comes_back_as_it_was(
-    project: Project, widget: list[Entry], repository: str, registry: str, tmp_path: Path
+    project: Project, rootfs: str, repository: str, registry: str, tmp_path: Path
 ) -> None:
     name = f"{registry}/{repository}:pushed"
-    docker("save", "--output", str(tmp_path / "base.tar"), _rootfs(repository, widget))
+    docker("save", "--output", str(tmp_path / "base.tar"), rootfs)
     made = call_build(project, f"docker-archive:{tmp_path / 'base.tar'}").facts
     _, path, loaded = made["reference"].split(":", 2)
     docker("load", "--input", path)
