@@ -185,7 +185,7 @@ def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
 
 def test_a_base_that_does_not_serve() -> None:
     """The release is installed in it, and nothing that it needs."""
-    base = _base("PKGTOOLS_TEST_BASE_SMALL")
+    base = base_image("PKGTOOLS_TEST_BASE_SMALL")
     done = call("image", "test", base, "--target", "v0.5.23", "--json")
     checks = {check["name"]: check for check in done.facts["checks"]}
     assert checks.pop("compilation")["message"] is None

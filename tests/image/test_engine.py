@@ -162,7 +162,7 @@ def test_a_virtual_environment_needs_its_name(
 
 
 def test_an_image_without_python_is_built_without_the_engine(
-    project: Project, rootfs: str, repository: str, tmp_path: Path
+    project: Project, rootfs: str, tmp_path: Path
 ) -> None:
     done = call_build(project, rootfs)
     assert done.code == 2, done.out
