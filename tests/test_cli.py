@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from commands import Result, call, python, run
 from project import write_files
@@ -19,6 +20,7 @@ from scenarios import apply, make_tree
 from pkgtools import __version__
 from pkgtools.blob import Blob
 from pkgtools.cli.common import Progress
+from pkgtools.cli.output import say
 
 if TYPE_CHECKING:
     from project import Project
@@ -363,3 +365,32 @@ def test_an_error_of_the_system_is_a_refusal(
     done = call("targets", "--catalog", project.targets)
     assert done.code == 7
     assert "error: /somewhere: Permission denied" in done.err
+
+
+def test_what_others_wrote_gives_a_terminal_no_orders(project: Project, tmp_path: Path) -> None:
+    """Neither a receipt nor the lines of a file that a refusal shows."""
+    tree = make_tree(project, "site", tmp_path)
+    core = tree.file("src/widget/core.py")
+    core.write_bytes(
+        core.read_bytes().replace(b"    total = 0\n", b"    total = 0  # \x1b]0;x\x07\n")
+    )
+    where = ("--tree", tree.root, "--catalog", project.targets)
+    done = call("apply", "--target", "w-1.0", *where)
+    assert done.code == 5
+    assert r"total = 0  # \u001b]0;x\u0007" in done.err
+    assert "\x1b" not in done.err
+    core.write_bytes(project.releases["1.0"]["src/widget/core.py"].data)
+    apply(project, tree)
+    receipt = tree.home / "pkgtools.json"
+    receipt.write_bytes(receipt.read_bytes().replace(b'"w-1.0"', b'"\\u001b[8m\\u001b]0;x\\u0007"'))
+    for done in (call("status", *where), call("reverse", *where)):
+        assert done.code == 0
+        assert r"\u001b[8m\u001b]0;x\u0007" in done.out
+        assert "\x1b" not in done.out
+
+
+def test_colours_reach_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(click.Command("any"), color=True)
+    with context:
+        say(click.style("ok", fg="green") + " \x1b[2J")
+    assert capsys.readouterr().out == "\x1b[32mok\x1b[0m \\u001b[2J\n"

@@ -9,6 +9,7 @@ import click
 from pkgtools.apply import TreeChange, apply_target
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def apply(
     table = load_catalog(catalog)
     chosen = table.target(target)
     if target is not None and chosen.revision_of(target) is None:
-        click.echo(
+        say(
             f"note: {target} was not validated; its files decide whether {chosen.name} fits",
             err=True,
         )
@@ -51,11 +52,11 @@ def apply(
     show_recovered(outcome)
     if not outcome.changed:
         how = "" if outcome.has_receipt else ", by other means (there is no receipt)"
-        click.echo(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
+        say(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
         return 0
     if outcome.replaced:
-        click.echo(f"replaced the older series {outcome.replaced[:19]}")
-    click.echo(f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}")
+        say(f"replaced the older series {outcome.replaced[:19]}")
+    say(f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}")
     show_changed(outcome)
     return 0
 
@@ -63,10 +64,10 @@ def apply(
 def show_recovered(outcome: TreeChange) -> None:
     """Say what became of an earlier run."""
     if outcome.recovered:
-        click.echo(f"an earlier run had been killed: {outcome.recovered} it first")
+        say(f"an earlier run had been killed: {outcome.recovered} it first")
 
 
 def show_changed(outcome: TreeChange) -> None:
     """List the changed paths."""
     for path in outcome.changed:
-        click.echo(f"  {path}")
+        say(f"  {path}")

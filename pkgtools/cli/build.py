@@ -11,7 +11,7 @@ import click
 from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.render import plain
+from pkgtools.cli.output import plain, say
 from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
@@ -66,11 +66,11 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
     if as_json:
         common.print_json(built)
         return 0
-    click.echo(f"built {built.path}")
-    click.echo(f"  sha256 {built.sha256}")
-    click.echo(f"  {built.base} with {built.target}")
+    say(f"built {built.path}")
+    say(f"  sha256 {built.sha256}")
+    say(f"  {built.base} with {built.target}")
     for name in built.patched:
-        click.echo(f"  {name}")
+        say(f"  {name}")
     return 0
 
 
@@ -124,18 +124,18 @@ def image(
     if as_json:
         common.print_json(built)
         return 0
-    click.echo(f"built {built.reference}")
-    click.echo(f"  id {built.id}")
+    say(f"built {built.reference}")
+    say(f"  id {built.id}")
     if built.digest:
-        click.echo(f"  digest {built.digest}" + (", pushed" if push else ""))
-    click.echo(f"  {built.base} with {built.target} ({common.short(built.revisions)})")
+        say(f"  digest {built.digest}" + (", pushed" if push else ""))
+    say(f"  {built.base} with {built.target} ({common.short(built.revisions)})")
     if built.replaced:
-        click.echo("  instead of an older series, which was undone")
-    click.echo(f"  one layer of {built.layer_bytes} bytes")
+        say("  instead of an older series, which was undone")
+    say(f"  one layer of {built.layer_bytes} bytes")
     for path in built.written:
-        click.echo(f"  /{plain(path)}")
+        say(f"  /{plain(path)}")
     for path in built.removed:
-        click.echo(f"  /{plain(path)} removed")
+        say(f"  /{plain(path)} removed")
     return 0
 
 

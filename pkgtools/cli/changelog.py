@@ -9,6 +9,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.changelog import check_changelog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def check(catalog: Path, as_json: bool) -> int:
         common.print_json(found)
         return 0
     since = f"since {found.since}" if found.since else "there is no tag yet"
-    click.echo(f"{found.changelog} tells every changed series ({since})")
+    say(f"{found.changelog} tells every changed series ({since})")
     for changed in found.changed:
-        click.echo(f"  {changed.target} at line {changed.line}: {', '.join(changed.links)}")
+        say(f"  {changed.target} at line {changed.line}: {', '.join(changed.links)}")
     return 0

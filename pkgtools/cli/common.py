@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
+from pkgtools.cli.output import say
 from pkgtools.errors import PkgtoolsError, TreeError, UsageError
 from pkgtools.files import replacing
 from pkgtools.source import Tree, WheelSource, find_tree
@@ -155,14 +156,13 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
         print_json({"error": facts})
         return
     from pkgtools.check import Refusal  # noqa: PLC0415
-    from pkgtools.cli.render import plain, refusal_lines  # noqa: PLC0415 - only when refused
+    from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
 
-    message = "\n".join(map(plain, error.message.split("\n")))
-    click.secho(f"error: {message}", fg="red", err=True)
+    say(click.style(f"error: {error.message}", fg="red"), err=True)
     if isinstance(error.details, Refusal):
-        click.echo("\n".join(refusal_lines(error.details)), err=True)
+        say("\n".join(refusal_lines(error.details)), err=True)
     if error.remedy:
-        click.echo(f"  next: {error.remedy}", err=True)
+        say(f"  next: {error.remedy}", err=True)
 
 
 def to_json(facts: object) -> bytes:
@@ -177,7 +177,7 @@ def to_json(facts: object) -> bytes:
 
 def print_json(facts: object) -> None:
     """Print facts as JSON on stdout."""
-    click.echo(to_json(facts), nl=False)
+    click.echo(to_json(facts), nl=False)  # noqa: TID251 - a program reads it
 
 
 def check_output(path: Path) -> None:
@@ -303,7 +303,7 @@ class Progress:
     def task(self, text: str) -> Iterator[None]:
         """Show `text` while the work lasts."""
         if sys.stderr is None or not sys.stderr.isatty():  # None: it was closed before
-            click.echo(f"{text} ...", err=True)
+            say(f"{text} ...", err=True)
             yield
             return
         from rich.console import Console  # noqa: PLC0415 - slow to import

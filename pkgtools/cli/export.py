@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     from_option,
     git_option,
@@ -57,5 +58,5 @@ def export(
         common.print_json({"output": str(output), "patches": [p.name for p in loaded.patches]})
     else:
         patches = common.count(len(loaded.patches), "patch", "patches")
-        click.echo(f"wrote {output}: {patches} on {source.label}")
+        say(f"wrote {output}: {patches} on {source.label}")
     return 0

@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.identify import Identity
@@ -73,11 +74,11 @@ def identify(
 
 def _show(found: Identity) -> None:
     if not found.best.is_known:
-        click.echo(f"{found.source}: no known revision")
-        click.echo("\n".join(match_lines(found.best)))
+        say(f"{found.source}: no known revision")
+        say("\n".join(match_lines(found.best)))
         return
     for match in found.matches:
-        click.echo(f"{found.source}: {match.target} ({match.revision}), {match.state}")
+        say(f"{found.source}: {match.target} ({match.revision}), {match.state}")
     for file in found.best.files:
         held = f" by {', '.join(file.patches)}" if file.patches else ""
-        click.echo(f"  {file.state:8} {file.path}{held}")
+        say(f"  {file.state:8} {file.path}{held}")

@@ -8,7 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.render import plain
+from pkgtools.cli.output import plain, say
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.image.checks import CheckResult, check_image, claimed_target, junit_report
 from pkgtools.image.inspect import inspect_image, refuse_mismatches
@@ -121,21 +121,21 @@ def test(
 
 def _show_check(check: CheckResult) -> None:
     word, color = ("ok", "green") if check.message is None else ("failed", "red")
-    click.echo(f"{click.style(f'{word:7}', fg=color)} {plain(check.name)} ({check.seconds:.1f} s)")
+    say(f"{click.style(f'{word:7}', fg=color)} {plain(check.name)} ({check.seconds:.1f} s)")
     for line in (check.message or "").splitlines():
-        click.echo(f"        {plain(line)}")
+        say(f"        {plain(line)}")
     if check.remedy:
-        click.echo(f"        next: {plain(check.remedy)}")
+        say(f"        next: {plain(check.remedy)}")
 
 
 def _show(found: Inspection) -> None:
     status = found.status
     what = f"{status.target} ({common.short(status.revisions)})" if status.target else "unknown"
-    click.echo(f"{found.reference} {plain(found.tree)}: {what}, {status.state}")
-    click.echo(f"  id {found.id}")
+    say(f"{found.reference} {plain(found.tree)}: {what}, {status.state}")
+    say(f"  id {found.id}")
     if found.digest:
-        click.echo(f"  digest {found.digest}")
+        say(f"  digest {found.digest}")
     for key, value in found.labels.items():
-        click.echo(plain(f"  {key}: {value}"))
+        say(plain(f"  {key}: {value}"))
     if not found.labels:
-        click.echo("  it says nothing of itself")
+        say("  it says nothing of itself")

@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import finder, git_option, wheel_option
 from pkgtools.errors import UsageError
 from pkgtools.port.flat import import_patches
@@ -71,7 +72,7 @@ def import_(
     if as_json:
         common.print_json({"output": str(output), "patches": names})
         return 0
-    click.echo(f"wrote {output}: {common.count(len(names), 'patch', 'patches')}")
+    say(f"wrote {output}: {common.count(len(names), 'patch', 'patches')}")
     for patch in names:
-        click.echo(f"  {patch}")
+        say(f"  {patch}")
     return 0

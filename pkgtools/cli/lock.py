@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.lock import check_locks, write_locks
@@ -66,11 +67,11 @@ def lock(
         common.print_json(proofs)
     else:
         for proof in proofs:
-            click.echo(f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})")
+            say(f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})")
             if proof.message:
-                click.echo(f"  {proof.message}")
+                say(f"  {proof.message}")
         if not check:
             for path in sorted({target.directory / "lock.toml" for target in targets}):
-                click.echo(f"wrote {path}")
+                say(f"wrote {path}")
     unverified = any(proof.outcome == "unverified" for proof in proofs)
     return SourceUnavailableError.exit_code if unverified and not allow_missing else 0

@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     from_option,
     git_option,
@@ -66,5 +67,5 @@ def new(
     if as_json:
         common.print_json({"patch": made.name, "series": str(named.directory)})
     else:
-        click.echo(f"wrote {named.directory / made.name}")
+        say(f"wrote {named.directory / made.name}")
     return 0

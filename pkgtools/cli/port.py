@@ -11,6 +11,7 @@ import click
 
 from pkgtools.catalog import Catalog, load_catalog, load_series
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import finder as make_finder
 from pkgtools.cli.sources import from_option, git_option, named_series, wheel_option
 from pkgtools.errors import DoesNotApplyError, UsageError
@@ -119,7 +120,7 @@ def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> 
         if as_json:
             common.print_json({"dropped": str(folder)})
         else:
-            click.echo(f"dropped {folder}")
+            say(f"dropped {folder}")
         return 0
     state = read_state(output)
     table = load_catalog(Path(state.catalog))
@@ -184,7 +185,7 @@ def _show(job: Job, report: Report, *, as_json: bool) -> int:
     if as_json:
         common.print_json(report)
     else:
-        click.echo("\n".join(_lines(job, report)))
+        say("\n".join(_lines(job, report)))
     return 0 if report.done else DoesNotApplyError.exit_code
 
 

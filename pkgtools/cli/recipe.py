@@ -10,7 +10,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.render import plain
+from pkgtools.cli.output import say
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import Finding, RuleOutcome, check_plan
@@ -62,7 +62,7 @@ def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
         common.print_json({"recipes": by_file, "siblings": siblings})
     else:
         for file, findings in by_file.items():
-            click.secho(file, bold=True)
+            say(click.style(file, bold=True))
             for finding in findings:
                 _show(finding)
         for finding in siblings:
@@ -74,11 +74,11 @@ def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
 
 def _show(finding: Finding) -> None:
     outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
-    click.echo(f"{outcome} {finding.rule}: {finding.found}")
-    click.echo(f"       {finding.computed}")
+    say(f"{outcome} {finding.rule}: {finding.found}")
+    say(f"       {finding.computed}")
     if finding.outcome is not RuleOutcome.OK:
-        click.echo(f"       why: {finding.why}")
-        click.echo(f"       at {finding.where}: {finding.key}")
+        say(f"       why: {finding.why}")
+        say(f"       at {finding.where}: {finding.key}")
 
 
 @recipe.command(short_help="Write out what each process is started with.")
@@ -115,7 +115,7 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None, as
     if as_json:
         common.print_json(chosen)
     else:
-        click.echo(FORMATS[form or "shell"](loaded.recipe.name, chosen), nl=False)
+        click.echo(FORMATS[form or "shell"](loaded.recipe.name, chosen), nl=False)  # noqa: TID251 - a program reads it
     return 0
 
 
@@ -184,14 +184,10 @@ def validate_command(
 def _show_validation(found: Validation) -> None:
     for step in found.steps:
         word = click.style("passed", fg="green") if step.passed else click.style("failed", fg="red")
-        click.echo(f"{word} {step.step}")
+        say(f"{word} {step.step}")
         if step.message:
-            click.echo(f"       {_plain(step.message)}")
+            say(f"       {step.message}")
         if step.remedy:
-            click.echo(f"       next: {_plain(step.remedy)}")
+            say(f"       next: {step.remedy}")
     for name in found.left[1:]:
-        click.echo(f"left   {name}")
-
-
-def _plain(text: str) -> str:
-    return "\n".join(map(plain, text.split("\n")))
+        say(f"left   {name}")

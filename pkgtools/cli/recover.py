@@ -9,6 +9,7 @@ import click
 from pkgtools.apply import recover_tree
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
     if as_json:
         common.print_json(outcome)
     elif outcome.recovered:
-        click.echo(f"{outcome.recovered} the run that was killed on {outcome.tree}")
+        say(f"{outcome.recovered} the run that was killed on {outcome.tree}")
     else:
-        click.echo(f"no run was killed on {outcome.tree}: nothing to do")
+        say(f"no run was killed on {outcome.tree}: nothing to do")
     return 0

@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     from_option,
     git_option,
@@ -71,6 +72,6 @@ def refresh(
         common.print_json(done)
         return 0
     for name in done.rewritten:
-        click.echo(f"rewritten {name}")
-    click.echo(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
+        say(f"rewritten {name}")
+    say(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
     return 0

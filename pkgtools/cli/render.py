@@ -17,14 +17,6 @@ _SHOWN_LINES = 14
 """Of a nearest place, how many lines are shown."""
 
 
-def plain(text: str) -> str:
-    """Return text of others, an image's or a file's, with nothing that a terminal acts on.
-
-    A character that is not printable is written as its number.
-    """
-    return "".join(c if c.isprintable() or c == "\t" else f"\\u{ord(c):04x}" for c in text)
-
-
 def refusal_lines(refusal: Refusal) -> Iterator[str]:
     """Yield why a source was refused, per file and hunk."""
     if refusal.nearest is not None:

@@ -8,7 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.render import plain
+from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import check_plan
@@ -70,11 +70,10 @@ def report(
     if as_json:
         common.print_json({"path": page, "matrix": matrix, "images": images})
         return 0
-    click.echo(f"wrote {page}")
+    say(f"wrote {page}")
     for image in images:
         if image.problem:
-            problem = "\n".join(map(plain, image.problem.split("\n")))
-            click.echo(f"{image.reference}: {problem}", err=True)
+            say(f"{image.reference}: {image.problem}", err=True)
     return 0
 
 

@@ -10,6 +10,7 @@ from pkgtools.apply import reverse_tree
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.apply import show_changed, show_recovered
+from pkgtools.cli.output import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +41,8 @@ def reverse(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
         return 0
     show_recovered(outcome)
     if not outcome.changed:
-        click.echo(f"nothing is applied to {outcome.tree}: nothing to do")
+        say(f"nothing is applied to {outcome.tree}: nothing to do")
         return 0
-    click.echo(f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}")
+    say(f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}")
     show_changed(outcome)
     return 0

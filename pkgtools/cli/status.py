@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.errors import ForeignError, PartialError
 from pkgtools.state import State
 from pkgtools.status import Status, status_of
@@ -51,23 +52,23 @@ def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) 
 
 
 def _show(found: Status) -> None:
-    click.echo(found.tree)
+    say(found.tree)
     revisions = f" ({common.short(found.revisions)})" if found.revisions else ""
-    click.echo(f"  {found.state}" + (f", {found.target}{revisions}" if found.target else ""))
+    say(f"  {found.state}" + (f", {found.target}{revisions}" if found.target else ""))
     if found.series is not None:
-        click.echo(f"  series {found.series[:19]}, applied by pkgtools {found.pkgtools}")
+        say(f"  series {found.series[:19]}, applied by pkgtools {found.pkgtools}")
     elif found.from_wheel:
-        click.echo("  installed from a wheel that pkgtools built")
+        say("  installed from a wheel that pkgtools built")
     elif found.state is State.PATCHED and not found.receipt_is_void:
-        click.echo("  no receipt: it was patched by other means")
+        say("  no receipt: it was patched by other means")
     for file in found.files:
         note = "  (only its line ends differ)" if file.crlf else ""
-        click.echo(f"  {file.state:8} {file.path}{note}")
+        say(f"  {file.state:8} {file.path}{note}")
     for path in found.edited:
-        click.echo(f"  edited since it was patched: {path}")
+        say(f"  edited since it was patched: {path}")
     if found.receipt_is_void:
-        click.echo("  the receipt is void: the files were replaced since they were patched")
+        say("  the receipt is void: the files were replaced since they were patched")
     if found.interrupted:
-        click.echo("  next: a run was killed here; pkgtools recover")
+        say("  next: a run was killed here; pkgtools recover")
     elif found.series is not None and not found.is_current and not found.edited:
-        click.echo(f"  next: the catalog has a newer series; pkgtools apply -t {found.target}")
+        say(f"  next: the catalog has a newer series; pkgtools apply -t {found.target}")

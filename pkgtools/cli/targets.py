@@ -9,6 +9,7 @@ import click
 
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def _show_all(rows: list[_Row], problems: list[_Problem]) -> None:
     for row in rows:
         _show(row)
     for problem in problems:
-        click.secho(f"error: {problem.target}: {problem.message}", fg="red", err=True)
+        say(click.style(f"error: {problem.target}: {problem.message}", fg="red"), err=True)
         if problem.remedy:
-            click.echo(f"  next: {problem.remedy}", err=True)
+            say(f"  next: {problem.remedy}", err=True)
 
 
 def _row(target: Target, *, default: bool) -> _Row:
@@ -105,15 +106,15 @@ def _row(target: Target, *, default: bool) -> _Row:
 
 def _show(row: _Row) -> None:
     mark = click.style("  default", fg="green") if row.default else ""
-    click.echo(f"{click.style(row.name, bold=True)}{mark}")
-    click.echo(f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}")
+    say(f"{click.style(row.name, bold=True)}{mark}")
+    say(f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}")
     for alias in row.aliases:
         revision = alias.revision or "revision not known in full"
-        click.echo(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
+        say(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
     for name, subject in zip(row.patches, row.subjects, strict=True):
-        click.echo(f"  patch     {name[:4]}  {subject}")
+        say(f"  patch     {name[:4]}  {subject}")
     for patch in row.absorbed:
-        click.echo(f"  absorbed  {patch}: upstream carries it")
+        say(f"  absorbed  {patch}: upstream carries it")
 
 
 def _validated(validated: bool) -> str:

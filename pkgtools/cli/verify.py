@@ -10,6 +10,7 @@ import click
 
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
@@ -104,7 +105,7 @@ def verify(
         common.print_json(verdicts)
     elif len(verdicts) > 1:
         counts = Counter(verdict.outcome for verdict in verdicts)
-        click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+        say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     return _exit_code(verdicts, allow_missing=allow_missing)
 
 
@@ -127,9 +128,9 @@ def _verify(request: _Request, *, as_json: bool) -> int:
     if as_json:
         common.print_json(match)
     else:
-        click.echo(f"{source.label} is exactly {match.target} ({match.revision})")
+        say(f"{source.label} is exactly {match.target} ({match.revision})")
         for file in match.files:
-            click.echo(f"  {file.path}")
+            say(f"  {file.path}")
     return 0
 
 
@@ -186,13 +187,13 @@ def _show(verdict: Verdict) -> None:
     color = {Outcome.REFUSED: "red", Outcome.UNVERIFIED: "yellow"}.get(verdict.outcome, "green")
     source = f"  {verdict.source}" if verdict.source else ""
     name = f"{verdict.target} ({verdict.revision[:12]})" if verdict.revision else verdict.target
-    click.echo(f"{click.style(f'{verdict.outcome:10}', fg=color)} {name}{source}")
+    say(f"{click.style(f'{verdict.outcome:10}', fg=color)} {name}{source}")
     for place in verdict.places:
         if any(place.offsets):
-            click.echo(f"  {place.patch}: {place.path} at offsets {list(place.offsets)}")
+            say(f"  {place.patch}: {place.path} at offsets {list(place.offsets)}")
     if verdict.message:
-        click.echo(f"  {verdict.message}")
+        say(f"  {verdict.message}")
     if verdict.refusal:
-        click.echo("\n".join(refusal_lines(verdict.refusal)))
+        say("\n".join(refusal_lines(verdict.refusal)))
     if verdict.remedy:
-        click.echo(f"  next: {verdict.remedy}")
+        say(f"  next: {verdict.remedy}")
