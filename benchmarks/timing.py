@@ -49,4 +49,6 @@ def run(
     """
     everything = {**os.environ, **(env or {})}
     everything.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
-    subprocess.run(command, cwd=cwd, env=everything, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, cwd=cwd, env=everything, check=False, capture_output=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr.decode(errors='replace')}")

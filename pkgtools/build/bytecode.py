@@ -7,20 +7,24 @@ against the source's hash (PEP 552), which no timestamp can make false.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import posixpath
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import CheckFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from pkgtools.image.tree import ExtractedPackage
 
-# In a process of its own: what else was compiled or interned changes a .pyc's bytes.
+# In processes of their own: what else was compiled or interned changes a .pyc's bytes.
+_PROCESSES: Final = 2
 _SCRIPT: Final = """
 import json, os, py_compile, sys
 os.umask(0o022)
@@ -32,35 +36,67 @@ for source, compiled, name in json.load(sys.stdin):
 """
 
 
-def compile_again(part: ExtractedPackage, changed: Sequence[str]) -> None:
-    """Compile the `changed` modules, if the base had bytecode of this Python's kind.
+@contextlib.contextmanager
+def compiler() -> Iterator[Callable[[ExtractedPackage, Sequence[str]], None]]:
+    """Start what compiles changed modules, for as long as the context lasts.
 
-    Bytecode belongs to one version of Python; for another one's images, none is made.
+    It is ready by the time that the modules are. They are compiled if the base had
+    bytecode of this Python's kind, which belongs to one version of Python; for another
+    one's images, none is made.
 
-    Raises:
-        CheckFailedError: a module does not compile.
+    Yields:
+        a function of a part of an image and the paths that changed. It raises
+        `CheckFailedError` where a module does not compile.
 
     """
-    tag = sys.implementation.cache_tag
-    if not any(path.endswith(f".{tag}.pyc") for path in part.members):
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for _ in range(_PROCESSES):
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _SCRIPT],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            processes.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        yield partial(_compile, processes)
+
+
+def _compile(
+    processes: Sequence[subprocess.Popen[str]], part: ExtractedPackage, changed: Sequence[str]
+) -> None:
+    if not any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
         return
-    work = []
-    for path in changed:
-        source = part.tree.file(path)
-        if source.suffix == ".py" and source.is_file() and not source.is_symlink():
-            compiled = source.parent / "__pycache__" / f"{source.stem}.{tag}.pyc"
-            name = posixpath.join("/", source.relative_to(part.root).as_posix())
-            work.append((str(source), str(compiled), name))
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", _SCRIPT],
-        input=json.dumps(work),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise CheckFailedError(
-            f"{part.tree.label}: a patched module does not compile: {reason[0]}",
-            remedy="correct the patch, and prove the series with `pkgtools lock`",
-        )
+    for process, share in zip(processes, _shares(part, changed), strict=True):
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        with process.stdin as stdin:
+            json.dump([_work(part, source) for source in share], stdin)
+    for process in processes:
+        assert process.stderr is not None  # noqa: S101 - it is a pipe
+        said = process.stderr.read().strip().splitlines()
+        if process.wait() != 0:
+            reason = said[-1] if said else f"status {process.returncode}"
+            raise CheckFailedError(
+                f"{part.tree.label}: a patched module does not compile: {reason}",
+                remedy="correct the patch, and prove the series with `pkgtools lock`",
+            )
+
+
+def _shares(part: ExtractedPackage, changed: Sequence[str]) -> list[list[Path]]:
+    """Return the modules that each process compiles: always the same ones, for the same bytes."""
+    files = (part.tree.file(path) for path in changed if path.endswith(".py"))
+    sizes = {
+        file: file.stat().st_size for file in files if file.is_file() and not file.is_symlink()
+    }
+    shares: list[list[Path]] = [[] for _ in range(_PROCESSES)]
+    for file in sorted(sizes, key=lambda file: (-sizes[file], file)):
+        min(shares, key=lambda share: sum(map(sizes.__getitem__, share))).append(file)
+    return shares
+
+
+def _work(part: ExtractedPackage, source: Path) -> tuple[str, str, str]:
+    """Return a module's file, its bytecode's, and the name by which a traceback knows it."""
+    compiled = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
+    name = posixpath.join("/", source.relative_to(part.root).as_posix())
+    return str(source), str(compiled), name

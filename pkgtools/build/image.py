@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pkgtools.apply import apply_target
-from pkgtools.build.bytecode import compile_again
+from pkgtools.build.bytecode import compiler
 from pkgtools.errors import UsageError
 from pkgtools.image.known import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of
@@ -79,7 +79,8 @@ def build_image(
     when = _time(image.config)
     with reporter.task(f"patching {image.reference}"):
         query = query_of(catalog, target.upstream)
-        with extracted(image, query, known_package(image, query)) as part:
+        package = known_package(image, query)
+        with compiler() as compile_again, extracted(image, query, package) as part:
             outcome = apply_target(catalog, target, part.tree, reporter)
             if not outcome.changed:
                 base = image.config.labels.get(OCI_BASE_NAME)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.build.wheel import build_wheel
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
-from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:
     from pkgtools.build.image import BuiltImage
@@ -59,6 +57,8 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
       pkgtools build wheel --target v0.5.23
       pkgtools build wheel --target v0.5.17 --wheel sglang-0.5.17-*.whl -o wheels
     """
+    from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - an image needs none of it
+
     table = load_catalog(catalog)
     chosen = table.target(target)
     with _source(chosen, path) as source:
@@ -168,4 +168,6 @@ def _source(target: Target, path: Path | None) -> WheelSource:
             f"{target.name} is a commit: there is no release wheel of it",
             remedy="build a wheel of that commit and give it with --wheel",
         )
+    from pkgtools.source.at_hand import AtHand  # noqa: PLC0415
+
     return AtHand(common.Progress(), download=True).wheels(target, target.revision.version)[0]

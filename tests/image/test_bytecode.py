@@ -1,0 +1,68 @@
+"""The bytecode of an image's changed modules, where the whole image does not show it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pkgtools.build.bytecode import compiler
+from pkgtools.errors import CheckFailedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULES = {f"m{number}.py": f"X = {'1 + ' * number}1\n" for number in range(5)}
+TAG = sys.implementation.cache_tag
+_ALONE = """
+import py_compile, sys
+py_compile.compile(*sys.argv[1:], invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+"""
+
+
+def _part(root: Path, modules: dict[str, str]) -> Any:
+    for name, source in modules.items():
+        (root / name).write_text(source)
+    tree = SimpleNamespace(file=root.joinpath, label="an image")
+    return SimpleNamespace(root=root, tree=tree, members={f"__pycache__/m.{TAG}.pyc": None})
+
+
+def _compiled(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (root / "__pycache__").iterdir()}
+
+
+def test_every_changed_module_is_compiled_the_same_each_time(tmp_path: Path) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for root, order in zip(roots, (sorted(MODULES), sorted(MODULES, reverse=True)), strict=True):
+        root.mkdir()
+        with compiler() as compile_again:
+            compile_again(_part(root, MODULES), [*order, "gone.py", "data.txt"])
+    found = _compiled(roots[0])
+    assert found == _compiled(roots[1])
+    assert set(found) == {name.replace(".py", f".{TAG}.pyc") for name in MODULES}
+    alone = tmp_path / "alone.pyc"
+    arguments = [str(roots[0] / "m4.py"), str(alone), "/m4.py"]
+    subprocess.run([sys.executable, "-I", "-c", _ALONE, *arguments], check=True)
+    assert found[f"m4.{TAG}.pyc"] == alone.read_bytes()
+
+
+@pytest.mark.parametrize("bad", MODULES)
+def test_a_module_that_does_not_compile_is_refused(bad: str, tmp_path: Path) -> None:
+    """Whichever process it falls to."""
+    part = _part(tmp_path, {**MODULES, bad: "def (\n"})
+    with (
+        pytest.raises(CheckFailedError, match="a patched module does not compile") as refused,
+        compiler() as compile_again,
+    ):
+        compile_again(part, list(MODULES))
+    assert "invalid syntax" in refused.value.message
+    assert refused.value.remedy
+
+
+def test_a_compiler_that_is_not_needed_ends() -> None:
+    with compiler() as compile_again:
+        processes = cast("Any", compile_again).args[0]
+    assert all(process.returncode is not None for process in processes)
