@@ -10,7 +10,7 @@ if docker info >/dev/null 2>&1; then
 fi
 
 sudo=()
-((EUID == 0)) || sudo=(sudo)
+(($(id -u) == 0)) || sudo=(sudo)
 
 if ! command -v dockerd >/dev/null; then
     "${sudo[@]}" apt-get update -qq
@@ -19,14 +19,16 @@ if ! command -v dockerd >/dev/null; then
         apt-get install -qq -y --no-install-recommends docker.io >/dev/null
 fi
 
-log=$(mktemp)
+folder=$(mktemp -d)
+log=$folder/log
 # Its socket is for root and one group: that of the user, or `docker info` would be refused.
-"${sudo[@]}" dockerd --group="$(id -g)" >"$log" 2>&1 &
+"${sudo[@]}" dockerd --group="$(id -g)" --pidfile="$folder/pid" >"$log" 2>&1 &
 engine=$!
 end() {
-    "${sudo[@]}" kill "$engine" 2>/dev/null || true
+    # By its own number: sudo passes on no signal that comes out of its process group.
+    "${sudo[@]}" kill "$(cat "$folder/pid" 2>/dev/null || echo "$engine")" 2>/dev/null || true
     wait "$engine" || true
-    rm -f "$log"
+    rm -rf "$folder" || true
 }
 trap end EXIT
 

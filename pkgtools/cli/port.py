@@ -124,7 +124,13 @@ def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> 
         return 0
     state = read_state(output)
     table = load_catalog(Path(state.catalog))
-    upstream = next(u for u in table.upstreams if u.name == state.upstream)
+    found = [upstream for upstream in table.upstreams if upstream.name == state.upstream]
+    if not found:
+        raise UsageError(
+            f"{table.path} has no upstream {state.upstream} any more",
+            remedy="put it back, or drop the port with --abort",
+        )
+    upstream = found[0]
     wheels, repositories = map(Path, state.wheels), map(Path, state.repositories)
     finder = make_finder(table, upstream, list(wheels), list(repositories))
     sources = [finder.find(name).source for name in state.stops]

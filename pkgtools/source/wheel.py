@@ -146,7 +146,10 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
     try:
         name, version, _, _ = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
-        raise UsageError(str(error), remedy="a wheel keeps the name it was built with") from None
+        raise UsageError(
+            f"{path} has not the name of a wheel: {error}",
+            remedy="give the wheel's file, with the name that it was built with",
+        ) from None
     if name != canonicalize_name(upstream.distribution):
         raise UsageError(
             f"{path} is a wheel of {name}, not of {upstream.distribution}",

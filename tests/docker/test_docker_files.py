@@ -71,8 +71,10 @@ def test_an_engine_that_is_started_answers_its_user_and_ends_with_the_command(
     """Its socket is for root and a group: by default docker, which the user may not be in."""
     programs = {
         "docker": "[ -e socket ]",
-        "dockerd": 'echo "$@" >socket; trap "rm socket; exit" TERM; while :; do sleep 0.1; done',
-        "sudo": '"$@"',
+        "dockerd": 'echo "$1" >socket; echo $$ >"${2#--pidfile=}"; '
+        'trap "rm socket; exit" TERM; while :; do sleep 0.1; done',
+        "id": 'if [ "$1" = -u ]; then echo 1000; else /usr/bin/id "$@"; fi',
+        "sudo": 'trap : TERM; "$@"',  # it passes on no signal of its own process group
     }
     for name, script in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")

@@ -276,6 +276,16 @@ def test_a_damaged_state_says_what_to_do(small: Small, tmp_path: Path) -> None:
         assert f"next: remove {tmp_path / 'new.port'}, and start" in done.err
 
 
+def test_an_upstream_that_the_catalog_lost(small: Small, tmp_path: Path) -> None:
+    assert small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new").code == 3
+    state = tmp_path / "new.port" / "port.json"
+    facts = json.loads(state.read_text())
+    state.write_text(json.dumps({**facts, "upstream": "gone"}))
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert (done.code, "has no upstream gone any more" in done.err) == (2, True)
+    assert "--abort" in done.err
+
+
 def test_the_only_port_needs_no_name(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
