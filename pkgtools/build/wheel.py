@@ -77,7 +77,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         )
     names = _Names(source, local_version(source.version, target))
     files = _patched_files(target, source, ready)
-    papers = {
+    metadata_files = {
         names.info + "METADATA": _metadata(source, names),
         names.info + PROVENANCE: Blob(_provenance(target, source, ready)),
     }
@@ -86,7 +86,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         source.path.open("rb") as raw,
         replacing(path, "name another folder with -o") as out,
     ):
-        _write(source, raw, out, names, files | papers)
+        _write(source, raw, out, names, files | metadata_files)
     return BuiltWheel(
         str(path),
         names.version,

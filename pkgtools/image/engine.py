@@ -26,7 +26,7 @@ from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Stored
-from pkgtools.image.package import PAPERS, FoundPackage, choose_folder, package_at
+from pkgtools.image.package import METADATA_FILES, FoundPackage, choose_folder, package_at
 from pkgtools.image.reference import NAME, REFERENCE, split_tag, with_tag
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class EngineImage:
         """Return where the image's own Python finds the package; see `Image.find`."""
         package = query.upstream.package
         tree = f"/{self._tree.strip('/')}" if self._tree else ""
-        lists = json.dumps(sorted(query.files)), json.dumps(sorted(PAPERS))
+        lists = json.dumps(sorted(query.files)), json.dumps(sorted(METADATA_FILES))
         lines = [*filter(None, self.run(["-c", FIND, package, tree, *lists]))]
         with self._answer(f"where {package!r} is"):
             folders, names = (

@@ -30,7 +30,7 @@ FIND: Final = (
     + """
 import glob, importlib.util, json
 
-package, tree, files, papers = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
+package, tree, files, metadata_files = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
 if tree:
     ways = [tree, *glob.glob(os.path.join(glob.escape(tree), "*")), os.path.dirname(tree)]
     found = [os.path.join(way, package) for way in ways]
@@ -53,7 +53,9 @@ for folder in folders:
             holders.add(at)
             at = os.path.dirname(at)
     for info in glob.glob(os.path.join(glob.escape(folder), "*.dist-info")):
-        paths += [info, *([] if os.path.islink(info) else [os.path.join(info, n) for n in papers])]
+        paths.append(info)
+        if not os.path.islink(info):
+            paths += [os.path.join(info, name) for name in metadata_files]
     while True:
         for home in (".git/pkgtools", ".pkgtools"):
             for at, _, names in os.walk(os.path.join(folder, home)):

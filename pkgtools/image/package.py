@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Upstream
     from pkgtools.image.layer import Member
 
-PAPERS: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
+METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """What is read of a .dist-info."""
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
@@ -40,7 +40,7 @@ class PackageQuery:
         """Whether a path is one of the files, wherever in the image the package lies."""
         folder, _, name = path.rpartition("/")
         if self.is_info(path) or self.is_info(folder):
-            return self.is_info(path) or name in PAPERS
+            return self.is_info(path) or name in METADATA_FILES
         inside = f"/{path}".rpartition(f"/{self.upstream.package}/")[2]
         relative = f"{self.upstream.package}/{inside}"
         return relative in self.files or self.is_compiled(relative) or self.is_of_home(path)
