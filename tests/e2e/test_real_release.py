@@ -290,8 +290,11 @@ backend-path = ["."]
 """
 
 
-def test_an_editable_install(project: Project, tmp_path: Path) -> None:
+def test_an_editable_install(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The package that Python imports is a checkout: its git directory keeps the receipt."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # of the backend, beside it
     checkout = project.write_checkout(tmp_path / "checkout")
     (checkout / "backend.py").write_text(_BACKEND)
     (checkout / "pyproject.toml").write_text(_PYPROJECT)
