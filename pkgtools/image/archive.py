@@ -16,7 +16,7 @@ from pkgtools.files import replacing
 from pkgtools.image.layer import content, damaged, entries
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
-from pkgtools.image.reference import NAME, with_tag
+from pkgtools.image.names import NAME, with_tag
 from pkgtools.image.stored import StoredFiles
 
 if TYPE_CHECKING:

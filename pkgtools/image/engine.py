@@ -26,8 +26,8 @@ from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Stored
+from pkgtools.image.names import NAME, REFERENCE, split_tag, with_tag
 from pkgtools.image.package import METADATA_FILES, FoundPackage, choose_folder, package_at
-from pkgtools.image.reference import NAME, REFERENCE, split_tag, with_tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
