@@ -15,7 +15,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.errors import CheckFailedError
+from pkgtools.errors import CheckFailedError, TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,19 +48,32 @@ def compiler() -> Iterator[Callable[[ExtractedPackage, Sequence[str]], None]]:
         a function of a part of an image and the paths that changed. It raises
         `CheckFailedError` where a module does not compile.
 
+    Raises:
+        TreeError: this Python cannot be started.
+
     """
     with contextlib.ExitStack() as stack:
         processes = []
         for _ in range(_PROCESSES):
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _SCRIPT],
-                stdin=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            process = _start()
             processes.append(stack.enter_context(process))
             stack.callback(process.kill)
         yield partial(_compile, processes)
+
+
+def _start() -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    except OSError as error:
+        raise TreeError(
+            f"{sys.executable} cannot be started to compile modules: {error.strerror}",
+            remedy="let it have more processes or memory, and run the command again",
+        ) from None
 
 
 def _compile(
@@ -70,7 +83,8 @@ def _compile(
         return
     for process, share in zip(processes, _shares(part, changed), strict=True):
         assert process.stdin is not None  # noqa: S101 - it is a pipe
-        with process.stdin as stdin:
+        # One that ended before it read its work has a status that says so.
+        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
             json.dump([_work(part, source) for source in share], stdin)
     for process in processes:
         assert process.stderr is not None  # noqa: S101 - it is a pipe

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pkgtools.build import bytecode
 from pkgtools.build.bytecode import compiler
-from pkgtools.errors import CheckFailedError
+from pkgtools.errors import CheckFailedError, TreeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +67,32 @@ def test_a_compiler_that_is_not_needed_ends() -> None:
     with compiler() as compile_again:
         processes = cast("Any", compile_again).args[0]
     assert all(process.returncode is not None for process in processes)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [("import os; os._exit(3)", "status 3"), ("raise ImportError('no zlib')", "no zlib")],
+)
+def test_a_compiler_that_ended_early_is_told(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as a pipe that is broken, which a command takes for a reader that is gone."""
+    monkeypatch.setattr(bytecode, "_SCRIPT", script)
+    with compiler() as compile_again:
+        for process in cast("Any", compile_again).args[0]:
+            process.wait()
+        with pytest.raises(CheckFailedError, match=reason):
+            compile_again(_part(tmp_path, MODULES), list(MODULES))
+
+
+def test_a_python_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no process more is allowed."""
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(TreeError, match="Resource temporarily") as refused, compiler():
+        pass
+    assert sys.executable in refused.value.message
+    assert refused.value.remedy
