@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 import time
+from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -17,7 +18,6 @@ from pkgtools.errors import TreeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
 _LOCK_SECONDS: Final = 600
 
@@ -83,23 +83,34 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of `path` at the end: whole or not at all.
 
     For what is too big to be held in memory; it may still be on its way to the disk.
-    Of several runs that write `path` at once, the last to end has it.
+    Of several runs that write `path` at once, the last to end has it. A link stays,
+    and what it leads to is replaced.
 
     Raises:
-        TreeError: it cannot be written; with `remedy`.
+        TreeError: it cannot be written, or is no file; with `remedy`.
 
     """
-    scratch = path.with_name(f".{path.name}.{os.urandom(4).hex()}.pkgtools-new")
+    target = Path(os.path.realpath(path))
+    scratch = target.with_name(f".{os.urandom(8).hex()}.pkgtools-new")  # short beside any name
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if reason := in_the_way(path):
+            raise TreeError(f"{path} cannot be written: {reason}", remedy=remedy)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with scratch.open("xb") as file:
             yield file
-        scratch.replace(path)
+        scratch.replace(target)
     except OSError as error:
         raise TreeError(f"{path} cannot be written: {error.strerror}", remedy=remedy) from None
     finally:
         with contextlib.suppress(OSError):  # it is in place, or was never made
             scratch.unlink()
+
+
+def in_the_way(path: Path) -> str | None:
+    """Return why no file takes the place of what is at `path`; None where one can."""
+    if not path.exists() or path.is_file():
+        return None
+    return "it is a folder" if path.is_dir() else "it is no file"  # as /dev/null is
 
 
 def no_temporary_files(error: OSError) -> TreeError:

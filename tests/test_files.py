@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +43,38 @@ def test_two_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
         slow.write(b" and last")
     assert path.read_bytes() == b"slow, first and last"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("length", [1, 235, 255])
+def test_a_name_may_be_as_long_as_the_system_takes_it(length: int, tmp_path: Path) -> None:
+    path = tmp_path / ("n" * length)
+    with replacing(path, "") as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_a_link_stays_and_leads_to_the_new_file(tmp_path: Path) -> None:
+    """A link as /dev/stdout is serves everybody."""
+    path, link = tmp_path / "folder" / "file", tmp_path / "link"
+    link.symlink_to("folder/file")
+    for data in (b"one", b"two"):
+        with replacing(link, "") as file:
+            file.write(data)
+        assert link.is_symlink()
+        assert path.read_bytes() == data
+
+
+def test_what_is_no_file_stays(tmp_path: Path) -> None:
+    """A device, as /dev/null is, serves everybody, too."""
+    fifo, link = tmp_path / "fifo", tmp_path / "link"
+    os.mkfifo(fifo)
+    link.symlink_to(fifo)
+    for path, reason in ((fifo, "it is no file"), (link, "it is no file"), (tmp_path, "a folder")):
+        with pytest.raises(TreeError, match=reason) as caught, replacing(path, "name another"):
+            pass
+        assert caught.value.remedy == "name another"
+    assert fifo.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [fifo, link]
 
 
 def test_what_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -> None:

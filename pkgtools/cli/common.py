@@ -16,7 +16,7 @@ import msgspec
 from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
 from pkgtools.cli.output import say
 from pkgtools.errors import PkgtoolsError, TreeError, UsageError
-from pkgtools.files import replacing
+from pkgtools.files import in_the_way, replacing
 from pkgtools.source import Tree, WheelSource, find_tree
 from pkgtools.source.python import find_package
 
@@ -187,12 +187,10 @@ def check_output(path: Path) -> None:
         TreeError: the file could not be written.
 
     """
-    reason = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            reason = "it is a folder"
-        elif not os.access(path.parent, os.W_OK):
+        reason = in_the_way(path)
+        if reason is None and not os.access(path.parent, os.W_OK):
             reason = f"{path.parent} is not yours to write"
     except OSError as error:
         reason = error.strerror

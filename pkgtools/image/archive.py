@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
-from pkgtools.files import replacing
+from pkgtools.files import in_the_way, replacing
 from pkgtools.image.layer import content, damaged, entries
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
@@ -103,7 +103,8 @@ class ArchiveImage:
     def refuse_name(self, name: str) -> None:
         """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
         path, tag = _place(name)
-        if not name.startswith(PREFIX) or path.is_dir() or not (tag is None or NAME.fullmatch(tag)):
+        sound = tag is None or NAME.fullmatch(tag)
+        if not name.startswith(PREFIX) or in_the_way(path) or not sound:
             raise UsageError(
                 f"{name} is no name for an image on {self.reference}",
                 remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",

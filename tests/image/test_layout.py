@@ -169,12 +169,14 @@ def test_an_archive_never_overwrites_its_base(
     base = write_base(tmp_path, [widget], "archive")
     (tmp_path / "link.tar").symlink_to(tmp_path / "base.tar")
     (tmp_path / "hard.tar").hardlink_to(tmp_path / "base.tar")
+    os.mkfifo(tmp_path / "fifo")
     before = bytes_of(tmp_path)
     for name in ("base.tar", "./base.tar", "link.tar", "hard.tar"):
         with pytest.raises(UsageError, match="is the base, which is never overwritten"):
             build(project.catalog(), base, f"docker-archive:{tmp_path}/{name}")
     own = f"docker-archive:{tmp_path}"
-    for name in ("base.tar", own, "oci:new:new", f"{own}/new.tar:No Name", f"{own}/new.tar:a:b:c"):
+    names = (f"{own}/new.tar:No Name", f"{own}/new.tar:a:b:c", f"{own}/fifo")
+    for name in ("base.tar", own, "oci:new:new", *names):
         with pytest.raises(UsageError, match="is no name for an image on"):
             build(project.catalog(), base, name)
     assert bytes_of(tmp_path) == before
