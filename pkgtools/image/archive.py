@@ -142,7 +142,9 @@ class ArchiveImage:
             UsageError: there is none, or there are several.
 
         """
-        found = [e for e in every if name is None or with_tag(name) in (e.RepoTags or [])]
+        # A digest in a name is of a manifest, and an archive has none to hold against it.
+        tag = name and (name if "@" in name else with_tag(name))
+        found = [e for e in every if tag is None or tag in (e.RepoTags or [])]
         if len(found) != 1:
             names = ", ".join(sorted(tag for entry in every for tag in entry.RepoTags or []))
             what = f"no image {name}" if name and not found else f"{len(found)} images"

@@ -220,7 +220,12 @@ def test_one_image_of_an_archive_of_several(
     members["manifest.json"] = json.dumps(saved).encode()
     path = tmp_path / "base.tar"
     path.write_bytes(tar([Entry(name, data) for name, data in members.items()]))
-    for name, message in (("", "has 2 images"), (":kit:2", "has no image kit:2")):
+    pinned = f"kit:1@sha256:{'0' * 64}"
+    for name, message in (
+        ("", "has 2 images"),
+        (":kit:2", "has no image kit:2"),
+        (f":{pinned}", f"has no image {pinned}"),
+    ):
         with pytest.raises(UsageError, match=message) as caught:
             build(project.catalog(), f"docker-archive:{path}{name}")
         assert "kit:1, kit:latest, other:1" in str(caught.value.remedy)
