@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
@@ -52,7 +52,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     """The question that it answers."""
     mode: int
-    file: str | None
+    file: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")] | None
     """Its content, in ``answers/``; None where the person took the file away."""
 
 
@@ -79,7 +79,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     version: Literal[1]
     series: str
-    stops: list[str]
+    stops: Annotated[list[str], msgspec.Meta(min_length=2)]
     """The sources on the way, the first and the last included."""
     upstream: str
     catalog: str
@@ -198,7 +198,6 @@ def resume(job: Job, reporter: Reporter) -> Report:
             )
         )
     job.state.waiting = []
-    replace_file(job.folder / _STATE, _encode(job.state))
     return _run(job, reporter)
 
 
@@ -269,7 +268,13 @@ def _answer(job: Job, conflict: Conflict) -> Blob | None:
 
 
 def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
-    """Write the files that a person has to look at; ``port.json`` last."""
+    """Write the files that a person has to look at; ``port.json`` last.
+
+    Before the old ones go, it says that they were taken: what is not there means a file that
+    the person took away. What a run did not get past is not kept, so that it can be corrected.
+    """
+    if job.folder.exists():
+        replace_file(job.folder / _STATE, _encode(job.state))
     files = {f"conflicts/{c.path}": c.marked.data for c in conflicts if c.marked is not None}
     job.state.waiting = [
         Waiting(

@@ -267,9 +267,32 @@ def test_abort_leaves_nothing(small: Small, tmp_path: Path) -> None:
     assert call("port", "--abort", "-o", tmp_path / "new").code == 2
 
 
-def test_a_damaged_state_says_what_to_do(small: Small, tmp_path: Path) -> None:
+def test_an_answer_that_no_patch_can_make_can_be_corrected(small: Small, tmp_path: Path) -> None:
     small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
-    (tmp_path / "new.port" / "port.json").write_text("{")
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.unlink()
+    conflict.symlink_to("/leads/out")
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 8
+    conflict.unlink()
+    conflict.write_text(A1)
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+
+
+_ANSWER = {"step": 1, "patch": "p", "path": "a", "key": "k", "mode": 0o100644}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [None, {"stops": []}, {"stops": ["1.0"]}, {"answers": [{**_ANSWER, "file": "../port.json"}]}],
+)
+def test_a_damaged_state_says_what_to_do(
+    changed: dict[str, object] | None, small: Small, tmp_path: Path
+) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    state = tmp_path / "new.port" / "port.json"
+    state.write_text(
+        "{" if changed is None else json.dumps(json.loads(state.read_text()) | changed)
+    )
     for option in ("--continue", "--abort"):
         done = call("port", option, "-o", tmp_path / "new")
         assert done.code == 6
