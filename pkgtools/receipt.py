@@ -28,6 +28,8 @@ _LEVEL: Final = 4
 """Of zlib: half the time of its default, for 4 % more bytes of SGLang's files."""
 _LAST: Final = 2**63 - 1
 """Nanoseconds: 2262, and the first is as far before the epoch. File systems go further."""
+_Line = Annotated[str, msgspec.Meta(pattern=r"^[^\n]*\Z")]
+"""A word that is printed beside others: with a line end, it would be a line that nobody said."""
 
 
 class Original(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,15 +94,15 @@ class Receipt(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
     format: Literal[1]
-    pkgtools: str
+    pkgtools: _Line
     """The version of the tool."""
-    upstream: str
-    target: str
-    revisions: list[str]
+    upstream: _Line
+    target: _Line
+    revisions: list[_Line]
     """The commits or versions that the tree was: more than one where their files are the same."""
-    series: str
+    series: _Line
     """The digest of the series."""
-    patches: list[str]
+    patches: list[_Line]
     files: list[PatchedFile]
     bytecode: list[Bytecode] = []
     record: RecordEdit | None = None

@@ -96,6 +96,8 @@ _HOSTILE: dict[str, Callable[[Facts], object]] = {
     "time out of range": lambda f: f["files"][0]["original"].update(mtime_ns=10**30),
     "permissions out of range": lambda f: f["files"][0]["original"].update(permissions=-1),
     "path with half a character": lambda f: f["files"][0].update(path="src/widget/\ud800"),
+    "target of two lines": lambda f: f.update(target="w-1.0\n::stop-commands::x"),
+    "revision of two lines": lambda f: f.update(revisions=["1.0\n  pristine"]),
     "mode that is none": lambda f: f["files"][0]["original"].update(mode=7),
     "link with NUL": lambda f: f["files"][0]["original"].update(mode=0o120000, data=_packed(b"\0")),
 }

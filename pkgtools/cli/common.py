@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
-from pkgtools.cli.output import say
+from pkgtools.cli.output import plain, say
 from pkgtools.errors import PkgtoolsError, TreeError, UsageError
 from pkgtools.files import in_the_way, replacing
 from pkgtools.source import Tree, WheelSource, find_tree
@@ -162,7 +162,7 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
     if isinstance(error.details, Refusal):
         say("\n".join(refusal_lines(error.details)), err=True)
     if error.remedy:
-        say(f"  next: {error.remedy}", err=True)
+        say(plain(f"  next: {error.remedy}"), err=True)
 
 
 def to_json(facts: object) -> bytes:

@@ -89,6 +89,29 @@ def test_a_label_that_lies(
     assert any(text.startswith(named) or named in text for text in mismatches)
 
 
+@pytest.mark.parametrize("label", ["upstream", "target", "tree", "series"])
+def test_a_label_adds_no_line_to_a_refusal(
+    label: str, project: Project, honest: str, tmp_path: Path
+) -> None:
+    """A CI system takes a line that begins with two colons as an order."""
+    lying = _relabelled(honest, tmp_path / "lying", **{f"pkgtools__{label}": "w-1.0\n::error::x"})
+    done = call("image", "inspect", lying, "--catalog", project.targets)
+    assert done.code == 8
+    assert "\\n::error::x" in done.err
+    assert "\n::error::x" not in done.err
+
+
+def test_a_label_adds_no_line_to_what_is_next(
+    project: Project, honest: str, tmp_path: Path
+) -> None:
+    said = {"org__opencontainers__image__base__name": "base\n::error::x"}
+    again = _relabelled(honest, tmp_path / "again", **said)
+    where = ("--base", again, "--catalog", project.targets)
+    done = call("build", "image", "--target", "w-1.0", *where)
+    assert done.code == 2
+    assert r"built on: base\u000a::error::x" in done.err
+
+
 def test_labels_on_files_that_are_not_patched(
     project: Project, widget: list[Entry], honest: str, tmp_path: Path
 ) -> None:
