@@ -87,3 +87,8 @@ class SourceUnavailableError(CheckFailedError):
     """A revision's source cannot be had, so nothing can be said of it."""
 
     code = "unverified"
+
+
+def one_line(text: str) -> str:
+    """Return what an image says of itself with its line ends shown: none is a line of an error."""
+    return text.replace("\n", "\\n")

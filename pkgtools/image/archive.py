@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
+from pkgtools.errors import MalformedError, PkgtoolsError, UsageError, one_line
 from pkgtools.files import in_the_way, replacing
 from pkgtools.image.layer import content, damaged, entries
 from pkgtools.image.merged import StoredLayer
@@ -106,7 +106,7 @@ class ArchiveImage:
         sound = tag is None or NAME.fullmatch(tag)
         if not name.startswith(PREFIX) or in_the_way(path) or not sound:
             raise UsageError(
-                f"{name} is no name for an image on {self.reference}",
+                f"{one_line(name)} is no name for an image on {self.reference}",
                 remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
             )
         if path.exists() and path.samefile(self._path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError
+from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError, one_line
 from pkgtools.image import labels as names
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.receipt import Before, standing_receipt
@@ -58,7 +58,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         extracted(image, query, image.find(query)) as part,
     ):
         status = status_of(catalog, part.tree)
-        mismatches = [_line(lie) for lie in _mismatches(catalog, said, part, status)]
+        mismatches = [one_line(lie) for lie in _mismatches(catalog, said, part, status)]
         claimed = said.get(names.TARGET) or (status.target if status.series else None)
         if claimed is not None and not mismatches:
             try:
@@ -112,14 +112,9 @@ def named_target(catalog: Catalog, name: str, label: str) -> Target:
         return catalog.target(name)
     except UsageError:
         raise UsageError(
-            f"{label} says that it is {_line(name)}, which {catalog.path} does not know",
+            f"{label} says that it is {one_line(name)}, which {catalog.path} does not know",
             remedy="give the catalog that it was made with (--catalog), or --target",
         ) from None
-
-
-def _line(text: str) -> str:
-    """Return text with the line ends of a label shown: none of its lines is this tool's word."""
-    return text.replace("\n", "\\n")
 
 
 def _mismatches(

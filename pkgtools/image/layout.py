@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import msgspec
 
 from pkgtools.blob import LIMIT
-from pkgtools.errors import MalformedError, TreeError, UsageError
+from pkgtools.errors import MalformedError, TreeError, UsageError, one_line
 from pkgtools.files import locked_folder, replace_file, sha256
 from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.merged import StoredLayer
@@ -151,7 +151,7 @@ class LayoutImage:
         tag = name.removeprefix(own)
         if not name.startswith(own) or not _NAME.fullmatch(tag):
             raise UsageError(
-                f"{name} is no name for an image on {self.reference}",
+                f"{one_line(name)} is no name for an image on {self.reference}",
                 remedy=f"the new image shares the layout of its base: --tag {own}NAME",
             )
         return tag

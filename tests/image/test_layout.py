@@ -207,6 +207,24 @@ def test_an_archive_names_its_image(project: Project, widget: list[Entry], tmp_p
         assert saved["RepoTags"] == tags
 
 
+@pytest.mark.parametrize("kind", ["archive", "layout"])
+def test_a_base_whose_name_is_none_adds_no_line(
+    kind: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    if kind == "archive":
+        path = tmp_path / "base.tar"
+        base = write_base(tmp_path, [widget], "archive")
+        path.write_bytes(
+            path.read_bytes().replace(b"registry.example:5000/w", b"a\\n::error::xxxxxxxxxxx")
+        )
+    else:
+        write_layout(tmp_path, [tar(widget)], name="a\n::error::x")
+        base = f"oci:{tmp_path}"
+    with pytest.raises(UsageError, match=r"a\\n::error::x+.* is no name") as refused:
+        build(project.catalog(), base)
+    assert "\n" not in refused.value.message
+
+
 def test_one_image_of_an_archive_of_several(
     project: Project, widget: list[Entry], tmp_path: Path
 ) -> None:
