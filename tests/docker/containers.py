@@ -30,6 +30,17 @@ def find_buildkit(folder: Path) -> str | None:
     return None
 
 
+def find_compose() -> list[str] | None:
+    """Return the command of the compose that there is: docker's own, or the one before it."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        try:
+            subprocess.run([*command, "version"], capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return command
+    return None
+
+
 def _programs() -> Iterator[str]:
     for folder in os.get_exec_path():
         path = Path(folder) / "docker"
@@ -37,49 +48,16 @@ def _programs() -> Iterator[str]:
             yield str(path)
 
 
-class Container:
-    """A container in the host's network, from its start until it is removed.
+class Running:
+    """A container that was started.
 
     Args:
-        image: its image.
-        arguments: those of the image's entry point.
-        environment: variables.
-        files: folders that it has, by their path in it; copied, so that any engine will do.
-        options: more options of ``docker create``.
+        container_id: the engine's.
 
     """
 
-    def __init__(
-        self,
-        image: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        files: Mapping[str, Path] | None = None,
-        options: Sequence[str] = (),
-    ) -> None:
-        variables = [f"--env={name}={value}" for name, value in environment.items()]
-        self.id = docker(
-            "create", "--network=host", "--health-interval=1s", *options, *variables, image,
-            *arguments,
-        )  # fmt: skip
-        try:
-            for path, folder in (files or {}).items():
-                docker("cp", f"{folder}/.", f"{self.id}:{path}")
-            docker("start", self.id)
-        except BaseException:
-            self.remove()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
+    def __init__(self, container_id: str) -> None:
+        self.id = container_id
 
     def state(self) -> Any:
         return json.loads(docker("inspect", "--format={{json .State}}", self.id))
@@ -116,6 +94,52 @@ class Container:
         start = time.monotonic()
         docker("stop", f"--time={seconds}", self.id)
         return self.state()["ExitCode"], time.monotonic() - start
+
+
+class Container(Running):
+    """A container in the host's network, from its start until it is removed.
+
+    Args:
+        image: its image.
+        arguments: those of the image's entry point.
+        environment: variables.
+        files: folders that it has, by their path in it; copied, so that any engine will do.
+        options: more options of ``docker create``.
+
+    """
+
+    def __init__(
+        self,
+        image: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        files: Mapping[str, Path] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        created = docker(
+            "create", "--network=host", "--health-interval=1s", *options, *variables, image,
+            *arguments,
+        )  # fmt: skip
+        super().__init__(created)
+        try:
+            for path, folder in (files or {}).items():
+                docker("cp", f"{folder}/.", f"{self.id}:{path}")
+            docker("start", self.id)
+        except BaseException:
+            self.remove()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
 
     def remove(self) -> None:
         docker("rm", "--force", "--volumes", self.id)

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pytest
 import requests
-from containers import Container, find_buildkit
+from containers import Container, Running, find_buildkit, find_compose
 from engine import base_image, docker
-from files import REPOSITORY, read_compose
+from files import DOCKER, REPOSITORY, clean_environment, read_compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -275,6 +275,33 @@ def test_a_master_is_healthy_and_ends_with_sigterm(capture: str, options: list[s
         code, seconds = master.stop(30)
         assert code == 0, master.log()
         assert seconds < 15, "SIGTERM did not reach it"
+
+
+def test_compose_starts_the_master_and_stops_it(capture: str) -> None:
+    """The server needs GPUs."""
+    compose = find_compose()
+    if compose is None:
+        pytest.skip("there is neither `docker compose` nor docker-compose")
+    project = [*compose, "-p", f"pkgtools-test-{uuid4().hex[:8]}"]
+    project += ["-f", str(DOCKER / "compose.capture.yml")]
+    node = {"CAPTURE_ADDRESS": "127.0.0.1", "CAPTURE_MODEL": "/var/empty"}
+    environment = clean_environment(CAPTURE_IMAGE=capture, **node)
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [*project, *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    try:
+        run("up", "-d", "master")
+        master = Running(run("ps", "-q", "master"))
+        master.wait_until_healthy()
+        run("stop", "master")
+        assert master.state()["ExitCode"] == 0, master.log()
+    finally:
+        run("down", "--volumes")
 
 
 def test_a_sample_is_captured_by_the_node(node: _Node) -> None:

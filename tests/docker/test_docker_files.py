@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
+from containers import find_compose
 from files import (
     DOCKER,
     DOCKERFILE,
@@ -236,13 +238,11 @@ def test_compose_takes_secrets_from_files_alone() -> None:
 
 
 def test_compose_is_valid_to_docker_compose() -> None:
-    compose = ["docker", "compose"]
-    try:
-        subprocess.run([*compose, "version"], capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("docker has no compose")
+    compose = find_compose()
+    if compose is None:
+        pytest.skip("there is neither `docker compose` nor docker-compose")
     done = subprocess.run(
-        [*compose, "-f", DOCKER / "compose.capture.yml", "config", "--format=json"],
+        [*compose, "-f", DOCKER / "compose.capture.yml", "config"],
         env=clean_environment(**_NODE),
         capture_output=True,
         text=True,
@@ -250,5 +250,5 @@ def test_compose_is_valid_to_docker_compose() -> None:
     )
     assert done.returncode == 0, done.stderr
     ours = read_compose(_NODE)["services"]
-    for name, service in json.loads(done.stdout)["services"].items():
+    for name, service in yaml.safe_load(done.stdout)["services"].items():
         assert service["environment"] == ours[name]["environment"]
