@@ -29,11 +29,16 @@ _SCRIPT: Final = """
 import json, os, py_compile, sys
 os.umask(0o022)
 for source, compiled, name in json.load(sys.stdin):
-    py_compile.compile(
-        source, compiled, name, doraise=True,
-        invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
-    )
+    try:
+        py_compile.compile(
+            source, compiled, name, doraise=True,
+            invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
+        )
+    except py_compile.PyCompileError as error:
+        print(error.msg, file=sys.stderr)
+        sys.exit(3)
 """
+_DOES_NOT_COMPILE: Final = 3
 
 
 @contextlib.contextmanager
@@ -46,7 +51,8 @@ def compiler() -> Iterator[Callable[[ExtractedPackage, Sequence[str]], None]]:
 
     Yields:
         a function of a part of an image and the paths that changed. It raises
-        `CheckFailedError` where a module does not compile.
+        `CheckFailedError` where a module does not compile, and `TreeError` where its
+        bytecode cannot be written.
 
     Raises:
         TreeError: this Python cannot be started.
@@ -89,11 +95,17 @@ def _compile(
     for process in processes:
         assert process.stderr is not None  # noqa: S101 - it is a pipe
         said = process.stderr.read().strip().splitlines()
-        if process.wait() != 0:
-            reason = said[-1] if said else f"status {process.returncode}"
+        status = process.wait()
+        reason = said[-1] if said else f"status {status}"
+        if status == _DOES_NOT_COMPILE:
             raise CheckFailedError(
                 f"{part.tree.label}: a patched module does not compile: {reason}",
                 remedy="correct the patch, and prove the series with `pkgtools lock`",
+            )
+        if status != 0:
+            raise TreeError(
+                f"the Python that compiles modules ended early: {reason}",
+                remedy="free memory, or space in TMPDIR, and run the command again",
             )
 
 
