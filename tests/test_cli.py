@@ -392,5 +392,8 @@ def test_what_others_wrote_gives_a_terminal_no_orders(project: Project, tmp_path
 def test_colours_reach_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     context = click.Context(click.Command("any"), color=True)
     with context:
-        say(click.style("ok", fg="green") + " \x1b[2J")
-    assert capsys.readouterr().out == "\x1b[32mok\x1b[0m \\u001b[2J\n"
+        say(click.style("ok", fg="green") + " \x1b[2J\U000e0041")
+        say("theirs\x1b[30m")
+    ours, theirs = capsys.readouterr().out.splitlines()
+    assert ours == "\x1b[32mok\x1b[0m \\u001b[2J\\U000e0041\x1b[0m"
+    assert theirs == "theirs\x1b[30m\x1b[0m"
