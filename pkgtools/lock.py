@@ -18,7 +18,7 @@ from pkgtools.errors import (
     SourceUnavailableError,
 )
 from pkgtools.files import replace_file, sha256
-from pkgtools.patch import parse_patch
+from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.plan.explain import absorbed_at
 from pkgtools.source.wheel import WheelSource
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Revision, Target
+    from pkgtools.patch import FilePatch
     from pkgtools.plan import Change
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
@@ -166,7 +167,7 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
         wheel=[LockedWheel(source.path.name, sha256(source.path))]
         if isinstance(source, WheelSource)
         else [],
-        absorbed=[_absorbed(path, source) for path in target.absorbed],
+        absorbed=[prove_absorbed(path, source) for path in target.absorbed],
     )
 
 
@@ -183,12 +184,23 @@ def _file(change: Change) -> LockedFile:
     )
 
 
-def _absorbed(path: Path, source: Source) -> AbsorbedPatch:
-    """Prove that a source holds everything that a patch makes."""
+def prove_absorbed(path: Path, source: Source) -> AbsorbedPatch:
+    """Prove that a source holds everything that a patch makes.
+
+    Raises:
+        CheckFailedError: it does not, or the patch has more than hunks, such as a mode.
+
+    """
     places = []
     patch = parse_patch(str(path), path.read_bytes())
     for file in patch.files:
         blob = source.read(file.new_path)
+        if not file.hunks and not _is_made_empty(file, blob):
+            raise CheckFailedError(
+                f"nothing shows that {source.label} carries {path} ({file.new_path}, which has no "
+                "hunk), which targets.toml calls absorbed",
+                remedy="put the patch into the series",
+            )
         for number, hunk in enumerate(file.hunks, 1):
             line = absorbed_at(file.new_path, blob.data, hunk.old, hunk.new) if blob else None
             if line is None:
@@ -199,6 +211,12 @@ def _absorbed(path: Path, source: Source) -> AbsorbedPatch:
                 )
             places.append(f"{file.new_path}:{line}")
     return AbsorbedPatch(f"{path.parent.name}/{path.name}", places)
+
+
+def _is_made_empty(file: FilePatch, blob: Blob | None) -> bool:
+    """Whether a patch makes an empty file, which is there; a mode or a binary shows nowhere."""
+    makes = file.kind is Kind.CREATE and file.binary is None
+    return makes and blob is not None and not blob.data
 
 
 def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision) -> None:

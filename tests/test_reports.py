@@ -517,6 +517,23 @@ absorbed = ["v1.0/{first}"]
     done = call("lock", "--target", "w-1.2", "--wheel", wheel, "--catalog", targets)
     assert done.code == 8
     assert "targets.toml calls absorbed" in done.err
+    (folder.parent / "v1.0" / "mode.patch").write_text(_MODE_ALONE)
+    with (folder.parent / "v1.0" / "series").open("a") as listing:
+        listing.write("mode.patch\n")
+    targets.write_text(text + entry.replace(first, "mode.patch"))
+    done = call("lock", "--target", "w-1.2", "--wheel", wheel, "--catalog", targets)
+    assert done.code == 8
+    assert "which has no hunk" in done.err
+
+
+_MODE_ALONE = """\
+From: A <a@example.com>
+Subject: other: a program
+
+diff --git a/src/widget/other.py b/src/widget/other.py
+old mode 100644
+new mode 100755
+"""
 
 
 def _conflicting_second(project: Project, where: Path) -> tuple[Path, list[Path]]:

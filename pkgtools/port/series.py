@@ -14,9 +14,9 @@ from pkgtools.catalog.series import Series, load_series
 from pkgtools.check import Refusal
 from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, UsageError
 from pkgtools.files import sync_folder, write_new
+from pkgtools.lock import prove_absorbed
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
-from pkgtools.plan.explain import absorbed_at
 from pkgtools.port.gitdiff import patch_text
 from pkgtools.port.model import Conflict, FileChange, Layer, StepReport
 from pkgtools.port.step import NoAnswer, Step
@@ -168,14 +168,12 @@ def _fits(layer: Layer, patch: Patch, read: Callable[[str], Blob | None]) -> boo
     return made == wanted
 
 
-def is_absorbed(patch: Patch, source: Source) -> bool:
-    """Whether a source holds all that a patch makes, to ``pkgtools lock`` as well."""
-    for file in patch.files:
-        blob = source.read(file.new_path)
-        if blob is None:
-            return False
-        if any(absorbed_at(file.new_path, blob.data, h.old, h.new) is None for h in file.hunks):
-            return False
+def is_absorbed(path: Path, source: Source) -> bool:
+    """Whether a source holds all that a patch makes, as `pkgtools lock` proves it."""
+    try:
+        prove_absorbed(path, source)
+    except CheckFailedError:
+        return False
     return True
 
 

@@ -297,7 +297,8 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
 def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> Report:
     waiting = bool(ported.conflicts)
     dropped = [] if waiting else [p for p in job.series.patches if p.name not in patches]
-    absorbed = [p.name for p in dropped if is_absorbed(p, job.sources[-1])]
+    folder, shelf = job.series.directory, job.place(job.series.directory)
+    absorbed = [p.name for p in dropped if is_absorbed(folder / p.name, job.sources[-1])]
     return Report(
         str(job.series.directory),
         str(job.output),
@@ -307,7 +308,7 @@ def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> 
         [str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
         patches,
         [patch.name for patch in dropped],
-        [f"{job.place(job.series.directory) or job.series.name}/{name}" for name in absorbed],
+        [f"{shelf}/{name}" for name in absorbed] if shelf else [],
         copied,
     )
 

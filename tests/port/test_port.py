@@ -233,6 +233,12 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert f"into {small.series.parent}\n" in beside.out
     assert 'series = "next"' in beside.out
 
+    mine = tmp_path / "mine"  # no target can name its patches
+    shutil.copytree(small.series, mine)
+    own = ("--series", mine, "--from", "1.0", "--to", "1.1", "-o", tmp_path / "of mine")
+    done = small.port(*own, "--json")
+    assert (done.facts["dropped"], done.facts["absorbed"]) == (["0001-one.patch"], [])
+
 
 def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
     small = make_small(
