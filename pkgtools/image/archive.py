@@ -72,7 +72,7 @@ class ArchiveImage:
                 f"{path} holds no image of `docker save`: {error}",
                 remedy="save it again: docker save -o FILE IMAGE",
             ) from None
-        self.name = name or next(iter(self._entry.RepoTags or []), None)
+        self.name = with_tag(name) if name else next(iter(self._entry.RepoTags or []), None)
         self._files = StoredFiles(self.reference, layers, tree)
 
     def __enter__(self) -> Self:

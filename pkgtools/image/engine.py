@@ -97,7 +97,8 @@ class EngineImage:
         if not REFERENCE.fullmatch(reference):
             raise UsageError(
                 f"{reference} is no name of an image",
-                remedy="give one as `docker images` has it, oci:DIR[:NAME] or docker-archive:FILE",
+                remedy="give one as `docker images` has it, oci:DIR[:NAME] or "
+                "docker-archive:FILE[:NAME]",
             )
         self.reference = reference
         self._tree = tree
@@ -111,8 +112,7 @@ class EngineImage:
                     f"the engine has no image {reference}", remedy=f"docker pull {reference}"
                 ) from None
             self.id: str = self._image.id
-            is_id = self.id.removeprefix("sha256:").startswith(reference.removeprefix("sha256:"))
-            self.name = None if is_id else reference
+            self.name = self._name(reference)
             self.config = _config(self._image)
             # Some engines' ids are of an index, whichever of its platforms is there: the layers
             # say it. And what another engine says of the same ones is its own word.
@@ -123,6 +123,16 @@ class EngineImage:
             repository, _ = split_tag(reference)
             own = [d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")]
         self.manifest_digest: str | None = own[0] if own else None
+
+    def _name(self, reference: str) -> str | None:
+        """Return the name that a reference is, however it is spelt; None where it is an id."""
+        if "@" in reference:
+            return reference
+        name = with_tag(reference)
+        if name in (self._image.attrs.get("RepoTags") or []):
+            return name
+        is_id = self.id.removeprefix("sha256:").startswith(reference.removeprefix("sha256:"))
+        return None if is_id else name
 
     def __enter__(self) -> Self:
         return self

@@ -47,7 +47,7 @@ class Config:
 
     @property
     def digest(self) -> str:
-        """Its digest; the Docker engine calls it the image's id."""
+        """Its digest."""
         return digest_of(self.raw)
 
     @property

@@ -43,7 +43,11 @@ class PackageQuery:
             return self.is_info(path) or name in METADATA_FILES
         inside = f"/{path}".rpartition(f"/{self.upstream.package}/")[2]
         relative = f"{self.upstream.package}/{inside}"
-        return relative in self.files or self.is_compiled(relative) or self.is_of_home(path)
+        return self.has(relative) or self.is_of_home(path)
+
+    def has(self, relative: str) -> bool:
+        """Whether a path, as a wheel has it, is one of the files or their bytecode."""
+        return relative in self.files or self.is_compiled(relative)
 
     def is_info(self, path: str) -> bool:
         """Whether a path is a .dist-info of the package's distribution, of any version."""

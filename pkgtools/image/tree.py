@@ -131,7 +131,8 @@ def extracted(
         tree = _tree(root, query.upstream, package, image.reference)
         inside = f"{package.folder}/".lstrip("/")
         paths = _receipt_paths(root, tree)
-        more = image.read({p for p in paths if not (p.startswith(inside) and query.wants(p))})
+        found = {p for p in paths if p.startswith(inside) and query.has(p.removeprefix(inside))}
+        more = image.read(paths - found)
         _write(root, more.values(), package)
         yield ExtractedPackage(root, tree, members | more, package)
 

@@ -174,6 +174,7 @@ def _image(
     if what == "json":
         facts = {
             "Id": engine.index or digest(raw),
+            "RepoTags": [tag for tag, config in engine.images.items() if config == raw],
             "Architecture": "amd64",
             "Os": "linux",
             "Created": config["created"],

@@ -338,6 +338,19 @@ def test_every_name_of_an_engine_is_taken(tag: str, engine: Engine, project: Pro
     assert (tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest") in engine.images
 
 
+def test_a_name_that_its_id_starts_with_is_a_name(engine: Engine, project: Project) -> None:
+    letters = digest(engine.images["widget:1"])[7:11]
+    assert "no name that could be varied" in _refused(_build(project, base=letters), 2)
+    engine.images[f"{letters}:latest"] = engine.images["widget:1"]
+    ids = set()
+    for name in (letters, f"{letters}:latest"):
+        done = _build(project, base=name)
+        assert done.code == 0, done.out
+        assert done.facts["reference"].startswith(f"{letters}:latest-w-1.0-")
+        ids.add(done.facts["id"])
+    assert len(ids) == 1
+
+
 def test_the_name_of_another_image_is_moved(engine: Engine, project: Project) -> None:
     engine.images["mine:latest"] = config_of([])
     done = _build(project, "--tag", "mine")

@@ -250,6 +250,10 @@ def test_one_image_of_an_archive_of_several(
     built = build(project.catalog(), f"docker-archive:{path}:kit", f"docker-archive:{tmp_path}/new")
     assert built.base == f"docker-archive:{path}:kit"
     assert _saved_as(tmp_path / "new")[0]["Layers"][0] == "widget.tar"
+    again = build(
+        project.catalog(), f"docker-archive:{path}:kit:latest", f"docker-archive:{tmp_path}/again"
+    )
+    assert again.id == built.id  # however the base is spelt
 
 
 def test_a_layer_that_is_a_link_in_an_archive(

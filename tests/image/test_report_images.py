@@ -35,7 +35,7 @@ def test_the_images_of_a_report(project: Project, widget: list[Entry], tmp_path:
     assert found[lying]["problem"]
     assert found[none]["state"] == ""
     page = (tmp_path / "page/index.html").read_text()
-    assert page.count("say the same") == 2
+    assert page.count("is true") == 2
 
 
 def test_an_image_that_cannot_be_read_is_told(project: Project, tmp_path: Path) -> None:
