@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pkgtools.cli.common import check_output
 from pkgtools.errors import TreeError
 from pkgtools.files import replacing
 
@@ -86,3 +87,14 @@ def test_what_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -> None:
     ):
         pass
     assert caught.value.remedy == "name another"
+
+
+def test_an_output_behind_a_link_is_made_ready(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "made" / "file")
+    check_output(link)
+    assert (tmp_path / "made").is_dir()
+    (tmp_path / "made" / "file").mkdir()
+    with pytest.raises(TreeError, match="it is a folder") as refused:
+        check_output(link, "name another folder")
+    assert refused.value.remedy == "name another folder"

@@ -180,22 +180,23 @@ def print_json(facts: object) -> None:
     click.echo(to_json(facts), nl=False)  # noqa: TID251 - a program reads it
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, remedy: str = "name another file") -> None:
     """Make the folder for a file that long work will end in, so that it is not done in vain.
 
     Raises:
         TreeError: the file could not be written.
 
     """
+    folder = Path(os.path.realpath(path)).parent  # as `replacing`: a link stays
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         reason = in_the_way(path)
-        if reason is None and not os.access(path.parent, os.W_OK):
-            reason = f"{path.parent} is not yours to write"
+        if reason is None and not os.access(folder, os.W_OK):
+            reason = f"{folder} is not yours to write"
     except OSError as error:
         reason = error.strerror
     if reason is not None:
-        raise TreeError(f"{path} cannot be written: {reason}", remedy="name another file")
+        raise TreeError(f"{path} cannot be written: {reason}", remedy=remedy)
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -32,7 +32,7 @@ def image() -> None:
     """
 
 
-@image.command(short_help="Hold an image's labels against its files.")
+@image.command(short_help="Hold what an image says of itself against its files.")
 @click.argument("reference", metavar="IMAGE", type=common.TEXT)
 @common.image_tree_option
 @common.image_python_option
@@ -42,10 +42,10 @@ def image() -> None:
 def inspect(
     reference: str, tree: str | None, python: str | None, catalog: Path, as_json: bool
 ) -> int:
-    """Say what an image is by its files, and whether its labels say the same.
+    """Say what an image is by its files, and whether what it says of itself is true.
 
-    IMAGE is named as for pkgtools build image. Labels that say what the files do
-    not end with exit code 8.
+    IMAGE is named as for pkgtools build image. Labels or a receipt that say what the
+    files do not end with exit code 8.
 
     \b
     Examples:

@@ -61,7 +61,7 @@ def report(
     """
     table = load_catalog(catalog)
     page = folder / "index.html"
-    common.check_output(page)
+    common.check_output(page, "name another folder with -o")
     repos = common.open_repositories(repositories)
     at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
     matrix = build_matrix(table, at_hand)

@@ -1,4 +1,4 @@
-"""The state of images: what their files are, and whether their labels say the same."""
+"""The state of images: what their files are, and whether what they say is true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShownImage:
     state: str
     """The target and its state; empty where it could not be read."""
     problem: str = ""
-    """What its labels say and its files do not, or why it could not be read."""
+    """What it says and its files do not, or why it could not be read."""
 
 
 def show_image(catalog: Catalog, reference: str, reporter: Reporter) -> ShownImage:

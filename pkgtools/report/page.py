@@ -160,10 +160,10 @@ def _images(images: Sequence[ShownImage]) -> Iterator[str]:
     yield "<h2>Images</h2>"
     yield '<div class="scroll" role="region" aria-label="Images" tabindex="0">'
     yield '<table><thead><tr><th scope="col">Image</th><th scope="col">Its files are</th>'
-    yield '<th scope="col">Its labels</th></tr></thead><tbody>'
+    yield '<th scope="col">What it says</th></tr></thead><tbody>'
     for image in images:
         yield f'<tr><th scope="row">{text(image.reference)}</th><td>{text(image.state)}</td>'
-        state, told = ("wrong", image.problem) if image.problem else ("ok", "say the same")
+        state, told = ("wrong", image.problem) if image.problem else ("ok", "is true")
         yield f'<td class="{state}">{text(told)}</td></tr>'
     yield "</tbody></table></div>"
 
