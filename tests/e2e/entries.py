@@ -34,6 +34,6 @@ def is_answered_as_stored(result: Any, reader: Reader, entry: dict[str, Any]) ->
     """Hold a result against the store: whole where it says so, else nothing of it."""
     expected = [result is not None and "error" not in result] * 2
     deadline = time.monotonic() + 10
-    while reader.exists(*keys(entry)) != expected and time.monotonic() < deadline:
+    while (found := reader.exists(*keys(entry))) != expected and time.monotonic() < deadline:
         time.sleep(0.1)  # what was written for an aborted request is removed behind it
-    assert reader.exists(*keys(entry)) == expected, result
+    assert found == expected, (found, result)
