@@ -28,6 +28,7 @@ from typing import Final
 from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Target, find_catalog, load_catalog
+from pkgtools.image.names import with_tag
 from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
 
@@ -82,7 +83,7 @@ def _image(target: Target, base: str, scratch: Path, runs: int) -> None:
     dockerfile = f"FROM {base}\nRUN {bring}\nCOPY patches /patches\nRUN {steps}\n"
     (context / "Dockerfile").write_text(dockerfile)
     layout = f"oci:{scratch / 'layout'}:base"
-    run(["skopeo", "copy", "--insecure-policy", f"docker-daemon:{_named(base)}", layout])
+    run(["skopeo", "copy", "--insecure-policy", f"docker-daemon:{with_tag(base)}", layout])
 
     def ours(image: str, made: str, cache: Path) -> None:
         command = ["build", "image", "--target", target.name, "--base", image, "--tag", made]
@@ -122,10 +123,6 @@ def _print_sizes(target: Target, base: str, layout: Path) -> None:
     print(f"the layer has {built['layer_bytes']} bytes:")
     for kind, size in sizes.items():
         print(f"  {size:9} {kind}")
-
-
-def _named(image: str) -> str:
-    return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
 def _output(command: list[str]) -> str:

@@ -72,6 +72,7 @@ def _start() -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-I", "-c", _SCRIPT],
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
