@@ -29,8 +29,8 @@ from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Target, find_catalog, load_catalog
 from pkgtools.image.names import with_tag
-from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
+from pkgtools.util.progress import Silent
 
 _NAME: Final = "pkgtools-benchmark"
 """Of the images that are built in the engine, and removed behind it."""

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from pkgtools.catalog import load_catalog
 from pkgtools.errors import PkgtoolsError
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.lines import diff, split
+from pkgtools.merge.names import definitions
 from pkgtools.patch import Kind, parse_patch
-from pkgtools.port.blocks import parse
-from pkgtools.port.lines import diff, split
 from pkgtools.port.model import FileChange, Layer, Outcome, StepReport
-from pkgtools.port.names import definitions
 from pkgtools.port.series import layers_on
 from pkgtools.port.step import NoAnswer, Step
 from pkgtools.source import WheelSource

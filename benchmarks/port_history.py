@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.catalog import load_catalog
-from pkgtools.port.blocks import Shape, parse, starts_line
-from pkgtools.port.lines import Hunk, diff, split
-from pkgtools.port.merge import merge
+from pkgtools.merge.blocks import Shape, parse, starts_line
+from pkgtools.merge.lines import Hunk, diff, split
+from pkgtools.merge.three_way import merge
 from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from timing import PKGTOOLS, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Catalog, Target, find_catalog, load_catalog
-from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

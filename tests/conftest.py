@@ -13,8 +13,8 @@ import pytest
 from project import build_project
 
 from pkgtools.catalog import load_catalog
-from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from pkgtools import files
+from pkgtools.util import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.catalog import Catalog, load_catalog
-from pkgtools.lock import write_locks
-from pkgtools.progress import Silent
 from pkgtools.source import Tree, find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

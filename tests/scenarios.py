@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from project import age
 
-from pkgtools.apply import TreeChange, apply_target, recover_tree, reverse_tree
-from pkgtools.progress import Silent
+from pkgtools.tree.apply import TreeChange, apply_target, recover_tree, reverse_tree
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

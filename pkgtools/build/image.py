@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pkgtools.apply import apply_target
 from pkgtools.build.bytecode import compiler
 from pkgtools.errors import UsageError
 from pkgtools.image.known import known_package
@@ -21,11 +20,12 @@ from pkgtools.image.labels import OCI_BASE_NAME, labels_of
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage
 from pkgtools.image.tree import extracted, query_of
+from pkgtools.tree.apply import apply_target
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.model import Config, Image
-    from pkgtools.progress import Reporter
+    from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from packaging.version import Version
 from pkgtools import __version__
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.build.zipcopy import ZipCopy, dos_time
-from pkgtools.check import check
 from pkgtools.errors import DoesNotApplyError, UsageError
-from pkgtools.files import replacing, sha256
-from pkgtools.receipt import PROVENANCE
-from pkgtools.record import make_row, rename_row, row_path
 from pkgtools.source.wheel import FETCH_AGAIN
+from pkgtools.tree.check import check
+from pkgtools.tree.receipt import PROVENANCE
+from pkgtools.tree.record import make_row, rename_row, row_path
+from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from pkgtools.catalog import Catalog, Target
-    from pkgtools.check import Ready
     from pkgtools.source import WheelSource
+    from pkgtools.tree.check import Ready
 
 _COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.apply import TreeChange, apply_target
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
+from pkgtools.tree.apply import TreeChange, apply_target
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkgtools.authoring.changelog import check_changelog
 from pkgtools.catalog import load_catalog
-from pkgtools.changelog import check_changelog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import UsageError

@@ -16,9 +16,9 @@ import msgspec
 from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import PkgtoolsError, TreeError, UsageError
-from pkgtools.files import in_the_way, replacing
 from pkgtools.source import Tree, WheelSource, find_tree
 from pkgtools.source.python import find_package
+from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -155,8 +155,8 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
         }
         print_json({"error": facts})
         return
-    from pkgtools.check import Refusal  # noqa: PLC0415
     from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
+    from pkgtools.tree.check import Refusal  # noqa: PLC0415
 
     say(click.style(f"error: {error.message}", fg="red"), err=True)
     if isinstance(error.details, Refusal):

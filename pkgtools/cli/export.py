@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkgtools.authoring.flat import export_series
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
@@ -17,7 +18,6 @@ from pkgtools.cli.sources import (
     source_of,
     wheel_option,
 )
-from pkgtools.port.flat import export_series
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
-from pkgtools.identify import Identity
-from pkgtools.identify import identify as identify_source
-from pkgtools.state import State
+from pkgtools.tree.identify import Identity
+from pkgtools.tree.identify import identify as identify_source
+from pkgtools.tree.state import State
 
 if TYPE_CHECKING:
     from pathlib import Path

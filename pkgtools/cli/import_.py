@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkgtools.authoring.flat import import_patches
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import finder, git_option, wheel_option
 from pkgtools.errors import UsageError
-from pkgtools.port.flat import import_patches
 
 if TYPE_CHECKING:
     from pathlib import Path

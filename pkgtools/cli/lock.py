@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkgtools.authoring.lock import check_locks, write_locks
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
-from pkgtools.lock import check_locks, write_locks
 from pkgtools.source.at_hand import AtHand
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkgtools.authoring.refresh import Draft, new_patch
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
@@ -17,7 +18,6 @@ from pkgtools.cli.sources import (
     source_of,
     wheel_option,
 )
-from pkgtools.port.refresh import Draft, new_patch
 from pkgtools.source import find_tree
 
 if TYPE_CHECKING:

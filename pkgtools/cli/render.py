@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pkgtools.state import State
+from pkgtools.tree.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pkgtools.check import Refusal
     from pkgtools.plan import Rejection
-    from pkgtools.state import Match
+    from pkgtools.tree.check import Refusal
+    from pkgtools.tree.state import Match
 
 _SHOWN_LINES = 14
 """Of a nearest place, how many lines are shown."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.apply import reverse_tree
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.apply import show_changed, show_recovered
 from pkgtools.cli.output import say
+from pkgtools.tree.apply import reverse_tree
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import ForeignError, PartialError
-from pkgtools.state import State
-from pkgtools.status import Status, status_of
+from pkgtools.tree.state import State
+from pkgtools.tree.status import Status, status_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from pkgtools.cli.render import refusal_lines
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
-from pkgtools.verify import Outcome, Verdict, dry_run, dry_run_source
-from pkgtools.verify import verify as verify_source
+from pkgtools.tree.verify import Outcome, Verdict, dry_run, dry_run_source
+from pkgtools.tree.verify import verify as verify_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

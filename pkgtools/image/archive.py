@@ -12,12 +12,12 @@ from typing import IO, TYPE_CHECKING, Final, Self
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError, one_line
-from pkgtools.files import in_the_way, replacing
 from pkgtools.image.layer import content, damaged, entries
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
 from pkgtools.image.stored import StoredFiles
+from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

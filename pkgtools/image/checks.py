@@ -22,7 +22,7 @@ from pkgtools.image.inside import COMPILE
 from pkgtools.image.inspect import named_target, upstream_of
 from pkgtools.image.layer import Kind
 from pkgtools.image.tree import extracted, query_of
-from pkgtools.verify import verify
+from pkgtools.tree.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.model import Image, Runnable
     from pkgtools.image.tree import ExtractedPackage
-    from pkgtools.progress import Reporter
+    from pkgtools.util.progress import Reporter
 
 _FOLDER: Final = "pkgtools-checks"
 

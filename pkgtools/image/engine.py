@@ -20,7 +20,6 @@ from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
 
 from pkgtools.errors import EngineError, UsageError
-from pkgtools.files import no_temporary_files
 from pkgtools.image.archive import ArchiveImage, add_image, layer_name
 from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
@@ -28,6 +27,7 @@ from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, REFERENCE, split_tag, with_tag
 from pkgtools.image.package import METADATA_FILES, FoundPackage, choose_folder, package_at
+from pkgtools.util.files import no_temporary_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError, one_line
 from pkgtools.image import labels as names
 from pkgtools.image.tree import extracted, query_of
-from pkgtools.receipt import Before, standing_receipt
-from pkgtools.state import State, match_all
-from pkgtools.status import Status, status_of
-from pkgtools.verify import verify
+from pkgtools.tree.receipt import Before, standing_receipt
+from pkgtools.tree.state import State, match_all
+from pkgtools.tree.status import Status, status_of
+from pkgtools.tree.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target, Upstream
     from pkgtools.image.model import Image
     from pkgtools.image.tree import ExtractedPackage, ImageTree
-    from pkgtools.progress import Reporter
+    from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

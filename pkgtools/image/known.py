@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pkgtools.cache import cache_folder
-from pkgtools.files import replace_file
 from pkgtools.image.layer import Member  # noqa: TC001 - msgspec reads the annotation
 from pkgtools.image.package import FoundPackage
+from pkgtools.util.cache import cache_folder
+from pkgtools.util.files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path

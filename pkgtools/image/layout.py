@@ -13,11 +13,11 @@ import msgspec
 
 from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError, TreeError, UsageError, one_line
-from pkgtools.files import locked_folder, replace_file, sha256
 from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
+from pkgtools.util.files import locked_folder, replace_file, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import parents
-from pkgtools.receipt import NAME, PROVENANCE
+from pkgtools.tree.receipt import NAME, PROVENANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

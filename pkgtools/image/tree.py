@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
-from pkgtools.files import no_temporary_files
 from pkgtools.image.layer import Kind, Member, folders_above, parents
 from pkgtools.image.package import PackageQuery
-from pkgtools.receipt import NAME, load_receipt
 from pkgtools.source import Tree, find_tree
+from pkgtools.tree.receipt import NAME, load_receipt
+from pkgtools.util.files import no_temporary_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pkgtools.catalog import Catalog, Upstream
-    from pkgtools.progress import Reporter
     from pkgtools.source import Source
     from pkgtools.source.git import Repository
+    from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

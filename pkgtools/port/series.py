@@ -10,16 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.lock import prove_absorbed
 from pkgtools.catalog.series import Series, load_series
-from pkgtools.check import Refusal
 from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, UsageError
-from pkgtools.files import sync_folder, write_new
-from pkgtools.lock import prove_absorbed
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.port.gitdiff import patch_text
 from pkgtools.port.model import Conflict, FileChange, Layer, StepReport
 from pkgtools.port.step import NoAnswer, Step
+from pkgtools.tree.check import Refusal
+from pkgtools.util.files import sync_folder, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pkgtools.patch import Patch
     from pkgtools.plan import Plan
     from pkgtools.port.step import Answer
-    from pkgtools.progress import Reporter
     from pkgtools.source import Source
+    from pkgtools.util.progress import Reporter
 
 _LEFT_BEHIND: Final = {"series", "lock.toml"}
 """Files of a series that are written anew, or not at all."""

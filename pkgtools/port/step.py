@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.markers import mark, mark_whole, regions
+from pkgtools.merge.names import lost_import
+from pkgtools.merge.three_way import Around, Merged, merge
 from pkgtools.patch.lines import text
-from pkgtools.port.blocks import parse
-from pkgtools.port.markers import mark, mark_whole, regions
-from pkgtools.port.merge import Around, Merged, merge
 from pkgtools.port.model import (
     Conflict,
     FileChange,
@@ -21,16 +22,15 @@ from pkgtools.port.model import (
     Sides,
     StepReport,
 )
-from pkgtools.port.names import lost_import
 from pkgtools.port.upstream import Movement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pkgtools.catalog import Upstream
-    from pkgtools.port.blocks import Node
-    from pkgtools.port.lines import Hunk
-    from pkgtools.port.transplant import Elsewhere
+    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.lines import Hunk
+    from pkgtools.merge.transplant import Elsewhere
     from pkgtools.source import Source
 
     Answer = Callable[[Conflict], Blob | None]

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import DIRECTORY
-from pkgtools.port.blocks import is_sound, parse, similarity
-from pkgtools.port.transplant import Elsewhere
+from pkgtools.merge.blocks import is_sound, parse, similarity
+from pkgtools.merge.transplant import Elsewhere
 from pkgtools.source import Tree, WheelSource
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Upstream
-    from pkgtools.port.blocks import Node
+    from pkgtools.merge.blocks import Node
     from pkgtools.source import Source
 
 _SIMILAR: Final = 0.5

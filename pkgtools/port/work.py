@@ -17,8 +17,7 @@ import msgspec
 
 from pkgtools.blob import REGULAR, Blob
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
-from pkgtools.files import read_file, replace_file
-from pkgtools.port.markers import has_markers
+from pkgtools.merge.markers import has_markers
 from pkgtools.port.model import StepReport  # noqa: TC001 - msgspec reads the annotation
 from pkgtools.port.series import (
     Ported,
@@ -30,14 +29,15 @@ from pkgtools.port.series import (
     write_series,
 )
 from pkgtools.port.step import NoAnswer
+from pkgtools.util.files import read_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pkgtools.catalog import Series, Upstream
     from pkgtools.port.model import Conflict
-    from pkgtools.progress import Reporter
     from pkgtools.source import Source
+    from pkgtools.util.progress import Reporter
 
 _SUFFIX: Final = ".port"
 _STATE: Final = "port.json"

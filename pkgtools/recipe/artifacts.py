@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pkgtools.errors import CheckFailedError
-from pkgtools.files import sha256
+from pkgtools.util.files import sha256
 
 if TYPE_CHECKING:
     from pkgtools.recipe.model import Dataset, Draft, Model

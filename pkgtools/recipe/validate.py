@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import CheckFailedError, PkgtoolsError, TreeError
-from pkgtools.files import sha256
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
 from pkgtools.recipe.live import check_sample, check_server, check_store
 from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
-from pkgtools.state import State
-from pkgtools.verify import Outcome, dry_run_source, verify
+from pkgtools.tree.state import State
+from pkgtools.tree.verify import Outcome, dry_run_source, verify
+from pkgtools.util.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pkgtools.catalog import Catalog, Target
-    from pkgtools.progress import Reporter
     from pkgtools.recipe.load import Loaded
     from pkgtools.source import Source
+    from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pkgtools.image.reference import open_image
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog
-    from pkgtools.progress import Reporter
+    from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

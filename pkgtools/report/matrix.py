@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.patch import parse_patch
-from pkgtools.verify import Outcome, Verdict, dry_run
+from pkgtools.tree.verify import Outcome, Verdict, dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.catalog import Revision, Target
-    from pkgtools.progress import Reporter
     from pkgtools.source.base import Source
     from pkgtools.source.git import Repository
+    from pkgtools.util.progress import Reporter
 
 
 class AtHand:

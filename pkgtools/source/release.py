@@ -11,15 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.cache import cache_folder
 from pkgtools.errors import SourceUnavailableError
-from pkgtools.files import sha256
+from pkgtools.util.cache import cache_folder
+from pkgtools.util.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pkgtools.catalog import Upstream
-    from pkgtools.progress import Reporter
+    from pkgtools.util.progress import Reporter
 
 _SECONDS: Final = 1800
 

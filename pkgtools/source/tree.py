@@ -9,8 +9,8 @@ from packaging.utils import canonicalize_name
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import TreeError, UsageError
-from pkgtools.files import inside, read_file
 from pkgtools.source.wheel import inside_package
+from pkgtools.util.files import inside, read_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,19 +23,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pkgtools import files
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
-from pkgtools.files import read_file
 from pkgtools.transaction import folders
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.journal import Base, Journal, Operation, Place
+from pkgtools.util import files
+from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pkgtools.progress import Reporter
     from pkgtools.source import Tree
+    from pkgtools.util.progress import Reporter
 
 _NO_LINKS: Final = {
     errno.EPERM,

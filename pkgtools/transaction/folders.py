@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pkgtools.files import sync_folder
 from pkgtools.transaction.journal import Base
+from pkgtools.util.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from pkgtools.errors import TreeError
-from pkgtools.files import inside, read_file, replace_file, scratch_of
 from pkgtools.patch.paths import safe_path
+from pkgtools.util.files import inside, read_file, replace_file, scratch_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,14 +12,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pkgtools import __version__
-from pkgtools import receipt as receipts
 from pkgtools.blob import SYMLINK, Blob
-from pkgtools.files import read_file
-from pkgtools.receipt import Bytecode, Original, PatchedFile, Receipt
-from pkgtools.record import add_rows, drop_rows, restore_record, row_path
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.commit import Write
 from pkgtools.transaction.journal import Base
+from pkgtools.tree import receipt as receipts
+from pkgtools.tree.receipt import Bytecode, Original, PatchedFile, Receipt
+from pkgtools.tree.record import add_rows, drop_rows, restore_record, row_path
+from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,10 +29,10 @@ from scenarios import (
 )
 from trees import differing, leftovers, record_problems, snapshot, timeless, uninstall
 
-from pkgtools.apply import apply_target, recover_tree, reverse_tree
 from pkgtools.errors import TreeError
-from pkgtools.progress import Silent
 from pkgtools.source import Tree, find_tree
+from pkgtools.tree.apply import apply_target, recover_tree, reverse_tree
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from filelock import FileLock
 
 from pkgtools.catalog import load_catalog
 from pkgtools.errors import SourceUnavailableError
-from pkgtools.progress import Silent
 from pkgtools.source.release import release_wheel
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Target

@@ -15,10 +15,10 @@ from interpreter import Interpreter
 
 from pkgtools.catalog import load_catalog
 from pkgtools.plan import plan_series
-from pkgtools.progress import Silent
 from pkgtools.source import WheelSource
 from pkgtools.source.git import Repository
 from pkgtools.source.release import release_wheel
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Revision, Target

@@ -8,7 +8,7 @@ from commands import Result, call
 
 from pkgtools.build.image import BuiltImage, build_image
 from pkgtools.image.reference import open_image
-from pkgtools.progress import Silent
+from pkgtools.util.progress import Silent
 
 from .images import Entry, folder, tar, write_archive, write_layout
 

@@ -25,7 +25,7 @@ from pkgtools.image.checks import check_image
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
-from pkgtools.progress import Silent
+from pkgtools.util.progress import Silent
 
 from .building import call_build
 from .fake_engine import Engine, sent, serving

@@ -13,7 +13,7 @@ from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image import known, merged, stored
 from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
-from pkgtools.progress import Silent
+from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
 from .images import SITE, Entry, add_to_index, moved, put_blob, tar

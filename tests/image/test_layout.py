@@ -17,7 +17,7 @@ from pkgtools.build.image import build_image
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.image import layout
 from pkgtools.image.reference import open_image
-from pkgtools.progress import Silent
+from pkgtools.util.progress import Silent
 
 from .building import build, bytes_of, write_base
 from .images import (

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pkgtools.errors import PkgtoolsError
-from pkgtools.progress import Silent
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.validate import STEPS, Deployment
+from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
 from .images import Entry, read, write_layout

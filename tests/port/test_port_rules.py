@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 from rule_cases import CASES, Case
 
-from pkgtools.port.merge import Result, merge
+from pkgtools.merge.three_way import Result, merge
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

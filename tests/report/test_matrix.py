@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from project import PREFIX, build_wheel, substitute
 
+from pkgtools.authoring.lock import write_locks
 from pkgtools.catalog import load_catalog
-from pkgtools.lock import write_locks
-from pkgtools.progress import Silent
 from pkgtools.report.matrix import CellState, Matrix, build_matrix
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

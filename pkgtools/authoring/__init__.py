@@ -1,0 +1,1 @@
+"""Commands of a catalog's maintainer: lock, changelog, new, refresh, import, export."""

@@ -1,0 +1,244 @@
+"""Proving a series on real sources, and writing what was found to lock.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import tomlkit
+
+from pkgtools.catalog import AbsorbedPatch, Lock, LockedFile, LockedRevision, LockedWheel
+from pkgtools.catalog.lock import load_lock
+from pkgtools.errors import (
+    CheckFailedError,
+    DoesNotApplyError,
+    MalformedError,
+    SourceUnavailableError,
+)
+from pkgtools.patch import Kind, parse_patch
+from pkgtools.plan import plan_series
+from pkgtools.plan.explain import absorbed_at
+from pkgtools.source.wheel import WheelSource
+from pkgtools.tree.check import Refusal
+from pkgtools.tree.state import entry_id
+from pkgtools.util.files import replace_file, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Revision, Target
+    from pkgtools.patch import FilePatch
+    from pkgtools.plan import Change
+    from pkgtools.source import Source
+    from pkgtools.source.at_hand import AtHand
+
+_HEADER = """\
+# Written by `pkgtools lock` from real sources; not edited by hand.
+# For each revision: git's blob id of every touched file before and after.
+"""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What became of one revision of one lock."""
+
+    target: str
+    revision: str
+    outcome: str
+    """``proven``; ``unverified`` for lack of a source; ``kept``, where the old entry stands."""
+    sources: tuple[str, ...]
+    message: str | None = None
+
+
+def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
+    """Prove every revision of `targets` and write their locks.
+
+    A revision whose source is not at hand keeps its entry as long as the series
+    is the one it was proven with.
+
+    Raises:
+        SourceUnavailableError: such a revision, and the series changed.
+        DoesNotApplyError: the series does not apply to a revision.
+
+    """
+    proofs: list[Proof] = []
+    for directory, sharing in _by_series(targets).items():
+        path = directory / "lock.toml"
+        series = sharing[0].series
+        old = _old_lock(sharing[0], path)
+        entries = []
+        for target, revision in _revisions(sharing):
+            entry, proof = _prove_or_keep(target, revision, at_hand, old)
+            entries.append(entry)
+            proofs.append(proof)
+        replace_file(path, _render(Lock(1, series.digest, entries)).encode())
+    return proofs
+
+
+def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
+    """Prove every revision again and hold the result against the locks.
+
+    Raises:
+        CheckFailedError: a lock says something else.
+
+    """
+    proofs = []
+    for sharing in _by_series(targets).values():
+        for target, revision in _revisions(sharing):
+            locked = target.lock.find(revision.name)
+            if locked is None:
+                raise CheckFailedError(
+                    f"{target.directory / 'lock.toml'} does not have {revision.name}",
+                    remedy=f"run `pkgtools lock --target {target.name}`",
+                )
+            try:
+                proven, sources = _prove(target, revision, at_hand)
+            except SourceUnavailableError as error:
+                proofs.append(Proof(target.name, revision.name, "unverified", (), error.message))
+                continue
+            _hold_against(target, locked, proven)
+            proofs.append(Proof(target.name, revision.name, "proven", sources))
+    return proofs
+
+
+def _by_series(targets: Sequence[Target]) -> dict[Path, list[Target]]:
+    """Group targets by series: one lock serves all that share one."""
+    groups: dict[Path, list[Target]] = {}
+    for target in targets:
+        groups.setdefault(target.directory, []).append(target)
+    return groups
+
+
+def _revisions(targets: Iterable[Target]) -> list[tuple[Target, Revision]]:
+    return [(target, revision) for target in targets for revision in target.revisions]
+
+
+def _old_lock(target: Target, path: Path) -> Lock | None:
+    """Return the lock that stands, if it still is about this series."""
+    try:
+        return load_lock(path, target.series.digest, target.name)
+    except MalformedError:
+        return None
+
+
+def _prove_or_keep(
+    target: Target, revision: Revision, at_hand: AtHand, old: Lock | None
+) -> tuple[LockedRevision, Proof]:
+    try:
+        entry, sources = _prove(target, revision, at_hand)
+    except SourceUnavailableError as error:
+        kept = old.find(revision.name) if old else None
+        if kept is None:
+            raise
+        return kept, Proof(target.name, revision.name, "kept", (), error.message)
+    return entry, Proof(target.name, revision.name, "proven", sources)
+
+
+def _prove(
+    target: Target, revision: Revision, at_hand: AtHand
+) -> tuple[LockedRevision, tuple[str, ...]]:
+    """Plan the series on every source of a revision; all must agree."""
+    sources = at_hand.find(target, revision)
+    entries = [_entry(target, revision, source) for source in sources]
+    for source, entry in zip(sources, entries, strict=True):
+        if entry.file != entries[0].file:
+            raise CheckFailedError(
+                f"{source.label} and {sources[0].label} are one release with different sources"
+            )
+    entries[0].wheel = sorted((w for e in entries for w in e.wheel), key=lambda w: w.name)
+    return entries[0], tuple(source.label for source in sources)
+
+
+def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision:
+    plan = plan_series(target.series.patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"{target.name}: its series does not apply to {source.label}",
+            remedy="port the patches to this revision, then lock again",
+            details=Refusal(target.name, source.label, None, plan.rejections),
+        )
+    return LockedRevision(
+        file=[_file(change) for change in plan.changes],
+        commit=revision.commit,
+        release=revision.version,
+        wheel=[LockedWheel(source.path.name, sha256(source.path))]
+        if isinstance(source, WheelSource)
+        else [],
+        absorbed=[prove_absorbed(path, source) for path in target.absorbed],
+    )
+
+
+def _file(change: Change) -> LockedFile:
+    def identify(blob: Blob | None) -> str:
+        return entry_id(blob, with_mode=change.sets_mode)
+
+    return LockedFile(
+        path=change.path,
+        before=identify(change.before),
+        after=identify(change.after),
+        patches=list(change.patches),
+        between=[identify(blob) for blob in change.between],
+    )
+
+
+def prove_absorbed(path: Path, source: Source) -> AbsorbedPatch:
+    """Prove that a source holds everything that a patch makes.
+
+    Raises:
+        CheckFailedError: it does not, or the patch has more than hunks, such as a mode.
+
+    """
+    places = []
+    patch = parse_patch(str(path), path.read_bytes())
+    for file in patch.files:
+        blob = source.read(file.new_path)
+        if not file.hunks and not _is_made_empty(file, blob):
+            raise CheckFailedError(
+                f"nothing shows that {source.label} carries {path} ({file.new_path}, which has no "
+                "hunk), which targets.toml calls absorbed",
+                remedy="put the patch into the series",
+            )
+        for number, hunk in enumerate(file.hunks, 1):
+            line = absorbed_at(file.new_path, blob.data, hunk.old, hunk.new) if blob else None
+            if line is None:
+                raise CheckFailedError(
+                    f"{source.label} does not carry hunk {number} of {path} ({file.new_path}), "
+                    "which targets.toml calls absorbed",
+                    remedy="put the patch into the series",
+                )
+            places.append(f"{file.new_path}:{line}")
+    return AbsorbedPatch(f"{path.parent.name}/{path.name}", places)
+
+
+def _is_made_empty(file: FilePatch, blob: Blob | None) -> bool:
+    """Whether a patch makes an empty file, which is there; a mode or a binary shows nowhere."""
+    makes = file.kind is Kind.CREATE and file.binary is None
+    return makes and blob is not None and not blob.data
+
+
+def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision) -> None:
+    known = {wheel.name: wheel.sha256 for wheel in locked.wheel}
+    for wheel in proven.wheel:
+        if known.get(wheel.name, wheel.sha256) != wheel.sha256:
+            raise CheckFailedError(
+                f"{wheel.name} is not the wheel that the lock was computed from: its sha256 is "
+                f"{wheel.sha256}, not {known[wheel.name]}",
+                remedy="find out where this one comes from",
+            )
+    if (locked.file, locked.absorbed) == (proven.file, proven.absorbed):
+        return
+    raise CheckFailedError(
+        f"{target.directory / 'lock.toml'}: {locked.name} is not what its sources say",
+        remedy=f"see what differs after `pkgtools lock --target {target.name}`",
+    )
+
+
+def _render(lock: Lock) -> str:
+    """Return the file: tables of tables, so that a change is a change of few lines."""
+    document = tomlkit.parse(_HEADER)
+    for key, value in msgspec.to_builtins(lock).items():
+        document[key] = value
+    return tomlkit.dumps(document)

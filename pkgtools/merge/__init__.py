@@ -1,0 +1,1 @@
+"""Structural three-way merge of Python source."""

@@ -1,0 +1,382 @@
+"""Python source as nested blocks over its own bytes: definitions, statements, list elements.
+
+Nothing here is ever printed back: a `Node` is a span of the source it was read
+from. What a merge does not touch keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import tree_sitter
+import tree_sitter_python
+
+from pkgtools.merge.tokens import block_tokens, raw_tokens, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LANGUAGE: Final = tree_sitter.Language(tree_sitter_python.language())
+_BODIES: Final = {"module", "block"}
+_LISTS: Final = {
+    "argument_list",
+    "dictionary",
+    "expression_list",
+    "lambda_parameters",
+    "list",
+    "parameters",
+    "pattern_list",
+    "set",
+    "tuple",
+    "tuple_pattern",
+    "with_clause",
+}
+_RECORDS: Final = {
+    "assert_statement",
+    "assignment",
+    "augmented_assignment",
+    "await",
+    "call",
+    "case_clause",
+    "class",
+    "conditional_expression",
+    "default_parameter",
+    "elif_clause",
+    "else_clause",
+    "except_clause",
+    "finally_clause",
+    "for_statement",
+    "function",
+    "if_statement",
+    "import_from_statement",
+    "keyword_argument",
+    "match_statement",
+    "pair",
+    "parenthesized_expression",
+    "raise_statement",
+    "return_statement",
+    "try_statement",
+    "typed_default_parameter",
+    "typed_parameter",
+    "while_statement",
+    "with_item",
+    "with_statement",
+}
+"""Kinds whose named parts mean the same whatever stands in the other parts."""
+_DEFINITIONS: Final = {"function_definition": "function", "class_definition": "class"}
+_CLAUSES: Final = {"elif_clause", "else_clause", "except_clause", "finally_clause"}
+
+
+class Shape(Enum):
+    """How the parts of a node go together."""
+
+    BODY = "body"
+    """Statements, each on lines of its own."""
+    LIST = "list"
+    """Elements with commas between them."""
+    CLAUSES = "clauses"
+    """The branches behind a statement's first one: elif, else, except, finally."""
+    DECORATORS = "decorators"
+    RECORD = "record"
+    """Parts that are told apart by their role."""
+    ATOM = "atom"
+    """One thing: merged whole or not at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A span of one source. Nodes are equal only to themselves; see `same`."""
+
+    source: bytes
+    kind: str
+    shape: Shape
+    start: int
+    end: int
+    raw: tuple[tree_sitter.Node, ...]
+    """The syntax nodes that it spans."""
+    block_comments: tuple[tree_sitter.Node, ...] = ()
+    """Comments between a header and its block, which belong to the block."""
+
+    @property
+    def text(self) -> bytes:
+        """Its bytes."""
+        return self.source[self.start : self.end]
+
+    @property
+    def line(self) -> int:
+        """The 1-based line on which it starts."""
+        return self.source.count(b"\n", 0, self.start) + 1
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether it is a class or a function."""
+        return self.kind in ("class", "function")
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether it is nothing but a comment."""
+        return self.kind == "comment"
+
+    @cached_property
+    def tokens(self) -> tuple[bytes, ...]:
+        """Its tokens, comments too, without what a formatter adds and takes away."""
+        return tuple(tokens((*self.block_comments, *self.raw)))
+
+    @cached_property
+    def squeezed(self) -> bytes:
+        """Its bytes without space, commas, parentheses and backslashes.
+
+        Where these differ, so do the tokens: which is found without reading them.
+        """
+        return self.text.translate(None, b" \t\r\n\f,()\\")
+
+    @cached_property
+    def counted(self) -> Counter[bytes]:
+        """How often each token stands in it."""
+        return Counter(self.tokens)
+
+    @cached_property
+    def counted_by_depth(self) -> Counter[tuple[int, bytes]]:
+        """How often each token of a module stands in how many blocks of its definition."""
+        return Counter(block_tokens(self.raw[0]))
+
+    @cached_property
+    def name(self) -> bytes | None:
+        """A definition's name."""
+        if not self.is_definition:
+            return None
+        node = _definition(self.raw[0]).child_by_field_name("name")
+        return node.text if node is not None else None
+
+    @cached_property
+    def key(self) -> tuple[str, bytes] | None:
+        """What it is called among its siblings, if it has something like a name."""
+        return _key(self)
+
+    @cached_property
+    def elements(self) -> tuple[Node, ...]:
+        """The parts of a body or a list, in order; comments count in a body."""
+        if self.shape is Shape.BODY:
+            return tuple(_statements(self))
+        if self.shape is Shape.LIST:
+            raws = [c for r in self.raw for c in _list_children(r)]
+            return tuple(_make(self.source, c) for c in raws)
+        if self.shape in (Shape.CLAUSES, Shape.DECORATORS):
+            return tuple(_make(self.source, r) for r in self.raw)
+        return ()
+
+    @cached_property
+    def parts(self) -> dict[str, Node]:
+        """The parts of a record, by role."""
+        return _parts(self) if self.shape is Shape.RECORD else {}
+
+    @cached_property
+    def skeleton(self) -> tuple[bytes, ...]:
+        """A record's keywords and operators, which its parts do not have."""
+        raw = [_definition(r) for r in self.raw]
+        words = [c.text or b"" for r in raw for c in r.children if not c.is_named]
+        return tuple(w for w in words if w not in (b",", b"(", b")"))
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Elements or parts, whichever it has."""
+        return self.elements or tuple(self.parts.values())
+
+    def walk(self) -> Iterator[Node]:
+        """Yield itself and everything below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@lru_cache(maxsize=12)  # a merge asks for the same few versions again and again
+def parse(source: bytes) -> Node:
+    """Return the module that `source` is; see `is_sound` for whether it is one."""
+    root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
+    return Node(source, "module", Shape.BODY, 0, len(source), (root,))
+
+
+def is_sound(module: Node) -> bool:
+    """Whether the source was read without a syntax error."""
+    return not module.raw[0].has_error
+
+
+def same(one: Node, other: Node) -> bool:
+    """Whether two nodes differ in formatting alone."""
+    if one.text == other.text:
+        return True
+    return one.squeezed == other.squeezed and one.tokens == other.tokens
+
+
+def similarity(one: Node, other: Node, *, at_least: float = 0.0) -> float:
+    """Return how many of their tokens two nodes share, 0 to 1.
+
+    Where their lengths alone keep it below `at_least`, the answer is 0.
+    """
+    total = len(one.tokens) + len(other.tokens)
+    if not total or 2 * min(len(one.tokens), len(other.tokens)) < at_least * total:
+        return 0.0 if total else 1.0
+    return 2 * sum(min(n, other.counted[t]) for t, n in one.counted.items()) / total
+
+
+def _statements(body: Node) -> Iterator[Node]:
+    """Yield a body's statements; a comment behind one on its line belongs to it."""
+    held: Node | None = None
+    raws = [c for r in body.raw for c in r.named_children]
+    for raw in (*body.block_comments, *raws):
+        node = _make(body.source, raw)
+        if held and node.is_comment and not starts_line(body.source, node.start):
+            held = replace(held, end=node.end, raw=(*held.raw, raw))
+            continue
+        if held:
+            yield held
+        held = node
+    if held:
+        yield held
+
+
+def _make(source: bytes, raw: tree_sitter.Node) -> Node:
+    start, end = raw.start_byte, raw.end_byte
+    kind = raw.type
+    if kind == "expression_statement" and raw.named_child_count == 1:
+        inner = raw.named_children[0]
+        if inner.type in _RECORDS:
+            return Node(source, inner.type, Shape.RECORD, start, end, (inner,))
+    if kind == "decorated_definition":
+        kind = _DEFINITIONS[_definition(raw).type]
+    kind = _DEFINITIONS.get(kind, kind)
+    if kind in _BODIES:
+        shape = Shape.BODY
+    elif kind in _LISTS:
+        shape = Shape.LIST
+    else:
+        shape = Shape.RECORD if kind in _RECORDS else Shape.ATOM
+    return Node(source, kind, shape, start, end, (raw,))
+
+
+def _definition(raw: tree_sitter.Node) -> tree_sitter.Node:
+    inner = raw.child_by_field_name("definition") if raw.type == "decorated_definition" else None
+    return inner if inner is not None else raw
+
+
+def _list_children(raw: tree_sitter.Node) -> list[tree_sitter.Node]:
+    if raw.type == "import_from_statement":
+        return raw.children_by_field_name("name")
+    return [c for c in raw.named_children if c.type != "comment"]
+
+
+def _parts(node: Node) -> dict[str, Node]:
+    """Return a record's parts; a role that stands more than once is counted."""
+    parts: dict[str, Node] = {}
+    raw = node.raw[0]
+    if raw.type == "decorated_definition":
+        decorators = tuple(c for c in raw.named_children if c.type == "decorator")
+        parts["decorators"] = _group(node.source, "decorators", Shape.DECORATORS, decorators)
+        raw = _definition(raw)
+    if raw.type == "import_from_statement":
+        names = raw.children_by_field_name("name")
+        if names:
+            parts["names"] = Node(
+                node.source,
+                "import_names",
+                Shape.LIST,
+                names[0].start_byte,
+                names[-1].end_byte,
+                (raw,),
+            )
+        module = raw.child_by_field_name("module_name")
+        if module is not None:
+            parts["module"] = _make(node.source, module)
+        return parts
+    clauses: list[tree_sitter.Node] = []
+    comments: list[tree_sitter.Node] = []
+    counts: Counter[str] = Counter()
+    for index, child in enumerate(raw.children):
+        if child.type == "comment":
+            comments.append(child)
+        elif child.type in _CLAUSES:
+            clauses.append(child)
+        elif child.is_named:
+            role = raw.field_name_for_child(index) or child.type
+            counts[role] += 1
+            role = role if counts[role] == 1 else f"{role}-{counts[role]}"
+            part = _make(node.source, child)
+            if part.kind == "block":
+                part = _with_comments(part, comments)
+            parts[role] = part
+            comments = []
+    if clauses:
+        parts["clauses"] = _group(node.source, "clauses", Shape.CLAUSES, tuple(clauses))
+    return parts
+
+
+def _with_comments(block: Node, comments: list[tree_sitter.Node]) -> Node:
+    """Return a block with the comments above its first statement in it."""
+    own = tuple(c for c in comments if starts_line(block.source, c.start_byte))
+    start = own[0].start_byte if own else block.start
+    return Node(block.source, "block", Shape.BODY, start, block.end, block.raw, own)
+
+
+def starts_line(source: bytes, at: int) -> bool:
+    """Whether nothing but space stands before `at` on its line."""
+    return not source[source.rfind(b"\n", 0, at) + 1 : at].strip()
+
+
+def _group(source: bytes, kind: str, shape: Shape, raws: tuple[tree_sitter.Node, ...]) -> Node:
+    return Node(source, kind, shape, raws[0].start_byte, raws[-1].end_byte, raws)
+
+
+_GETTER: Final = re.compile(rb"@\s*(?:[\w.]+\.(?:setter|getter|deleter)|(?:\w+\.)*overload)\b")
+
+
+def _key(node: Node) -> tuple[str, bytes] | None:
+    raw = node.raw[0]
+    if node.is_definition:
+        mark = b"".join(_GETTER.findall(node.source[node.start : _definition(raw).start_byte]))
+        return node.kind, (node.name or b"") + mark
+    fields = {
+        "assignment": "left",
+        "call": "function",
+        "import_from_statement": "module_name",
+        "import_statement": "name",
+        "keyword_argument": "name",
+        "pair": "key",
+        "default_parameter": "name",
+        "typed_default_parameter": "name",
+        "if_statement": "condition",
+        "elif_clause": "condition",
+        "while_statement": "condition",
+        "for_statement": "right",
+    }
+    kind = {"default_parameter": "parameter", "typed_default_parameter": "parameter"}
+    if node.kind in fields:
+        field = raw.child_by_field_name(fields[node.kind])
+        text = b" ".join(raw_tokens(field)) if field is not None else b""
+        if node.kind == "call":
+            text += b"(" + _first_argument(raw)
+        return kind.get(node.kind, node.kind), text
+    if node.kind == "typed_parameter" or (
+        node.kind == "identifier" and raw.parent is not None and raw.parent.type == "parameters"
+    ):
+        return "parameter", next(iter(node.tokens), b"")
+    if node.kind in ("else_clause", "finally_clause"):
+        return node.kind, b""
+    if node.kind in ("with_statement", "case_clause", "except_clause"):
+        block = next((c for c in raw.children if c.type == "block"), None)
+        end = block.start_byte if block is not None else raw.end_byte
+        return node.kind, node.source[raw.start_byte : end].strip()
+    if node.kind in ("decorator", "with_item", "dotted_name", "aliased_import", "string"):
+        return node.kind, node.text
+    return None
+
+
+def _first_argument(call: tree_sitter.Node) -> bytes:
+    """Return the string that a call names something with, as in ``add_argument("--port")``."""
+    arguments = call.child_by_field_name("arguments")
+    named = arguments.named_children if arguments is not None else []
+    return (named[0].text or b"") if named and named[0].type == "string" else b""

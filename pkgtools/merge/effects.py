@@ -1,0 +1,206 @@
+"""What running a statement reads, writes and may do, as far as its text tells."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import tree_sitter
+
+    from pkgtools.merge.blocks import Node
+
+_LEAVES_OFF: Final = {
+    "assert_statement",
+    "await",
+    "break_statement",
+    "continue_statement",
+    "delete_statement",
+    "global_statement",
+    "nonlocal_statement",
+    "raise_statement",
+    "return_statement",
+    "yield",
+}
+"""What changes which statements run, or what names mean."""
+_HARMLESS: Final = {
+    *(b"abs", b"bool", b"float", b"getattr", b"hasattr", b"int", b"isinstance", b"issubclass"),
+    *(b"len", b"max", b"min", b"range", b"repr", b"round", b"str", b"tuple", b"type"),
+}
+"""Builtins that change nothing that they are given."""
+_CLASS: Final = re.compile(rb"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
+
+
+@dataclass
+class Effects:
+    """Dotted names that are read and written, and what else may happen."""
+
+    reads: set[bytes] = field(default_factory=set)
+    writes: set[bytes] = field(default_factory=set)
+    handed_over: set[bytes] = field(default_factory=set)
+    """Objects that some call gets hold of, and may change."""
+    calls: bool = False
+    leaves: bool = False
+    """Whether it may end the function, the loop or the module."""
+
+    @property
+    def names(self) -> set[bytes]:
+        """What it reads or writes."""
+        return self.reads | self.writes
+
+
+def effects(nodes: Iterable[Node]) -> Effects:
+    """Return what running `nodes` does."""
+    found = Effects()
+    for node in nodes:
+        for raw in node.raw:
+            _visit(raw, found)
+    return found
+
+
+def independent(one: Effects, other: Effects) -> bool:
+    """Whether two runs of statements have the same effect in either order, for all one can see."""
+    if one.leaves or other.leaves or (one.calls and other.calls):
+        return False
+    return not any(
+        _reaches(mine.writes, yours.reads | yours.writes)
+        or any(name.startswith(owner + b".") for owner in mine.handed_over for name in yours.names)
+        for mine, yours in ((one, other), (other, one))
+    )
+
+
+def _reaches(writes: set[bytes], names: set[bytes]) -> bool:
+    """Whether one of `names` is written, or is an attribute of what is."""
+    return any(n == written or n.startswith(written + b".") for written in writes for n in names)
+
+
+def _visit(raw: tree_sitter.Node, found: Effects) -> None:
+    kind = raw.type
+    if kind == "comment":
+        return
+    if kind in _LEAVES_OFF:
+        found.leaves = True
+    if kind in ("import_statement", "import_from_statement", "future_import_statement"):
+        found.writes |= set(imported_names(raw))
+    elif kind in ("function_definition", "class_definition"):
+        _visit_definition(raw, found)
+    elif kind in ("assignment", "augmented_assignment", "named_expression", "for_statement"):
+        _visit_assignment(raw, found)
+    elif kind == "call":
+        _visit_call(raw, found)
+    elif kind in ("attribute", "identifier"):
+        _read(raw, found)
+    elif kind == "keyword_argument":
+        value = raw.child_by_field_name("value")
+        if value is not None:
+            _visit(value, found)
+    elif kind == "as_pattern_target":
+        _write(raw.named_children, found)
+    else:
+        for child in raw.named_children:
+            _visit(child, found)
+
+
+def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
+    for child in raw.named_children:
+        if child.type == "block":
+            continue
+        if child == raw.child_by_field_name("name"):
+            found.writes.add(child.text or b"")
+        elif child.type == "parameters":
+            for parameter in child.named_children:
+                for role in ("type", "value"):
+                    part = parameter.child_by_field_name(role)
+                    if part is not None:
+                        _visit(part, found)
+        else:
+            _visit(child, found)
+
+
+def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
+    target = raw.child_by_field_name("left") or raw.child_by_field_name("name")
+    for child in raw.named_children:
+        if child != target:
+            _visit(child, found)
+    if target is not None:
+        _write([target], found)
+        if raw.type == "augmented_assignment":
+            _visit(target, found)
+
+
+def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
+    for target in targets:
+        if target.type in ("identifier", "attribute"):
+            found.writes.add(_dotted(target) or target.text or b"")
+        elif target.type == "subscript":
+            value = target.child_by_field_name("value")
+            if value is not None:
+                found.writes.add(_dotted(value) or value.text or b"")
+            for child in target.named_children:
+                _visit(child, found)
+        else:
+            _write(target.named_children, found)
+
+
+def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
+    function = raw.child_by_field_name("function")
+    harmless = function is not None and _is_harmless(function.text or b"")
+    found.calls = found.calls or not harmless
+    if function is not None:
+        _visit(function, found)
+        if function.type == "attribute":
+            owner = function.child_by_field_name("object")
+            if owner is not None and _dotted(owner):
+                found.handed_over.add(_dotted(owner))
+    arguments = raw.child_by_field_name("arguments")
+    for argument in arguments.named_children if arguments is not None else []:
+        value = argument
+        if argument.type == "keyword_argument":
+            value = argument.child_by_field_name("value") or argument
+        if _dotted(value) and not harmless:
+            found.handed_over.add(_dotted(value))
+        _visit(argument, found)
+
+
+def _is_harmless(name: bytes) -> bool:
+    """Whether a call only makes a value: a builtin, or a class by the look of its name."""
+    last = name.rpartition(b".")[2]
+    return name in _HARMLESS or _CLASS.fullmatch(last) is not None
+
+
+def _read(raw: tree_sitter.Node, found: Effects) -> None:
+    name = _dotted(raw)
+    if name:
+        found.reads.add(name)
+        return
+    for child in raw.named_children:
+        if child != raw.child_by_field_name("attribute"):
+            _visit(child, found)
+
+
+def _dotted(raw: tree_sitter.Node) -> bytes:
+    """Return ``a.b.c`` for a name and its attributes, else nothing."""
+    if raw.type == "identifier":
+        return raw.text or b""
+    if raw.type != "attribute":
+        return b""
+    owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
+    if owner is None or name is None or not _dotted(owner):
+        return b""
+    return _dotted(owner) + b"." + (name.text or b"")
+
+
+def imported_names(raw: tree_sitter.Node) -> list[bytes]:
+    """Return the names that an import binds."""
+    names = []
+    for node in raw.children_by_field_name("name"):
+        alias = node.child_by_field_name("alias")
+        if alias is not None:
+            names.append(alias.text or b"")
+        else:
+            text = node.text or b""
+            names.append(text if raw.type != "import_statement" else text.split(b".")[0])
+    return names

@@ -1,0 +1,356 @@
+"""What an edit looks like in the text: indentation, blank lines, commas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.merge.blocks import Node, same, similarity, starts_line
+from pkgtools.merge.errors import Unsure
+from pkgtools.merge.tokens import raw_walk, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WORTH: int = 3
+"""An expression of fewer tokens stands in too many places to be told by its text."""
+
+
+@dataclass(frozen=True, order=True)
+class Edit:
+    """Bytes `start` to `end` of theirs become `text`."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What stands around an insertion in ours, and around the same place in base."""
+
+    ours_before: Node | None
+    ours_behind: Node | None
+    base_before: Node | None
+    base_behind: Node | None
+
+
+def apply_edits(source: bytes, edits: Sequence[Edit]) -> bytes:
+    """Return `source` with the edits made.
+
+    Raises:
+        Unsure: two edits want the same bytes.
+
+    """
+    out: list[bytes] = []
+    at = 0
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if edit.start < at:
+            raise Unsure("two parts of the change meet in one place")
+        out += [source[at : edit.start], edit.text]
+        at = edit.end
+    return b"".join([*out, source[at:]])
+
+
+# Statements
+
+
+def insert_statements(
+    siblings: Sequence[Node], at: int, added: Sequence[Node], gap: Gap, *, before: bool = False
+) -> Edit:
+    """Return the edit that puts statements before ``siblings[at]``.
+
+    The blank lines are those that the patch has around them: on the side where it
+    changed nothing, theirs stay.
+    """
+    if not siblings or not all(starts_line(n.source, n.start) for n in siblings):
+        raise Unsure("a line holds several statements")
+    source = siblings[0].source
+    block = chunk(added, indent_at(source, siblings[0].start))
+    above = _blanks(gap.ours_before, added[0])
+    below = _blanks(added[-1], gap.ours_behind)
+    between = _blanks(gap.base_before, gap.base_behind)
+    if at == 0 or (at < len(siblings) and (before or (above == between != below))):
+        start = line_start(source, siblings[at].start)
+        return Edit(start, start, block + b"\n" * (below or 0))
+    above = above if above is not None else (below or 0)
+    end = line_end(source, siblings[at - 1].end)
+    lead = b"" if source[end - 1 : end] == b"\n" else b"\n"
+    text = lead + b"\n" * above + block
+    found = _blanks(siblings[at - 1], siblings[at]) if at < len(siblings) else None
+    if found is not None and found == between != below and below is not None:
+        return Edit(end, line_start(source, siblings[at].start), text + b"\n" * below)
+    return Edit(end, end, text)
+
+
+def delete_statement(siblings: Sequence[Node], at: int) -> Edit:
+    """Return the edit that takes a statement out, with blank lines that then are too many."""
+    node = siblings[at]
+    start, end = line_start(node.source, node.start), line_end(node.source, node.end)
+    above = _blanks(siblings[at - 1], node) if at else None
+    below = _blanks(node, siblings[at + 1]) if at + 1 < len(siblings) else None
+    if below:
+        for _ in range(below if above is None else min(above, below)):
+            end = line_end(node.source, end)
+    elif below is None and above:
+        for _ in range(above):
+            start = line_start(node.source, start - 1)
+    return Edit(start, end, b"")
+
+
+def replace_statements(run: Sequence[Node], added: Sequence[Node]) -> Edit:
+    """Return the edit that puts statements in the place of others."""
+    source = run[0].source
+    start, end = line_start(source, run[0].start), line_end(source, run[-1].end)
+    return Edit(start, end, chunk(added, indent_at(source, run[0].start)))
+
+
+def wrapped_statements(
+    removed: Sequence[Node], added: Sequence[Node], run: Sequence[Node]
+) -> Edit | None:
+    """Return the edit for statements that the patch only puts into another one, if it does."""
+    if len(run) != len(removed) or not all(starts_line(n.source, n.start) for n in run):
+        return None
+    found: list[Sequence[Node]] = []
+    for body in (n for a in added for n in a.walk()):
+        inner = body.elements if body.kind == "block" else ()
+        for at in range(len(inner) - len(removed) + 1):
+            part = inner[at : at + len(removed)]
+            if all(same(a, b) for a, b in zip(part, removed, strict=True)):
+                found.append(part)
+    if len(found) != 1:
+        return None
+    window = found[0]
+    ours, theirs = added[0].source, run[0].source
+    indent = indent_at(theirs, run[0].start)
+    outer = indent_at(ours, added[0].start)
+    deeper = indent_at(ours, window[0].start).removeprefix(outer)
+    first, last = line_start(ours, added[0].start), line_end(ours, added[-1].end)
+    head = ours[first : line_start(ours, window[0].start)]
+    tail = ours[line_end(ours, window[-1].end) : last]
+    text = (
+        _reindent(head, outer, indent, _frozen(added))
+        + chunk(run, indent + deeper)
+        + _reindent(tail, outer, indent, frozenset())
+    )
+    return Edit(line_start(theirs, run[0].start), line_end(theirs, run[-1].end), text)
+
+
+def add_part(theirs: Node, part: Node, role: str) -> Edit:
+    """Return the edit that gives a statement decorators or branches."""
+    source = theirs.source
+    text = chunk([part], indent_at(source, theirs.start))
+    if role == "decorators":
+        at = line_start(source, theirs.start)
+        return Edit(at, at, text)
+    at = line_end(source, theirs.end)
+    return Edit(at, at, (b"" if source[at - 1 : at] == b"\n" else b"\n") + text)
+
+
+def chunk(nodes: Sequence[Node], indent: bytes) -> bytes:
+    """Return the whole lines of statements, indented for another place."""
+    source = nodes[0].source
+    start, end = nodes[0].start, nodes[-1].end
+    rest = source[end : line_end(source, end)]
+    if not starts_line(source, start) or (rest.strip() and not rest.lstrip().startswith(b"#")):
+        raise Unsure("a line holds several statements")
+    text = source[line_start(source, start) : line_end(source, end)]
+    text = _reindent(text, indent_at(source, start), indent, _frozen(nodes))
+    return text if text.endswith(b"\n") else text + b"\n"
+
+
+# Expressions and elements
+
+
+def replace_node(theirs: Node, ours: Node) -> list[Edit]:
+    """Return the edits that put ours in the place of theirs."""
+    if theirs.kind == ours.kind == "import_names":
+        return _replace_names(theirs, ours)
+    old, new = indent_at(ours.source, ours.start), indent_at(theirs.source, theirs.start)
+    text = _reindent(ours.text, old, new, _frozen([ours]), first=False)
+    return [Edit(theirs.start, theirs.end, text)] if text != theirs.text else []
+
+
+def _replace_names(theirs: Node, ours: Node) -> list[Edit]:
+    """Return the edits for the names of an import, with the parentheses that ours has."""
+    spans = []
+    for node in (theirs, ours):
+        brackets = [c for c in node.raw[0].children if c.type in ("(", ")")]
+        start, end = (
+            (brackets[0].start_byte, brackets[-1].end_byte) if brackets else (node.start, node.end)
+        )
+        spans.append((start, end))
+    text = ours.source[slice(*spans[1])]
+    old, new = indent_at(ours.source, spans[1][0]), indent_at(theirs.source, spans[0][0])
+    return [Edit(*spans[0], _reindent(text, old, new, frozenset(), first=False))]
+
+
+def wrapped(base: Node, ours: Node, theirs: Node) -> Edit | None:
+    """Return the edit for an expression that the patch only puts into another one."""
+    if len(base.tokens) < _WORTH or similarity(base, theirs) < 0.5:
+        return None
+    found = [r for r in raw_walk(ours.raw) if tokens_of(r) == base.tokens]
+    found = [r for r in found if r.parent is None or tokens_of(r.parent) != base.tokens]
+    if len(found) != 1 or found[0].type != theirs.raw[0].type:
+        return None
+    head = ours.source[ours.start : found[0].start_byte]
+    tail = ours.source[found[0].end_byte : ours.end]
+    return Edit(theirs.start, theirs.end, head + theirs.text + tail)
+
+
+def inner_change(base: Node, ours: Node, theirs: Node) -> Edit | None:
+    """Return the edit of the one expression inside that the patch changes, if theirs has it.
+
+    It must stand once in base and once in theirs, and be long enough that this
+    means something.
+    """
+    if len(base.raw) != len(ours.raw) or len(base.raw) != 1:
+        return None
+    path = [(base.raw[0], ours.raw[0])]
+    while True:
+        one, other = path[-1]
+        pairs = list(zip(one.children, other.children, strict=False))
+        differing = [(a, b) for a, b in pairs if tokens_of(a) != tokens_of(b)]
+        if len(one.children) != len(other.children) or len(differing) != 1:
+            break
+        path.append(differing[0])
+    for one, other in reversed(path):
+        tokens = tokens_of(one)
+        if len(tokens) < _WORTH or not one.is_named:
+            continue
+        in_base = [r for r in raw_walk(base.raw) if r.type == one.type and tokens_of(r) == tokens]
+        found = [r for r in raw_walk(theirs.raw) if r.type == one.type and tokens_of(r) == tokens]
+        if len(in_base) == len(found) == 1:
+            text = other.text or b""
+            old = indent_at(ours.source, other.start_byte)
+            new = indent_at(theirs.source, found[0].start_byte)
+            text = _reindent(text, old, new, frozenset(), first=False)
+            return Edit(found[0].start_byte, found[0].end_byte, text)
+    return None
+
+
+def insert_elements(into: Node, at: int, ours: Node, added: Sequence[Node]) -> Edit:
+    """Return the edit that puts elements before ``into.elements[at]``, commas included."""
+    source, siblings = into.source, into.elements
+    texts = [_element_text(ours, node) for node in added]
+    if not siblings:
+        opening = into.start + 1
+        return Edit(opening, opening, b", ".join(texts))
+    neighbour = siblings[at - 1] if at else siblings[0]
+    own_line = starts_line(source, neighbour.start)
+    indent = indent_at(source, neighbour.start)
+    old = indent_at(ours.source, added[0].start)
+    texts = [_reindent(t, old, indent, frozenset(), first=False) for t in texts]
+    if not at:
+        glue = b",\n" + indent if own_line else b", "
+        return Edit(neighbour.start, neighbour.start, b"".join(t + glue for t in texts))
+    end, has_comma = _behind_comma(source, neighbour.end)
+    glue = b"\n" + indent if own_line else b" "
+    if has_comma:
+        if own_line:
+            end = _behind_comment(source, end)
+        follows = at < len(siblings) or own_line
+        text = b",".join(glue + t for t in texts) + (b"," if follows else b"")
+        return Edit(end, end, text)
+    if own_line and b"#" in source[neighbour.end : line_end(source, neighbour.end)]:
+        raise Unsure("a comment stands where a comma must go")
+    return Edit(neighbour.end, neighbour.end, b"".join(b"," + glue + t for t in texts))
+
+
+def delete_element(into: Node, at: int) -> Edit:
+    """Return the edit that takes an element and its comma out."""
+    source, siblings = into.source, into.elements
+    node = siblings[at]
+    end, has_comma = _behind_comma(source, node.end)
+    if starts_line(source, node.start) and not source[end : line_end(source, end)].strip():
+        return Edit(line_start(source, node.start), line_end(source, end), b"")
+    if at + 1 < len(siblings):
+        return Edit(node.start, siblings[at + 1].start, b"")
+    if at:
+        return Edit(siblings[at - 1].end, node.end, b"")
+    return Edit(node.start, end if has_comma else node.end, b"")
+
+
+def _element_text(ours: Node, node: Node) -> bytes:
+    """Return an element with the comment lines right above it."""
+    source, start = ours.source, node.start
+    if not starts_line(source, start):
+        return node.text
+    while True:
+        above = line_start(source, line_start(source, start) - 1)
+        line = source[above : line_start(source, start)].strip()
+        if above >= line_start(source, start) or not line.startswith(b"#") or above < ours.start:
+            break
+        start = above + len(indent_at(source, above))
+    end, has_comma = _behind_comma(source, node.end)
+    comment = source[end : line_end(source, end)].strip()
+    if comment.startswith(b"#") and has_comma:
+        raise Unsure("a comment stands behind the element that the patch adds")
+    return source[start : node.end]
+
+
+def _behind_comma(source: bytes, at: int) -> tuple[int, bool]:
+    rest = source[at:]
+    stripped = rest.lstrip()
+    if stripped.startswith(b","):
+        return at + len(rest) - len(stripped) + 1, True
+    return at, False
+
+
+def _behind_comment(source: bytes, at: int) -> int:
+    end = line_end(source, at)
+    return end - source[:end].endswith(b"\n") if source[at:end].lstrip().startswith(b"#") else at
+
+
+# Lines
+
+
+def line_start(source: bytes, at: int) -> int:
+    """Return where the line that holds `at` starts."""
+    return source.rfind(b"\n", 0, max(at, 0)) + 1
+
+
+def line_end(source: bytes, at: int) -> int:
+    """Return where the line that holds `at` ends, its line end included."""
+    found = source.find(b"\n", at)
+    return len(source) if found < 0 else found + 1
+
+
+def indent_at(source: bytes, at: int) -> bytes:
+    """Return the space at the start of the line that holds `at`."""
+    line = source[line_start(source, at) : line_end(source, at)]
+    return line[: len(line) - len(line.lstrip(b" \t"))]
+
+
+def _blanks(one: Node | None, other: Node | None) -> int | None:
+    """Return how many empty lines stand between two statements."""
+    if one is None or other is None:
+        return None
+    return max(one.source.count(b"\n", one.end, other.start) - 1, 0)
+
+
+def _frozen(nodes: Sequence[Node]) -> frozenset[int]:
+    """Return the lines, counted from the first node's, that start inside a string."""
+    first = nodes[0].raw[0].start_point.row
+    strings = (r for n in nodes for r in raw_walk(n.raw) if r.type == "string")
+    return frozenset(
+        row - first
+        for raw in strings
+        for row in range(raw.start_point.row + 1, raw.end_point.row + 1)
+    )
+
+
+def _reindent(
+    text: bytes, old: bytes, new: bytes, frozen: frozenset[int], *, first: bool = True
+) -> bytes:
+    """Return lines moved from one indentation to another; those inside strings stay."""
+    if old == new:
+        return text
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines):
+        if number in frozen or (not first and not number) or not line.strip():
+            continue
+        if not line.startswith(old):
+            raise Unsure("a line of the change is indented less than its first one")
+        lines[number] = new + line[len(old) :]
+    return b"\n".join(lines)

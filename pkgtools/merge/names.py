@@ -1,0 +1,314 @@
+"""Whether what a patch's lines name is still there after the port."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.effects import imported_names
+from pkgtools.merge.tokens import raw_walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import tree_sitter
+
+    from pkgtools.merge.blocks import Node
+
+    Read = Callable[[str], bytes | None]
+
+_BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
+    b"__file__",
+    b"__name__",
+    b"__doc__",
+}
+_IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
+_ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
+
+
+def lost_name(
+    base: Node, ours: Node, made: Node, lines: Sequence[range], *, whole: bool
+) -> str | None:
+    """Return a name that the patch's lines use and that has no meaning any more.
+
+    Args:
+        base: the file before the patch.
+        ours: the file as the patch had it; what had no meaning there is not looked for.
+        made: the file after the port.
+        lines: the 0-based lines of ours that the patch adds.
+        whole: whether the whole patch is in `made`; otherwise what the patch itself
+            defines may be in a part that is left to a person.
+
+    """
+    for raw in _inside(ours.raw[0], lines):
+        path = owners(raw)
+        if raw.type == "identifier" and _is_read(raw):
+            name = raw.text or b""
+            if not _means(ours.raw[0], path, name) or _means(made.raw[0], path, name):
+                continue
+            if not whole and not _means(base.raw[0], path, name):
+                continue
+            return f"`{name.decode()}` is not defined there any more"
+        if raw.type == "attribute" and raw.text and raw.text.startswith(b"self."):
+            owner = raw.child_by_field_name("object")
+            attribute = raw.child_by_field_name("attribute")
+            if owner is None or owner.text != b"self" or attribute is None:
+                continue
+            name = attribute.text or b""
+            old, new = _class(ours.raw[0], path), _class(made.raw[0], path)
+            first = _class(base.raw[0], path)
+            if not whole and (first is None or name not in _attributes(first)):
+                continue
+            if old and new and name in _attributes(old) and name not in _attributes(new):
+                return f"`self.{name.decode()}` is not there any more"
+    return None
+
+
+def lost_import(
+    ours: Node, lines: Sequence[range], path_of: Callable[[str], list[str]], old: Read, new: Read
+) -> str | None:
+    """Return an import of the patch's that the new source cannot satisfy, and the old one could.
+
+    Args:
+        ours: the file as the patch had it.
+        lines: the 0-based lines of ours that the patch adds.
+        path_of: where the source tree may have a dotted module.
+        old: reads the source that the patch was for, with the patches before it.
+        new: reads the source that it is ported to.
+
+    """
+    for raw in _inside(ours.raw[0], lines):
+        if raw.type != "import_from_statement":
+            continue
+        module = raw.child_by_field_name("module_name")
+        if module is None or module.type != "dotted_name":
+            continue
+        dotted = (module.text or b"").decode()
+        before = next((d for d in map(old, path_of(dotted)) if d is not None), None)
+        if before is None:
+            continue
+        behind = next((d for d in map(new, path_of(dotted)) if d is not None), None)
+        if behind is None:
+            return f"there is no module {dotted} any more"
+        for name in raw.children_by_field_name("name"):
+            plain = name.child_by_field_name("name") or name
+            word = re.compile(rb"\b" + re.escape(plain.text or b"") + rb"\b")
+            if word.search(before) and not word.search(behind):
+                return f"{dotted} has no {(plain.text or b'').decode()} any more"
+    return None
+
+
+def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+    """Return the definitions around a syntax node, outermost first."""
+    found = []
+    node = raw.parent
+    while node is not None:
+        if node.type in ("function_definition", "class_definition"):
+            found.append(node)
+        node = node.parent
+    return tuple(reversed(found))
+
+
+def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
+    """Return the names of definitions around something."""
+    names = (node.child_by_field_name("name") for node in path)
+    return tuple((name.text or b"") if name is not None else b"" for name in names)
+
+
+def definitions(module: Node) -> set[tuple[bytes, ...]]:
+    """Return the qualified names of all definitions of a module."""
+    found: set[tuple[bytes, ...]] = set()
+    stack: list[tuple[tree_sitter.Node, tuple[bytes, ...]]] = [(module.raw[0], ())]
+    while stack:
+        scope, path = stack.pop()
+        for raw in _statements_of(scope):
+            if raw.type in ("function_definition", "class_definition"):
+                inner = (*path, *qualified_name([raw]))
+                found.add(inner)
+                stack.append((raw, inner))
+    return found
+
+
+def owner_of_lines(module: Node, start: int, end: int) -> tuple[bytes, ...]:
+    """Return the qualified name of the definition around the first of some lines that is not empty.
+
+    Lines count from 0.
+    """
+    lines = module.source.splitlines(keepends=True)
+    at = sum(map(len, lines[:start]))
+    for line in lines[start:end]:
+        if line.strip():
+            return owner_at(module, at + len(line) - len(line.lstrip()))
+        at += len(line)
+    return owner_at(module, min(at, max(len(module.source) - 1, 0)))
+
+
+def owner_at(module: Node, at: int) -> tuple[bytes, ...]:
+    """Return the qualified name of the definition that holds byte `at`."""
+    raw = module.raw[0].descendant_for_byte_range(at, at)
+    if raw is None:
+        return ()
+    path = [*owners(raw)]
+    if raw.type in ("function_definition", "class_definition"):
+        path.append(raw)
+    return qualified_name([n for n in path if n.start_byte < at])
+
+
+def _inside(module: tree_sitter.Node, lines: Sequence[range]) -> Iterator[tree_sitter.Node]:
+    """Yield the syntax nodes that start on some lines."""
+    wanted = {line for span in lines for line in span}
+    spans = [span for span in lines if span]
+    stack = [module]
+    while stack:
+        node = stack.pop()
+        first, last = node.start_point.row, node.end_point.row
+        if not any(span.start <= last and first < span.stop for span in spans):
+            continue
+        if first in wanted:
+            yield node
+        stack += reversed(node.children)
+
+
+def _is_read(raw: tree_sitter.Node) -> bool:
+    """Whether an identifier is the name of something, and not of an attribute or argument."""
+    parent = raw.parent
+    if parent is None:
+        return False
+    roles = {
+        "attribute": "attribute",
+        "keyword_argument": "name",
+        "function_definition": "name",
+        "class_definition": "name",
+        "default_parameter": "name",
+        "typed_default_parameter": "name",
+        "assignment": "left",
+    }
+    role = roles.get(parent.type)
+    if role is not None and parent.child_by_field_name(role) == raw:
+        return False
+    kinds = (
+        "parameters",
+        "typed_parameter",
+        "dotted_name",
+        "global_statement",
+        "lambda_parameters",
+    )
+    return parent.type not in kinds
+
+
+def _means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
+    """Whether a name is bound in the definitions of that path, in the module, or built in."""
+    if name in _BUILTINS or name in _bound(module):
+        return True
+    names = qualified_name(path)
+    scopes = _scopes(module, names)
+    if len(scopes) == len(names):
+        return any(name in _bound(scope) for scope in scopes)
+    # A definition around it moved or was renamed: look in what is called like the innermost.
+    twins = [raw for raw in raw_walk([module]) if _is_called(raw, names[-1])]
+    return any(name in _bound(scope) for scope in (twins or _functions(module)))
+
+
+def _is_called(raw: tree_sitter.Node, name: bytes) -> bool:
+    return raw.type == "function_definition" and qualified_name([raw]) == (name,)
+
+
+def _functions(module: tree_sitter.Node) -> list[tree_sitter.Node]:
+    return [raw for raw in raw_walk([module]) if raw.type == "function_definition"]
+
+
+def _scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:
+    """Return the definitions that a qualified name leads through, as far as it does."""
+    found: list[tree_sitter.Node] = []
+    scope = module
+    for name in names:
+        inner = [
+            raw
+            for raw in _statements_of(scope)
+            if raw.type in ("function_definition", "class_definition")
+            and (field := raw.child_by_field_name("name")) is not None
+            and field.text == name
+        ]
+        if not inner:
+            break
+        scope = inner[-1]
+        found.append(scope)
+    return found
+
+
+def _statements_of(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    """Yield everything in a scope that is not in a scope inside it."""
+    body = scope if scope.type == "module" else scope.child_by_field_name("body")
+    stack = list(reversed(body.children)) if body is not None else []
+    while stack:
+        node = stack.pop()
+        yield node
+        if node.type not in ("function_definition", "class_definition"):
+            stack += reversed(node.named_children)
+
+
+@lru_cache(maxsize=128)  # every name of every hunk asks for the same few scopes
+def _bound(scope: tree_sitter.Node) -> frozenset[bytes]:
+    """Return the names that a scope binds; a function's with those of the functions in it."""
+    names: set[bytes] = set()
+    is_function = scope.type == "function_definition"
+    nodes = raw_walk([scope]) if is_function else _statements_of(scope)
+    for raw in nodes:
+        if raw.type in _IMPORTS:
+            names |= set(imported_names(raw))
+        elif raw.type in ("function_definition", "class_definition"):
+            field = raw.child_by_field_name("name")
+            if field is not None:
+                names.add(field.text or b"")
+        elif raw.type == "wildcard_import":
+            names.add(b"*")
+        elif raw.type == "identifier" and _is_bound_here(raw):
+            names.add(raw.text or b"")
+    return frozenset(names)
+
+
+def _is_bound_here(raw: tree_sitter.Node) -> bool:
+    """Whether an identifier stands where a name is given."""
+    node = raw
+    parent = node.parent
+    while parent is not None and parent.type in (
+        *(
+            "pattern_list",
+            "tuple_pattern",
+            "list_pattern",
+            "list_splat_pattern",
+            "as_pattern_target",
+        ),
+        *("dictionary_splat_pattern", "typed_parameter"),
+    ):
+        if parent.type == "typed_parameter" and parent.child_by_field_name("type") == node:
+            return False
+        node, parent = parent, parent.parent
+    if parent is None:
+        return False
+    if node.type == "as_pattern_target" or parent.type in ("parameters", "lambda_parameters"):
+        return True
+    if parent.type == "as_pattern":
+        return node != parent.named_children[0]
+    if parent.type in ("assignment", "augmented_assignment", "for_statement", "for_in_clause"):
+        return parent.child_by_field_name("left") == node
+    if parent.type in ("default_parameter", "typed_default_parameter", "named_expression"):
+        return parent.child_by_field_name("name") == node
+    return parent.type in ("global_statement", "nonlocal_statement", "case_pattern")
+
+
+def _class(module: tree_sitter.Node, path: Sequence[tree_sitter.Node]) -> tree_sitter.Node | None:
+    """Return the innermost class of a path, in another version of the module."""
+    ends = [n for n, raw in enumerate(path, 1) if raw.type == "class_definition"]
+    if not ends:
+        return None
+    found = _scopes(module, qualified_name(path[: ends[-1]]))
+    return found[-1] if len(found) == ends[-1] else None
+
+
+@lru_cache(maxsize=32)
+def _attributes(scope: tree_sitter.Node) -> frozenset[bytes]:
+    """Return what a class gives its instances, itself."""
+    return _bound(scope) | set(_ATTRIBUTE.findall(scope.text or b""))

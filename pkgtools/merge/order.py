@@ -1,0 +1,208 @@
+"""Whether the order of two insertions at one place matters."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.effects import effects, independent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pkgtools.merge.blocks import Node
+
+_EXCLUSIVE: Final = {
+    "assignment",
+    "class",
+    "default_parameter",
+    "function",
+    "identifier",
+    "keyword_argument",
+    "pair",
+    "typed_default_parameter",
+    "typed_parameter",
+}
+_IMPORTS: Final = {"import_from_statement", "import_statement", "future_import_statement"}
+_DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
+
+
+class Order(Enum):
+    """What the order of siblings means."""
+
+    SET = "set"
+    """Nothing."""
+    SORTED = "sorted"
+    """Nothing to Python, but people keep it sorted: imports."""
+    APPEND = "append"
+    """A position that callers may count on: what upstream adds keeps the one it has."""
+    FLOW = "flow"
+    """They run one after the other."""
+    STRICT = "strict"
+    """Something that cannot be told."""
+
+
+def order_of(siblings: Node, added: Sequence[Node]) -> Order:
+    """Return what the order means among `siblings`, for what a patch adds to them."""
+    code = [n for n in added if not n.is_comment]
+    raw = siblings.raw[0]
+    owner = raw.parent.type if raw.parent is not None else ""
+    if siblings.kind == "import_names":
+        return Order.SORTED
+    if siblings.kind in ("module", "block"):
+        if code and all(n.kind in _IMPORTS for n in code):
+            return Order.SORTED
+        if owner == "class_definition" and all(_is_field(n) for n in code):
+            return Order.APPEND
+        if owner == "match_statement":
+            return Order.SET if all(_is_literal_case(n) for n in code) else Order.STRICT
+        return Order.FLOW
+    if siblings.kind == "argument_list":
+        keywords = all(n.kind == "keyword_argument" for n in code)
+        return Order.SET if keywords and owner != "class_definition" else Order.STRICT
+    if siblings.kind in ("parameters", "lambda_parameters"):
+        if _behind_star(siblings, added):
+            return Order.SET
+        return Order.APPEND if all(n.kind in _DEFAULTED for n in code) else Order.STRICT
+    if siblings.kind == "dictionary":
+        return Order.SET if all(n.kind == "pair" for n in code) else Order.STRICT
+    if siblings.kind == "set":
+        return Order.SET
+    if siblings.kind == "list" and all(n.kind == "string" for n in siblings.elements):
+        return Order.APPEND
+    return Order.STRICT
+
+
+def commute(kind: Order, added: Sequence[Node], others: Sequence[Node]) -> bool:
+    """Whether what a patch adds and what upstream adds can stand in either order."""
+    if kind is Order.STRICT:
+        return False
+    kinds = {n.kind for n in others}
+    if any(n.kind == "case_clause" for n in added):
+        return all(_is_literal_case(n) for n in others)
+    if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):
+        return kinds <= {"keyword_argument", "pair", "string", *_DEFAULTED}
+    if kind is Order.SET:
+        return kinds == {n.kind for n in added}
+    if _are_registrations(added, others):
+        return True
+    return independent(effects(added), effects(others))
+
+
+def is_exclusive(node: Node) -> bool:
+    """Whether two of the same name among siblings would be one too many."""
+    return node.kind in _EXCLUSIVE
+
+
+def is_import(node: Node) -> bool:
+    """Whether it is an import statement, or a name in one."""
+    return node.kind in (*_IMPORTS, "dotted_name", "aliased_import")
+
+
+def sorted_place(siblings: Sequence[Node], added: Sequence[Node]) -> tuple[int, bool] | None:
+    """Return where imports go in a sorted run of them, and whether they belong to what follows.
+
+    None where the run that they belong to is not sorted, or there is none.
+    """
+    code = [n for n in added if not n.is_comment]
+    if len(code) != len(added) or not code:
+        return None
+    if code[0].kind in _IMPORTS:
+        return _place_statement(siblings, code)
+    names = [_name_key(n) for n in siblings]
+    if names != sorted(names) or len(code) != 1:
+        return None
+    return sum(n < _name_key(code[0]) for n in names), False
+
+
+def _place_statement(siblings: Sequence[Node], added: Sequence[Node]) -> tuple[int, bool] | None:
+    kind, module = added[0].kind, _module(added[0])
+    if any(n.kind != kind for n in added):
+        return None
+    runs: list[list[int]] = []
+    for index, node in enumerate(siblings):
+        if node.kind != kind:
+            continue
+        if runs and runs[-1][-1] == index - 1 and _touch(siblings[index - 1], node):
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    package = module.split(b".")[0]
+    fitting = [
+        run for run in runs if any(_module(siblings[i]).split(b".")[0] == package for i in run)
+    ]
+    if len(fitting) != 1 or len(fitting[0]) < 2:
+        return None
+    run = fitting[0]
+    modules = [_module(siblings[i]) for i in run]
+    if modules != sorted(modules):
+        return None
+    if modules[-1] < _module(added[-1]) or len({_rank(modules, _module(n)) for n in added}) == 1:
+        before = _rank(modules, module)
+        return run[0] + before, before == 0
+    return None
+
+
+def _rank(modules: list[bytes], module: bytes) -> int:
+    return sum(m < module for m in modules)
+
+
+def _touch(one: Node, other: Node) -> bool:
+    return one.source.count(b"\n", one.end, other.start) <= 1
+
+
+def _module(node: Node) -> bytes:
+    return (node.key[1] if node.key else b"").lower()
+
+
+def _name_key(node: Node) -> tuple[int, bytes]:
+    """Return isort's order of names: constants, classes, the rest."""
+    name = node.text
+    rank = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
+    return rank, name.lower()
+
+
+def _is_field(node: Node) -> bool:
+    raw = node.raw[0]
+    return node.kind == "assignment" and raw.child_by_field_name("type") is not None
+
+
+def _is_literal_case(node: Node) -> bool:
+    if node.is_comment:
+        return True
+    raw = node.raw[0]
+    pattern = next((c for c in raw.children if c.type == "case_pattern"), None)
+    if node.kind != "case_clause" or pattern is None or pattern.named_child_count != 1:
+        return False
+    return pattern.named_children[0].type in ("string", "integer", "dotted_name") and (
+        pattern.named_children[0].type != "dotted_name" or b"." in (pattern.text or b"")
+    )
+
+
+def _behind_star(siblings: Node, added: Sequence[Node]) -> bool:
+    """Whether a parameter can only be given by name."""
+    raw = added[0].raw[0].parent
+    before = [c for c in (raw.named_children if raw else []) if c.start_byte < added[0].start]
+    stars = ("keyword_separator", "list_splat_pattern")
+    return any(c.type in stars for c in before) and any(n.kind in stars for n in siblings.elements)
+
+
+_REGISTERS: Final[tuple[Callable[[bytes], bool], ...]] = (
+    lambda name: name == b"add_argument",
+    lambda name: name.startswith(b"register"),
+)
+
+
+def _are_registrations(added: Sequence[Node], others: Sequence[Node]) -> bool:
+    """Whether both only register things under names of their own, as argparse does."""
+    names: list[bytes] = []
+    for node in (*added, *others):
+        if node.is_comment:
+            continue
+        if node.kind != "call" or node.key is None:
+            return False
+        called, _, argument = node.key[1].rpartition(b"(")
+        if not argument or not any(test(called.split(b" ")[-1]) for test in _REGISTERS):
+            return False
+        names.append(argument)
+    return len(names) == len(set(names))

@@ -1,0 +1,1 @@
+"""What acts on a tree: apply, reverse, recover, verify, status, and the receipt."""

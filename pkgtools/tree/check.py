@@ -1,0 +1,118 @@
+"""Whether a target's series applies to a source: what `verify --dry-run` and `apply` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
+from pkgtools.plan import Plan, Rejection, plan_series
+from pkgtools.tree.state import Match, State, entry_id, match_all, match_target
+
+if TYPE_CHECKING:
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.source import Source
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A source to which the series applies exactly, or has been applied."""
+
+    source: str
+    match: Match
+    revisions: tuple[str, ...]
+    """Every revision of the target that the source is; their touched files are the same."""
+    plan: Plan | None
+    """None where the source is patched already."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why not: the details of a refusal."""
+
+    target: str
+    source: str
+    nearest: Match | None
+    """The known revision that the source is, or resembles most."""
+    rejections: tuple[Rejection, ...]
+
+
+def check(catalog: Catalog, target: Target, source: Source) -> Ready:
+    """Hold `source` against the target's lock and plan its series on it.
+
+    Raises:
+        PartialError: some of the series is in the source.
+        DoesNotApplyError: the source is a known revision, but not one of this target's.
+        ForeignError: no target knows the source.
+        MalformedError: the plan does not make what the lock says.
+
+    """
+    matches = match_target(target, source)
+    match = matches[0]
+    revisions = tuple(m.revision for m in matches if m.state is match.state)
+    if match.state is State.PATCHED:
+        return Ready(source.label, match, revisions, None)
+    plan = plan_series(target.series.patches, source.read)
+    if match.state is State.PRISTINE:
+        _hold_against_lock(target, match, plan)
+        return Ready(source.label, match, revisions, plan)
+    if match.state is State.PARTIAL:
+        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
+        raise PartialError(
+            f"some of {target.name} is in {source.label} already, and some is not: {held}",
+            remedy="reinstall the package, or check its files out again, and apply to that",
+            details=Refusal(target.name, source.label, match, plan.rejections),
+        )
+    raise _stranger(catalog, target, source, match, plan)
+
+
+def _stranger(
+    catalog: Catalog, target: Target, source: Source, match: Match, plan: Plan
+) -> DoesNotApplyError | ForeignError:
+    """Return the refusal of a source that is none of the target's revisions."""
+    others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
+    nearest = min(
+        [match, *match_all(others, source)[:1]],
+        key=lambda m: (not m.is_known, m.distance),
+    )
+    refusal = Refusal(target.name, source.label, nearest, plan.rejections)
+    if nearest.is_known:
+        return DoesNotApplyError(
+            f"{target.name} does not apply: {source.label} is {nearest.target} "
+            f"({nearest.revision}), {nearest.state}",
+            remedy=f"use --target {nearest.target}"
+            if nearest.state is State.PRISTINE
+            else f"give what upstream has, or verify this with --target {nearest.target}",
+            details=refusal,
+        )
+    differing = ", ".join(f.path for f in nearest.differing)
+    if all(f.crlf for f in nearest.differing):
+        return ForeignError(
+            f"{source.label} would be {nearest.target} ({nearest.revision}), but these files have "
+            f"CRLF line ends: {differing}",
+            remedy="convert them to LF (in a git checkout: git config core.autocrlf false, and "
+            "check them out again)",
+            details=Refusal(target.name, source.label, nearest, ()),
+        )
+    fits = " (every hunk would apply to it)" if plan.ok else ""
+    return ForeignError(
+        f"{source.label} is not a revision that the catalog knows{fits}; nearest is "
+        f"{nearest.target} ({nearest.revision}), from which these files differ: {differing}",
+        remedy="undo the edits if these are yours; if it is a new upstream revision, add it to "
+        f"{catalog.path} and prove the series on it with `pkgtools lock`",
+        details=refusal,
+    )
+
+
+def _hold_against_lock(target: Target, match: Match, plan: Plan) -> None:
+    """Raise unless the plan makes exactly what the lock promises."""
+    made = {c.path: entry_id(c.after, with_mode=c.sets_mode) for c in plan.changes}
+    promised = {f.path: f.after for f in match.files}
+    if plan.ok and made == promised:
+        return
+    wrong = sorted(path for path in {*made, *promised} if made.get(path) != promised.get(path))
+    raise MalformedError(
+        f"{target.directory / 'lock.toml'} does not hold: the series makes other content of "
+        f"{', '.join(wrong)} than it says",
+        remedy=f"prove it again with `pkgtools lock --target {target.name}`",
+    )

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of patches: files, the cache folder, progress."""

@@ -1,0 +1,47 @@
+"""What a merge made is held against the patch: each way to be wrong is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.check import Change, problem
+
+BASE = b"def f():\n    a()\n    b()\n"
+OURS = b"def f():\n    a()\n    new()\n    b()\n"
+THEIRS = b"def f():\n    a(1)\n    b()\n    c()\n"
+
+
+@pytest.mark.parametrize("renested", [False, True])
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        (b"def f():\n    a(1)\n    new()\n    b()\n    c()\n", None),
+        (THEIRS, "once and whole"),
+        (b"def f():\n    a(1)\n    new()\n    new()\n    b()\n    c()\n", "once and whole"),
+        (b"def f():\n    a(1)\n    new()\n    b()\n", "once and whole"),
+        (b"def f():\n    a(1)\n    new(\n    b()\n    c()\n", "not Python"),
+    ],
+)
+def test_problem(made: bytes, fault: str | None, *, renested: bool) -> None:
+    change = Change(parse(BASE), parse(OURS), ((parse(THEIRS), parse(made)),), Counter())
+    found = problem(change, renested=renested)
+    assert found is None if fault is None else fault in (found or "")
+
+
+def test_another_block_is_another_place() -> None:
+    theirs = b"def f():\n    a(1)\n    b()\n    c()\n    if x:\n        pass\n"
+    other = theirs.replace(b"pass", b"pass\n        new()")
+    change = Change(parse(BASE), parse(OURS), ((parse(theirs), parse(other)),), Counter())
+    assert "not in the same block" in (problem(change, renested=False) or "")
+    assert problem(change, renested=True) is None
+
+
+def test_python_itself_must_read_the_result() -> None:
+    """tree-sitter takes names of an import on lines of their own without parentheses."""
+    base, ours = b"from a import b\n", b"from a import b, c\n"
+    made = b"from a import b,\nc\n"
+    change = Change(parse(base), parse(ours), ((parse(base), parse(made)),), Counter())
+    assert problem(change, renested=False) == "the result is not Python"

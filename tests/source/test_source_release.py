@@ -1,0 +1,152 @@
+"""Releases that pip brings into a cache, and wheels that were given."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from crash import fork, in_child
+from project import build_wheel
+
+from pkgtools.errors import SourceUnavailableError
+from pkgtools.source import release as releases
+from pkgtools.source.release import cached_wheel, release_wheel
+from pkgtools.util.progress import Silent
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from project import Project
+
+    from pkgtools.catalog import Upstream
+
+
+class Listener(Silent):
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def task(self, text: str) -> AbstractContextManager[None]:
+        """Remember it."""
+        self.told.append(text)
+        return super().task(text)
+
+
+@pytest.fixture
+def upstream(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    """Return the upstream, with an empty cache, and pip told to look into a folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(project.wheel("1.0").parent))
+    return project.catalog().upstreams[0]
+
+
+def test_pip_is_asked_once(
+    upstream: Upstream, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    assert cached_wheel(upstream, "1.0", {}) is None
+    path = release_wheel(upstream, "1.0", {}, listener)
+    assert path.read_bytes() == project.wheel("1.0").read_bytes()
+    assert [entry.name for entry in path.parent.glob("tmp*")] == []
+    monkeypatch.setattr(sys, "executable", "/none")
+    assert release_wheel(upstream, "1.0", {}, listener) == path
+    assert listener.told == ["downloading widget-kit 1.0"]
+
+
+def test_a_release_that_pip_does_not_have(upstream: Upstream) -> None:
+    with pytest.raises(SourceUnavailableError, match=r"widget-kit==9\.9: .*No matching") as caught:
+        release_wheel(upstream, "9.9", {}, Silent())
+    assert "--wheel" in str(caught.value.remedy)
+    assert cached_wheel(upstream, "9.9", {}) is None
+
+
+def test_a_wheel_of_another_digest_is_not_kept(upstream: Upstream, project: Project) -> None:
+    known = {project.wheel("1.0").name: "0" * 64}
+    with pytest.raises(SourceUnavailableError, match="not the locked 0000"):
+        release_wheel(upstream, "1.0", known, Silent())
+    assert cached_wheel(upstream, "1.0", {}) is None
+    assert release_wheel(upstream, "1.0", {"another.whl": "0" * 64}, Silent()).exists()
+
+
+def test_without_pip_it_says_so(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "find_spec", lambda _name: None)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SourceUnavailableError, match="there is no pip") as caught:
+        release_wheel(upstream, "1.0", {}, Silent())
+    assert "--wheel" in str(caught.value.remedy)
+
+
+@pytest.mark.usefixtures("_no_home")
+def test_no_cache_at_all(project: Project) -> None:
+    upstream = project.catalog().upstreams[0]
+    assert cached_wheel(upstream, "1.0", {}) is None
+    with pytest.raises(SourceUnavailableError, match="no home") as caught:
+        release_wheel(upstream, "1.0", {}, Silent())
+    assert "XDG_CACHE_HOME" in str(caught.value.remedy)
+
+
+def test_a_cache_that_cannot_be_written(upstream: Upstream, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_bytes(b"in the way")
+    with pytest.raises(SourceUnavailableError, match="cannot be written") as caught:
+        release_wheel(upstream, "1.0", {}, Silent())
+    assert "XDG_CACHE_HOME" in str(caught.value.remedy)
+
+
+def test_a_killed_download_is_not_taken_for_a_wheel(upstream: Upstream, project: Project) -> None:
+    for delay in (0.05, 0.3, 0.6):
+        in_child(lambda: release_wheel(upstream, "1.0", {}, Silent()), kill_after=delay)
+        found = cached_wheel(upstream, "1.0", {})
+        assert found is None or found.read_bytes() == project.wheel("1.0").read_bytes()
+    path = release_wheel(upstream, "1.0", {}, Silent())
+    assert path.read_bytes() == project.wheel("1.0").read_bytes()
+
+
+def test_two_downloads_at_once_make_one(upstream: Upstream, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+
+    def work() -> None:
+        listener = Listener()
+        release_wheel(upstream, "1.0", {}, listener)
+        with told.open("a") as file:
+            file.write("".join(f"{text}\n" for text in listener.told))
+
+    for child in [fork(work) for _ in range(3)]:
+        assert not child.wait().failed
+    assert told.read_text() == "downloading widget-kit 1.0\n"
+
+
+def test_wheels_of_two_upstreams(project: Project, tmp_path: Path) -> None:
+    """Each target takes its own; one that is nobody's is refused."""
+    targets = project.copy_catalog(tmp_path / "catalog")
+    text = targets.read_text()
+    widget = text[text.index("[[upstream]]") : text.index("[[target]]")]
+    other = widget.replace('"widget"', '"gadget"').replace("widget-kit", "gadget-kit")
+    targets.write_text(text.replace("[[upstream]]", f"{other}\n[[upstream]]", 1))
+    gadget = tmp_path / "gadget_kit-1.0-py3-none-any.whl"
+    shutil.copy(build_wheel(tmp_path / "w", dict(project.releases["1.0"]), "1.0"), gadget)
+    arguments = ("verify", "--dry-run", "--allow-missing", "--catalog", targets, "--json")
+    wheels = [project.wheel("1.0"), gadget, project.wheel("1.1")]
+    done = call(*arguments, *(word for path in wheels for word in ("--wheel", path)))
+    assert done.code == 0
+    assert [v["target"] for v in done.facts if v["outcome"] == "applies"] == ["w-1.0", "w-1.1"]
+    stranger = gadget.rename(tmp_path / "nobodys-1.0-py3-none-any.whl")
+    done = call(*arguments, "--wheel", project.wheel("1.0"), "--wheel", stranger)
+    assert done.code == 2
+    assert str(stranger) in done.facts["error"]["message"]
+
+
+def test_of_several_wheels_of_a_release_each_is_verified(project: Project, tmp_path: Path) -> None:
+    other = tmp_path / "widget_kit-1.0-cp312-cp312-manylinux_2_34_x86_64.whl"
+    shutil.copy(project.wheel("1.0"), other)
+    wheels = ("--wheel", project.wheel("1.0"), "--wheel", other)
+    done = call(
+        "verify", "--dry-run", "--target", "w-1.0", "--catalog", project.targets, *wheels, "--json"
+    )
+    assert [v["source"] for v in done.facts] == [project.wheel("1.0").name, other.name]
+    assert {v["outcome"] for v in done.facts} == {"applies"}
