@@ -1,6 +1,6 @@
 """What capture costs, and that a transfer goes on while the next prefill runs.
 
-    PYTHONPATH=tests python benchmarks/capture.py [--target v0.5.23] [--rounds 7] [--seconds 4]
+    PYTHONPATH=checks:tests python benchmarks/capture.py [--target v0.5.23] [--rounds 7]
 
 A tiny Llama on the CPU and a Mooncake store whose memory is another process's, over TCP on
 loopback: the numbers compare, and say nothing about a GPU. First requests a second, and the
@@ -26,11 +26,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from e2e.entries import ask
-from e2e.models import write_llama
-from e2e.mooncake import Lender, Master, Reader
-from e2e.server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy
 from e2e.trees import Trees
+
+from serving.entries import ask
+from serving.models import write_llama
+from serving.mooncake import Lender, Master, Reader
+from serving.server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "guards"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "checks"))
 
-import kernels
+from guards import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

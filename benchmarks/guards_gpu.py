@@ -5,7 +5,7 @@ Needs torch, triton, a CUDA GPU with 24 GiB or more, and one SGLang tree in two 
     python3 benchmarks/guards_gpu.py --unpatched TREE --patched TREE [--json FILE]
 
 A tree is a source checkout (``TREE/python/sglang``) or an unpacked wheel
-(``TREE/sglang``). SGLang is not installed and not imported: `tests/guards/kernels.py`
+(``TREE/sglang``). SGLang is not installed and not imported: `checks/guards/kernels.py`
 loads the guarded files with its imports stubbed. The top-k sums are SGLang's own
 CUDA sources; building them needs nvcc, and apache-tvm-ffi for the fast one.
 
@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import triton
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "guards"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "checks"))
 
-import kernels
-import topk_sums
+from guards import kernels, topk_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

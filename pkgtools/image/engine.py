@@ -84,9 +84,8 @@ def _connected() -> tuple[docker.DockerClient, str]:
     context = docker.ContextAPI.get_context(name)
     if context is None:
         raise EngineError(f"there is no Docker context {name}", remedy="see `docker context ls`")
-    client = docker.DockerClient(
-        base_url=context.Host, tls=context.TLSConfig or False, timeout=_SECONDS
-    )
+    tls = context.TLSConfig or False  # type: ignore[truthy-bool] # None without TLS
+    client = docker.DockerClient(base_url=context.Host, tls=tls, timeout=_SECONDS)
     return client, str(context.Host)
 
 
@@ -111,7 +110,7 @@ class EngineImage:
                 raise UsageError(
                     f"the engine has no image {reference}", remedy=f"docker pull {reference}"
                 ) from None
-            self.id: str = self._image.id
+            self.id = str(self._image.id)
             self.name = self._name(reference)
             self.config = _config(self._image)
             # Some engines' ids are of an index, whichever of its platforms is there: the layers
@@ -228,7 +227,7 @@ class EngineImage:
                 f"the engine has other layers in {name} than were given to it",
                 remedy="save the base, and build on docker-archive:FILE instead",
             )
-        return Stored(name, found.id)
+        return Stored(name, str(found.id))
 
     def push(self, name: str) -> str:
         """Push an image to its registry; return the digest that the registry has it by.

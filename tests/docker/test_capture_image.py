@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TARGET: Final = "v0.5.23"
 _SECRET: Final = f"hf_{uuid4().hex}"
-_STUBS: Final = REPOSITORY / "tests" / "e2e" / "cpu"
+_STUBS: Final = REPOSITORY / "checks" / "serving" / "cpu"
 _PROMPT: Final = [5, 17, 200, 31, 8]
 
 _ON_THE_CPU: Final = (
@@ -56,7 +56,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a build context with what lies about in a checkout, and wheels for what it needs."""
     folder = tmp_path_factory.mktemp("context")
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("docker", "patches", "pkgtools", "tests"):
+    for name in ("checks", "docker", "patches", "pkgtools"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=ignore)
     for path in REPOSITORY.iterdir():
         if path.is_file():
@@ -202,7 +202,7 @@ class _Node:
     """The services of compose.capture.yml as it has them, but for a CPU and for free ports."""
 
     def __init__(self, image: str, model: Path) -> None:
-        from e2e.process import free_port  # noqa: PLC0415
+        from serving.process import free_port  # noqa: PLC0415
 
         self._image = image
         self.port, rpc, metadata, metrics = (free_port() for _ in range(4))
@@ -249,7 +249,7 @@ class _Node:
 
 @pytest.fixture
 def node(capture: str, tmp_path: Path) -> _Node:
-    from e2e.models import write_llama  # noqa: PLC0415
+    from serving.models import write_llama  # noqa: PLC0415
 
     pytest.importorskip("transformers")
     model = write_llama(tmp_path / "llama")
@@ -264,7 +264,7 @@ def _user(container: Container) -> str:
 
 @pytest.mark.parametrize("options", [[], ["--init"]], ids=["alone", "init"])
 def test_a_master_is_healthy_and_ends_with_sigterm(capture: str, options: list[str]) -> None:
-    from e2e.process import free_port  # noqa: PLC0415
+    from serving.process import free_port  # noqa: PLC0415
 
     names = ("CAPTURE_RPC_PORT", "CAPTURE_METADATA_PORT", "CAPTURE_METRICS_PORT")
     ports = {name: str(free_port()) for name in names}
@@ -306,7 +306,7 @@ def test_compose_starts_the_master_and_stops_it(capture: str) -> None:
 
 def test_a_sample_is_captured_by_the_node(node: _Node) -> None:
     pytest.importorskip("mooncake.store", exc_type=ImportError)
-    from e2e.mooncake import Reader  # noqa: PLC0415
+    from serving.mooncake import Reader  # noqa: PLC0415
 
     with node.master() as master:
         master.wait_until_healthy()

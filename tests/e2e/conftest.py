@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .models import write_k3, write_llama
-from .mooncake import Master, Reader
+from serving.models import write_k3, write_llama
+from serving.mooncake import Master, Reader
+
 from .trees import Trees
 
 if TYPE_CHECKING:

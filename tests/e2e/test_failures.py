@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from .entries import ask, captured, is_answered_as_stored
-from .mooncake import Master, Reader
-from .process import NotReadyError
-from .server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy, refusals
+from serving.entries import ask, captured, is_answered_as_stored
+from serving.mooncake import Master, Reader
+from serving.process import NotReadyError
+from serving.server import LLAMA_ARGUMENTS, LLAMA_CAPTURE, Server, greedy, refusals
 
 if TYPE_CHECKING:
     from pathlib import Path

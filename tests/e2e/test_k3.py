@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .k3 import CAPTURE, check_capture
-from .process import NotReadyError
-from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server
+from serving.k3 import CAPTURE, check_capture
+from serving.process import NotReadyError
+from serving.server import K3_ARGUMENTS, K3_ENVIRONMENT, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .mooncake import Master, Reader
+    from serving.mooncake import Master, Reader
+
     from .trees import Trees
 
 

@@ -12,16 +12,17 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from .entries import ask, captured, is_answered_as_stored, keys
-from .llama import PROMPT, check_values, holds_hugging_faces
-from .models import LLAMA, hugging_face
-from .server import LLAMA_CAPTURE, Server, greedy
+from serving.entries import ask, captured, is_answered_as_stored, keys
+from serving.llama import PROMPT, check_values, holds_hugging_faces
+from serving.models import LLAMA, hugging_face
+from serving.server import LLAMA_CAPTURE, Server, greedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .mooncake import Master, Reader
+    from serving.mooncake import Master, Reader
+
     from .trees import Trees
 
 # Each method on two targets: their hooks differ, what follows is the same code.

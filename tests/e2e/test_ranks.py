@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from .entries import ask, captured, is_answered_as_stored
-from .k3 import check_capture
-from .llama import check_values
-from .mooncake import Master, Reader
-from .server import LLAMA_CAPTURE, Server, greedy, ranks
+from serving.entries import ask, captured, is_answered_as_stored
+from serving.k3 import check_capture
+from serving.llama import check_values
+from serving.mooncake import Master, Reader
+from serving.server import LLAMA_CAPTURE, Server, greedy, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

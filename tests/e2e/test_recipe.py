@@ -27,10 +27,10 @@ from pkgtools.errors import CheckFailedError
 from pkgtools.recipe.live import check_sample
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.processes import store_environment
+from serving.mooncake import program
+from serving.process import Process, free_port
+from serving.server import CPU, CPU_ENVIRONMENT
 
-from .mooncake import program
-from .process import Process, free_port
-from .server import CPU, CPU_ENVIRONMENT
 from .trees import CATALOG
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def deployment(
 
 def _is_healthy(url: str) -> bool:
     try:
-        return requests.get(f"{url}/health", timeout=5).status_code == requests.codes.ok
+        return requests.get(f"{url}/health", timeout=5).ok
     except requests.RequestException:
         return False
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import requests
 
-from .entries import ask, captured, is_answered_as_stored, keys
-from .models import hugging_face
-from .mooncake import Lender, Master, Reader
-from .server import LLAMA_CAPTURE, Server, greedy
+from serving.entries import ask, captured, is_answered_as_stored, keys
+from serving.models import hugging_face
+from serving.mooncake import Lender, Master, Reader
+from serving.server import LLAMA_CAPTURE, Server, greedy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,9 +18,8 @@ import pytest
 
 from pkgtools.patch import parse_patch
 from pkgtools.plan.series import plan_series
-
-from .mooncake import Lender, Master, Reader
-from .process import Process
+from serving.mooncake import Lender, Master, Reader
+from serving.process import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from interpreter import Interpreter
 
+from guards.interpreter import Interpreter
 from pkgtools.catalog import load_catalog
 from pkgtools.plan import plan_series
 from pkgtools.source import WheelSource

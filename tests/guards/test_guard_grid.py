@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from checks import DoesNotHoldError, check_reduction
 from guarded import MARLIN_MOE, REVISIONS, interpreter, read
+
+from guards.proofs import DoesNotHoldError, check_reduction
 
 
 @pytest.mark.parametrize("tokens", [1, 65_535, 65_536, 66_048])

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from checks import (
+from guarded import ATTN_RESIDUAL, MARLIN_MOE, interpreter, read
+
+from guards.interpreter import CrashedError
+from guards.proofs import (
     DoesNotHoldError,
     check_eps,
     check_mixed,
@@ -15,13 +18,11 @@ from checks import (
     check_scales,
     check_zeros,
 )
-from guarded import ATTN_RESIDUAL, MARLIN_MOE, interpreter, read
-from interpreter import CrashedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interpreter import Interpreter
+    from guards.interpreter import Interpreter
 
 _REVISION: Final = "v0.5.22@0.5.22"
 """The newest release whose series carries all three guards."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from checks import check_offsets
 from guarded import ATTN_RESIDUAL, REVISIONS, absorbs_offsets, interpreter, read
-from interpreter import CrashedError
+
+from guards.interpreter import CrashedError
+from guards.proofs import check_offsets
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from checks import (
+from guarded import ATTN_RESIDUAL, REVISIONS, interpreter, read
+
+from guards.proofs import (
     DoesNotHoldError,
     check_eps,
     check_like_before,
@@ -15,12 +17,11 @@ from checks import (
     check_tiny,
     check_zeros,
 )
-from guarded import ATTN_RESIDUAL, REVISIONS, interpreter, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interpreter import Interpreter
+    from guards.interpreter import Interpreter
 
 
 @pytest.mark.parametrize(

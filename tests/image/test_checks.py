@@ -211,7 +211,7 @@ def test_the_packaged_catalog_brings_its_checks_and_recipes(tmp_path: Path) -> N
     packaged = tmp_path / "unpacked" / "pkgtools" / "_catalog"
     done = call("targets", "--catalog", packaged / "targets.toml", "--json")
     assert done.code == 0, done.err
-    assert (packaged / "tests" / "guards" / "checks.py").is_file()
+    assert (packaged / "checks" / "guards" / "proofs.py").is_file()
     assert _recipes(packaged).keys() == _recipes(root).keys() != set()
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-import kernels
 import torch
+
+from . import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -108,7 +108,7 @@ class Server:
 
     def is_healthy(self) -> bool:
         try:
-            return requests.get(f"{self.url}/health", timeout=5).status_code == requests.codes.ok
+            return requests.get(f"{self.url}/health", timeout=5).ok
         except requests.RequestException:
             return False
 

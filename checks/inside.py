@@ -17,9 +17,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-_HERE: Final = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE), str(_HERE / "guards")]
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,19 +53,20 @@ def _checks(site: Path) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def _guards(check: str, file: Path, *arguments: object) -> None:
-    import checks  # noqa: PLC0415 - none of them is needed where the kernels are not
     import torch  # noqa: F401, PLC0415 - the interpreter's process needs both
     import triton  # noqa: F401, PLC0415
-    from interpreter import Interpreter  # noqa: PLC0415
+
+    from guards import proofs  # noqa: PLC0415 - a release before K3 has no such kernel
+    from guards.interpreter import Interpreter  # noqa: PLC0415
 
     with Interpreter() as run:
-        getattr(checks, check)(run, file.read_bytes(), *arguments)
+        getattr(proofs, check)(run, file.read_bytes(), *arguments)
 
 
 def _capture_k3(site: Path) -> None:
-    from e2e.k3 import check_capture  # noqa: PLC0415
-    from e2e.models import write_k3  # noqa: PLC0415
-    from e2e.mooncake import Master, Reader  # noqa: PLC0415
+    from serving.k3 import check_capture  # noqa: PLC0415
+    from serving.models import write_k3  # noqa: PLC0415
+    from serving.mooncake import Master, Reader  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -78,10 +76,10 @@ def _capture_k3(site: Path) -> None:
 
 
 def _capture_llama(site: Path) -> None:
-    from e2e.llama import check_values  # noqa: PLC0415
-    from e2e.models import write_llama  # noqa: PLC0415
-    from e2e.mooncake import Master, Reader  # noqa: PLC0415
-    from e2e.server import LLAMA_CAPTURE, Server  # noqa: PLC0415
+    from serving.llama import check_values  # noqa: PLC0415
+    from serving.models import write_llama  # noqa: PLC0415
+    from serving.mooncake import Master, Reader  # noqa: PLC0415
+    from serving.server import LLAMA_CAPTURE, Server  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

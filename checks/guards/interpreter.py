@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-_HERE: Final = Path(__file__).parent
+_PACKAGE: Final = Path(__file__).parent
 
 
 class CrashedError(Exception):
@@ -36,13 +36,15 @@ class Interpreter:
     """The process, and the results that it gave already."""
 
     def __init__(self) -> None:
+        paths = [str(_PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
             "TRITON_INTERPRET": "1",
             "OMP_NUM_THREADS": "1",
             "PYTHONWARNINGS": "ignore",
         }
         self._process = subprocess.Popen(
-            [sys.executable, str(_HERE / "interpreter.py")],
+            [sys.executable, "-m", f"{_PACKAGE.name}.interpreter"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -95,8 +97,9 @@ class Interpreter:
 def _serve() -> None:
     import torch  # noqa: PLC0415
     import triton.language  # noqa: F401, PLC0415
-    from cases import CASES  # noqa: PLC0415
-    from kernels import source_folder  # noqa: PLC0415
+
+    from .cases import CASES  # noqa: PLC0415
+    from .kernels import source_folder  # noqa: PLC0415
 
     torch.set_num_threads(1)
     source_folder()

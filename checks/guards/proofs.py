@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interpreter import Interpreter
+    from .interpreter import Interpreter
 
 TOLERANCE: Final = {"bfloat16": 1e-2, "float16": 1e-2, "float32": 1e-4}
 """Of a mixture in that type against float64; bfloat16's own rounding is 3e-3."""

@@ -1,0 +1,1 @@
+"""Serves tiny models with SGLang on a CPU, and reads what capture wrote to a store."""
