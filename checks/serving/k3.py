@@ -16,19 +16,20 @@ import torch
 from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server, greedy, ranks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .mooncake import Master, Reader
 
-_LAYERS: Final = [1, 3, 4, 5]
-_PROMPTS: Final = [[7, 3, 9, 200, 41, 5, 77], [11, 12, 13, 99]]
+LAYERS: Final = [1, 3, 4, 5]
+PROMPTS: Final = [[7, 3, 9, 200, 41, 5, 77], [11, 12, 13, 99]]
 
 CAPTURE: Final = (
     "--enable-spec-capture",
     "--spec-capture-method=dspark",
     "--chunked-prefill-size=-1",
     "--spec-capture-aux-layer-ids",
-    *map(str, _LAYERS),
+    *map(str, LAYERS),
 )
 
 
@@ -63,7 +64,7 @@ def check_capture(
     )
     try:
         replies = server.generate(
-            input_ids=_PROMPTS,
+            input_ids=PROMPTS,
             sampling_params=greedy(),
             spec_capture=[
                 {
@@ -90,29 +91,38 @@ def check_capture(
         server.close()
 
     for rank in range(tp_size):
-        assert (folder / f"hook-{rank}.txt").read_text().splitlines() == [str(_LAYERS)]
-    for i, (prompt, reply) in enumerate(zip(_PROMPTS, replies, strict=True)):
+        assert (folder / f"hook-{rank}.txt").read_text().splitlines() == [str(LAYERS)]
+    for i, (prompt, reply) in enumerate(zip(PROMPTS, replies, strict=True)):
         assert reply["meta_info"]["spec_capture"] == {
             "sample_id": str(i),
             "store_id": store,
             "gen": 1,
-            "aux_layer_ids": _LAYERS,
+            "aux_layer_ids": LAYERS,
             "features": {
-                "hidden": {"shape": [1, len(prompt), len(_LAYERS) * 1024], "dtype": "float32"},
+                "hidden": {"shape": [1, len(prompt), len(LAYERS) * 1024], "dtype": "float32"},
                 "last": {"shape": [1, len(prompt), 1024], "dtype": "float32"},
             },
         }
-    lengths = [len(prompt) for prompt in _PROMPTS]
-    expected_aux, expected_last = _reference(folder, lengths)
+    lengths = [len(prompt) for prompt in PROMPTS]
+    expected_aux, expected_last = reference(folder, lengths)
     np.testing.assert_allclose(np.concatenate(aux), expected_aux, rtol=0, atol=5e-5)
     np.testing.assert_allclose(np.concatenate(last), expected_last, rtol=0, atol=5e-5)
     # The layers differ by far more than the tolerance: none can pass for another.
-    layers = np.split(expected_aux, len(_LAYERS), axis=1)
+    layers = np.split(expected_aux, len(LAYERS), axis=1)
     assert min(np.abs(a - b).mean() for a, b in pairwise(layers)) > 0.01
 
 
-def _reference(folder: Path, lengths: list[int]) -> tuple[Any, Any]:
-    """Return the captured layers side by side, and the last hidden state, of all tokens."""
+def reference(
+    folder: Path, lengths: Sequence[int], layers: Sequence[int] = LAYERS
+) -> tuple[Any, Any]:
+    """Return the captured layers side by side, and the last hidden state, of all tokens.
+
+    Args:
+        folder: where the spy wrote what the modules put out.
+        lengths: of the prompts, in tokens.
+        layers: those that are captured.
+
+    """
     weights = torch.load(folder / "weights.pt")
     forwards = [torch.load(path) for path in sorted(folder.glob("forward-*.pt"))]
     rows = [forward["embeddings"].shape[0] for forward in forwards]
@@ -121,12 +131,12 @@ def _reference(folder: Path, lengths: list[int]) -> tuple[Any, Any]:
         chosen = [forwards[rows.index(sum(lengths))]]
     else:
         chosen = [forwards[rows.index(length)] for length in lengths]
-    parts = [_forward_reference(forward, weights) for forward in chosen]
+    parts = [_forward_reference(forward, weights, layers) for forward in chosen]
     aux, last = (np.concatenate(column) for column in zip(*parts, strict=True))
     return aux, last
 
 
-def _forward_reference(forward: Any, weights: Any) -> tuple[Any, Any]:
+def _forward_reference(forward: Any, weights: Any, layers: Sequence[int]) -> tuple[Any, Any]:
     stream, bank, mixtures = forward["embeddings"].double(), [], []
     steps = zip(forward["attention"], forward["mlp"], weights["mixtures"], strict=True)
     for i, (attention, mlp, consumer) in enumerate(steps):
@@ -139,7 +149,7 @@ def _forward_reference(forward: Any, weights: Any) -> tuple[Any, Any]:
         mixtures.append(_mixture([*bank, stream], *consumer))
     weight, epsilon = weights["norm"]
     last = _normed(mixtures[-1], weight, epsilon)
-    return torch.cat([mixtures[i] for i in _LAYERS], dim=-1).numpy(), last.numpy()
+    return torch.cat([mixtures[i] for i in layers], dim=-1).numpy(), last.numpy()
 
 
 def _mixture(rows: list[Any], projection: Any, weight: Any, epsilon: float) -> Any:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LLAMA: Final[dict[str, Any]] = {
@@ -92,15 +93,22 @@ _K3_MOE: Final[dict[str, Any]] = {
 }
 
 
-def write_llama(folder: Path) -> Path:
-    """Write a Llama with random weights, in float32, as Hugging Face would."""
+def write_llama(folder: Path, **changes: Any) -> Path:
+    """Write a Llama with random weights, in float32, as Hugging Face would.
+
+    Args:
+        folder: a new one.
+        changes: values of its configuration other than `LLAMA`'s.
+
+    """
     import torch  # noqa: PLC0415
     from safetensors.torch import save_file  # noqa: PLC0415
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
 
-    _write_config(folder, LLAMA)
+    config = {**LLAMA, **changes}
+    _write_config(folder, config)
     torch.manual_seed(0)
-    model = LlamaForCausalLM(LlamaConfig(**LLAMA)).float()
+    model = LlamaForCausalLM(LlamaConfig(**config)).float()
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
@@ -118,16 +126,32 @@ def hugging_face(folder: Path, tokens: list[int]) -> tuple[list[Any], Any]:
     from safetensors.torch import load_file  # noqa: PLC0415
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
 
-    model = LlamaForCausalLM(LlamaConfig(**LLAMA)).float()
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    model = LlamaForCausalLM(LlamaConfig(**config)).float()
     model.load_state_dict(load_file(folder / "model.safetensors"))
     with torch.no_grad():
         out = model(torch.tensor([tokens]), output_hidden_states=True)
     return [state[0].numpy() for state in out.hidden_states], out.logits[0].numpy()
 
 
-def write_k3(folder: Path, *, moe: bool) -> Path:
-    """Write the configuration of a Kimi K3; the server makes its weights up."""
-    text = {**_K3_TEXT, **(_K3_MOE if moe else _K3_DENSE)}
+def write_k3(
+    folder: Path,
+    *,
+    moe: bool,
+    text: Mapping[str, Any] | None = None,
+    linear_attention: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the configuration of a Kimi K3; the server makes its weights up.
+
+    Args:
+        folder: a new one.
+        moe: whether it has experts.
+        text: other values of its text model.
+        linear_attention: other values of its KDA layers.
+
+    """
+    text = {**_K3_TEXT, **(_K3_MOE if moe else _K3_DENSE), **(text or {})}
+    text["linear_attn_config"] = {**text["linear_attn_config"], **(linear_attention or {})}
     return _write_config(
         folder,
         {

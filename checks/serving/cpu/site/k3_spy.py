@@ -15,13 +15,16 @@ import torch
 from after_import import after_import
 
 
-def install(folder: str) -> None:
-    after_import({"sglang.srt.models.kimi_k3": _Spy(Path(folder)).watch})
+def install(folder: str, last: str | None) -> None:
+    """Watch K3's model; `last` keeps that many of the last tokens, by default all."""
+    rows = slice(-int(last), None) if last else slice(None)
+    after_import({"sglang.srt.models.kimi_k3": _Spy(Path(folder), rows).watch})
 
 
 class _Spy:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rows: slice) -> None:
         self._folder = folder
+        self._rows = rows
         self._forwards = 0
         self._embeddings: Any = None
         self._attention: list[Any] = []
@@ -59,14 +62,16 @@ class _Spy:
         inner.forward = watched
 
     def _after_embedding(self, _module: Any, _args: Any, output: Any) -> None:
-        self._embeddings = output.clone()
+        self._embeddings = output[self._rows].clone()
 
     def _after_attention(self, module: Any, _args: Any, output: Any) -> None:
-        self._attention.append(_of_all_ranks(output.clone(), module.o_proj))
+        self._attention.append(_of_all_ranks(output[self._rows].clone(), module.o_proj))
 
     def _after_mlp(self, module: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
+        added = output[self._rows].clone()
         before = kwargs.get("prefix_sum")  # where the MLP adds to the stream itself
-        added = output.clone() if before is None else output - before
+        if before is not None:
+            added -= before[self._rows]
         self._mlp.append(_of_all_ranks(added, getattr(module, "down_proj", None)))
 
     def _save(self, model: Any) -> None:
