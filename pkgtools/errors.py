@@ -1,13 +1,19 @@
 """What can go wrong, one class an exit code.
 
-Every error says what happened and, where the message does not say it already, in
-``remedy`` what to do next. ``details`` holds the same facts for a program; ``--json``
-prints them.
+An error has a message and, where the message does not say it, a remedy: what to do next.
+A class that knows more has fields of its own, and returns them as ``details``, which
+``--json`` prints.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.tree.check import Refusal
+    from pkgtools.tree.state import Identity
 
 
 class PkgtoolsError(Exception):
@@ -16,11 +22,15 @@ class PkgtoolsError(Exception):
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
 
-    def __init__(self, message: str, *, remedy: str | None = None, details: object = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
-        self.details = details
+
+    @property
+    def details(self) -> object:
+        """The facts of this class as ``--json`` prints them, or None."""
+        return None
 
 
 class UsageError(PkgtoolsError):
@@ -30,21 +40,64 @@ class UsageError(PkgtoolsError):
     code = "usage"
 
 
-class DoesNotApplyError(PkgtoolsError):
+class UnknownNameError(UsageError):
+    """A name that the catalog does not have."""
+
+    def __init__(self, message: str, name: str, nearest: Sequence[str], *, remedy: str) -> None:
+        super().__init__(message, remedy=remedy)
+        self.name = name
+        self.nearest = nearest
+
+    @property
+    def details(self) -> object:
+        """The name, and the known ones that resemble it."""
+        return {"target": self.name, "nearest": self.nearest}
+
+
+class SourceError(PkgtoolsError):
+    """A source is not what the command needs.
+
+    Args:
+        message: what happened.
+        remedy: what to do next.
+        refusal: why a series does not apply to it.
+        found: what it is instead.
+
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        refusal: Refusal | None = None,
+        found: Identity | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.refusal = refusal
+        self.found = found
+
+    @property
+    def details(self) -> object:
+        """Why the series does not apply, or what the source is."""
+        return self.refusal or self.found
+
+
+class DoesNotApplyError(SourceError):
     """The series does not apply to this source."""
 
     exit_code = 3
     code = "does-not-apply"
 
 
-class PartialError(PkgtoolsError):
+class PartialError(SourceError):
     """Some of the series is in the tree, and some is not."""
 
     exit_code = 4
     code = "partial"
 
 
-class ForeignError(PkgtoolsError):
+class ForeignError(SourceError):
     """The tree is no known revision, or was edited since it was patched."""
 
     exit_code = 5
@@ -52,10 +105,32 @@ class ForeignError(PkgtoolsError):
 
 
 class MalformedError(PkgtoolsError):
-    """A file is not well-formed: a patch, series, lock, targets.toml, recipe or image."""
+    """A file is not well-formed: a patch, series, lockfile, targets.toml, recipe or image."""
 
     exit_code = 6
     code = "malformed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.file = file
+        self.line = line
+        self.key = key
+
+    @property
+    def details(self) -> object:
+        """The place: file, line and, in TOML, key."""
+        if self.file is None:
+            return None
+        place = {"file": self.file, "line": self.line}
+        return place if self.key is None else place | {"key": self.key}
 
 
 class TreeError(PkgtoolsError):
@@ -66,12 +141,12 @@ class TreeError(PkgtoolsError):
 
     @classmethod
     def of(cls, error: OSError) -> Self:
-        """Return what the operating system refused, as a refusal."""
+        """Return the error for what the operating system refused."""
         return cls(f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
 class EngineError(TreeError):
-    """The container engine, or a registry behind it, did not do what it was asked."""
+    """The container engine, or a registry behind it, failed."""
 
     code = "engine"
 
@@ -84,11 +159,11 @@ class CheckFailedError(PkgtoolsError):
 
 
 class SourceUnavailableError(CheckFailedError):
-    """A revision's source cannot be had, so nothing can be said of it."""
+    """No source of a revision is available, so nothing can be verified."""
 
     code = "unverified"
 
 
 def one_line(text: str) -> str:
-    """Return what an image says of itself with its line ends shown: none is a line of an error."""
+    """Escape newlines so that untrusted text stays on one line."""
     return text.replace("\n", "\\n")

@@ -55,7 +55,7 @@ def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -
             raise DoesNotApplyError(
                 f"the patches do not apply to {source.label}",
                 remedy="give the source that they were made for with --from",
-                details=refusal(source, plan),
+                refusal=refusal(source, plan),
             )
     write_series(output, {name: patch.data for name, patch in patches.items()}, None)
     return list(patches)
@@ -83,7 +83,7 @@ def export_series(series: Series, source: Source) -> bytes:
         raise DoesNotApplyError(
             f"{series.name} does not apply to {source.label}",
             remedy="port it with `pkgtools port`, or give the source that it is for",
-            details=refusal(source, plan),
+            refusal=refusal(source, plan),
         )
     changes = [FileChange(c.path, c.path, c.before, c.after) for c in plan.changes]
     return diff_text(changes)

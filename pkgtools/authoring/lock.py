@@ -158,7 +158,7 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
         raise DoesNotApplyError(
             f"{target.name}: its series does not apply to {source.label}",
             remedy="port the patches to this revision, then lock again",
-            details=Refusal(target.name, source.label, None, plan.rejections),
+            refusal=Refusal(target.name, source.label, None, plan.rejections),
         )
     return LockedRevision(
         file=[_file(change) for change in plan.changes],

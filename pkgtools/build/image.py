@@ -97,17 +97,17 @@ def build_image(
         config = image.config.extended(layer, labels, step, when)
         stored = image.store(NewImage(config, layer, labels), name)
     return BuiltImage(
-        stored.reference,
-        stored.id,
-        stored.digest,
-        target.name,
-        outcome.revisions,
-        image.reference,
-        layer.diff_id,
-        len(layer.data),
-        tuple(member.path for member in written),
-        tuple(removed),
-        outcome.replaced,
+        reference=stored.reference,
+        id=stored.id,
+        digest=stored.digest,
+        target=target.name,
+        revisions=outcome.revisions,
+        base=image.reference,
+        layer=layer.diff_id,
+        layer_bytes=len(layer.data),
+        written=tuple(member.path for member in written),
+        removed=tuple(removed),
+        replaced=outcome.replaced,
     )
 
 

@@ -26,13 +26,13 @@ from pkgtools.tree.record import make_row, rename_row, row_path
 from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
     from pkgtools.catalog import Catalog, Target
+    from pkgtools.plan import Plan
     from pkgtools.source import WheelSource
-    from pkgtools.tree.check import Ready
 
 _COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
 
@@ -69,17 +69,17 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         TreeError: the folder cannot be written.
 
     """
-    ready = check(catalog, target, source)
-    if ready.plan is None:
+    revisions, plan = check(catalog, target, source)
+    if plan is None:
         raise UsageError(
             f"{source.label} is patched with {target.name} already",
             remedy="give the upstream's own wheel with --wheel",
         )
     names = _Names(source, local_version(source.version, target))
-    files = _patched_files(target, source, ready)
+    files = _patched_files(target, source, plan)
     metadata_files = {
         names.info + "METADATA": _metadata(source, names),
-        names.info + PROVENANCE: Blob(_provenance(target, source, ready)),
+        names.info + PROVENANCE: Blob(_provenance(target, source, revisions)),
     }
     path = folder / names.wheel
     with (
@@ -88,13 +88,13 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
     ):
         _write(source, raw, out, names, files | metadata_files)
     return BuiltWheel(
-        str(path),
-        names.version,
-        sha256(path),
-        target.name,
-        ready.revisions,
-        source.label,
-        tuple(sorted(files)),
+        path=str(path),
+        version=names.version,
+        sha256=sha256(path),
+        target=target.name,
+        revisions=revisions,
+        base=source.label,
+        patched=tuple(sorted(files)),
     )
 
 
@@ -130,10 +130,10 @@ class _Names:
         return member
 
 
-def _patched_files(target: Target, source: WheelSource, ready: Ready) -> dict[str, Blob | None]:
+def _patched_files(target: Target, source: WheelSource, plan: Plan) -> dict[str, Blob | None]:
     """Return what the series leaves of each member it changes."""
     files: dict[str, Blob | None] = {}
-    for change in ready.plan.changes if ready.plan else ():
+    for change in plan.changes:
         name = source.member(change.path)
         reason = _needs_a_build(source, name, change.before)
         if change.after is not None and change.after.mode == SYMLINK:
@@ -218,14 +218,14 @@ def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> by
     return b"".join([*rows, make_row(names.info + "RECORD", None)])
 
 
-def _provenance(target: Target, source: WheelSource, ready: Ready) -> bytes:
+def _provenance(target: Target, source: WheelSource, revisions: Sequence[str]) -> bytes:
     """Say what the wheel was made of, in the words of PEP 610's direct_url.json."""
     facts = {
         "format": 1,
         "pkgtools": __version__,
         "upstream": target.upstream.name,
         "target": target.name,
-        "revisions": ready.revisions,
+        "revisions": revisions,
         "series": target.series.digest,
         "patches": [{"name": p.name, "sha256": p.digest} for p in target.series.patches],
         "base": {

@@ -109,9 +109,8 @@ class ZipCopy:
         common = (_VERSION, flags, member.method, *member.when, *sizes)
         self._file.write(_LOCAL.pack(b"PK\x03\x04", *common) + raw)
         self._file.write(data)
-        central = _CENTRAL.pack(
-            b"PK\x01\x02", _UNIX | _VERSION, *common, 0, 0, 0, member.attributes, offset
-        )
+        rest = (0, 0, 0, member.attributes, offset)
+        central = _CENTRAL.pack(b"PK\x01\x02", _UNIX | _VERSION, *common, *rest)
         self._entries.append(central + raw)
 
     def _finish(self) -> None:
@@ -119,7 +118,8 @@ class ZipCopy:
         directory = b"".join(self._entries)
         count = len(self._entries)
         self._file.write(directory)
-        self._file.write(_END.pack(b"PK\x05\x06", 0, 0, count, count, len(directory), offset, 0))
+        counts = (0, 0, count, count)
+        self._file.write(_END.pack(b"PK\x05\x06", *counts, len(directory), offset, 0))
 
 
 def dos_time(info: zipfile.ZipInfo) -> DosTime:

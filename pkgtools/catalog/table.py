@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog.model import Alias, Revision, Target, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
-from pkgtools.errors import MalformedError, UsageError
+from pkgtools.errors import MalformedError, UnknownNameError, UsageError
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -106,11 +106,27 @@ class Catalog:
         if name in names:
             return names[name]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UsageError(
+        raise UnknownNameError(
             f"there is no target {name!r} in {self.path}",
+            name,
+            near,
             remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
-            details={"target": name, "nearest": near},
         )
+
+    def upstream(self, name: str | None) -> Upstream:
+        """Return the upstream of that name; without a name, the first.
+
+        Raises:
+            UsageError: there is none.
+
+        """
+        found = [upstream for upstream in self.upstreams if name in (None, upstream.name)]
+        if not found:
+            known = ", ".join(upstream.name for upstream in self.upstreams)
+            raise UsageError(
+                f"{self.path} has no upstream {name!r}", remedy=f"name one of: {known}"
+            )
+        return found[0]
 
 
 def find_catalog(start: Path) -> Path:

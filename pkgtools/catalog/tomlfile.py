@@ -54,7 +54,9 @@ class TomlFile:
         raise MalformedError(
             f"{self.path}:{line}: {shown}: {message}",
             remedy=remedy,
-            details={"file": str(self.path), "key": shown, "line": line},
+            file=str(self.path),
+            key=shown,
+            line=line,
         )
 
     def has(self, key: str) -> bool:

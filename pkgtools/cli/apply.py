@@ -9,6 +9,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
+from pkgtools.source.choose import open_tree
 from pkgtools.tree.apply import TreeChange, apply_target
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def apply(
             f"note: {target} was not validated; its files decide whether {chosen.name} fits",
             err=True,
         )
-    where = common.open_tree(table, chosen, tree, python)
+    where = open_tree(table, chosen, tree, python)
     outcome = apply_target(table, chosen, where, common.Progress())
     if as_json:
         common.print_json(outcome)

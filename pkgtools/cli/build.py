@@ -139,13 +139,25 @@ def image(
     return 0
 
 
+class PushError(EngineError):
+    """An image was built and could not be pushed."""
+
+    def __init__(self, reason: EngineError, built: BuiltImage) -> None:
+        super().__init__(reason.message, remedy=reason.remedy)
+        self.built = built
+
+    @property
+    def details(self) -> object:
+        """What was built."""
+        return self.built
+
+
 def _push(pusher: Pushable, built: BuiltImage) -> str:
     """Return the digest that the registry has an image by; a refusal says what was built."""
     try:
         return pusher.push(built.reference)
     except EngineError as error:
-        error.details = built
-        raise
+        raise PushError(error, built) from None
 
 
 def _pushable(image: Image) -> Pushable:

@@ -11,6 +11,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import UsageError
+from pkgtools.source.choose import open_repositories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,7 @@ def check(catalog: Path, as_json: bool) -> int:
             f"{folder} is not in a git repository: its last tag says what changed",
             remedy="commit the catalog to one (git init), or name another with --catalog",
         )
-    repository = common.open_repositories([root])[0]
+    repository = open_repositories([root])[0]
     found = check_changelog(table, repository)
     if as_json:
         common.print_json(found)

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 import msgspec
 
-from pkgtools.catalog import Catalog, Target, Upstream, find_catalog, load_catalog
+from pkgtools.catalog import find_catalog, load_catalog
 from pkgtools.cli.output import plain, say
-from pkgtools.errors import PkgtoolsError, TreeError, UsageError
-from pkgtools.source import Tree, WheelSource, find_tree
-from pkgtools.source.python import find_package
+from pkgtools.errors import PkgtoolsError, SourceError, TreeError
 from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from pkgtools.source import Source
-    from pkgtools.source.git import Repository
 
 F = TypeVar("F", bound="Callable[..., Any]")
 S = TypeVar("S", bound="Source")
@@ -156,11 +153,10 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
         print_json({"error": facts})
         return
     from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
-    from pkgtools.tree.check import Refusal  # noqa: PLC0415
 
     say(click.style(f"error: {error.message}", fg="red"), err=True)
-    if isinstance(error.details, Refusal):
-        say("\n".join(refusal_lines(error.details)), err=True)
+    if isinstance(error, SourceError) and error.refusal is not None:
+        say("\n".join(refusal_lines(error.refusal)), err=True)
     if error.remedy:
         say(plain(f"  next: {error.remedy}"), err=True)
 
@@ -213,86 +209,6 @@ def write_file(path: Path, data: bytes) -> None:
 def short(revisions: Sequence[str]) -> str:
     """Return revisions as a person reads them: commits abbreviated."""
     return " or ".join(revision[:12] for revision in revisions)
-
-
-def open_tree(
-    catalog: Catalog, target: Target | None, tree: Path | None, python: str | None
-) -> Tree:
-    """Return the tree that is meant: of the target's upstream, else of the first that fits.
-
-    Raises:
-        UsageError: there is none.
-
-    """
-    if tree is not None and python is not None:
-        raise UsageError("--tree and --python name different trees: give one")
-    upstreams = [target.upstream] if target else list(catalog.upstreams)
-    found = (
-        installed_tree(upstreams, python) if tree is None else _of_first(upstreams, tree, find_tree)
-    )
-    if found is None:
-        names = " or ".join(upstream.package for upstream in upstreams)
-        raise UsageError(
-            f"{python or sys.executable} has no package {names} (of {catalog.path})",
-            remedy="give its folder with --tree, its interpreter with --python, or another "
-            "catalog with --catalog",
-        )
-    return found
-
-
-def installed_tree(upstreams: list[Upstream], python: str | None) -> Tree | None:
-    """Return the installed package of the first upstream that a Python has."""
-    for upstream in upstreams:
-        folder = find_package(python, upstream.package)
-        if folder is not None:
-            return find_tree(folder, upstream)
-    return None
-
-
-def _of_first(upstreams: Sequence[Upstream], path: Path, find: Callable[[Path, Upstream], S]) -> S:
-    """Return what is at a path, as the first upstream has it that fits; else the last's error."""
-    *others, last = upstreams
-    for upstream in others:
-        with contextlib.suppress(UsageError):
-            return find(path, upstream)
-    return find(path, last)
-
-
-def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
-    """Return a wheel of whichever upstream it is.
-
-    Raises:
-        UsageError: it is no wheel, or no upstream's.
-
-    """
-    return _of_first(catalog.upstreams, path, WheelSource)
-
-
-def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
-    """Return the wheels that were given.
-
-    Raises:
-        UsageError: one of them is no upstream's.
-
-    """
-    for path in paths:
-        with open_wheel(catalog, path):
-            pass
-    return paths
-
-
-def open_repositories(paths: Sequence[Path]) -> list[Repository]:
-    """Return the repositories at `paths`, importing what knows git only for some."""
-    if not paths:
-        return []
-    from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
-
-    return [Repository(path) for path in paths]
-
-
-def git_source(repository: Path, revision: str) -> Source:
-    """Return a revision in a repository."""
-    return open_repositories([repository])[0].get(revision)
 
 
 class Progress:

@@ -8,16 +8,16 @@ import click
 
 from pkgtools.authoring.flat import export_series
 from pkgtools.catalog import load_catalog
+from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     from_option,
     git_option,
-    named_series,
     series_option,
-    source_of,
     wheel_option,
 )
+from pkgtools.port.route import Finder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,8 @@ def export(
     table = load_catalog(catalog)
     named = named_series(table, series)
     loaded = named.load()
-    source = source_of(table, named, start_name, wheels, repositories)
+    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
+    source = finder.find(named.source_name(start_name)).source
     data = export_series(loaded, source)
     common.write_file(output, data)
     if as_json:

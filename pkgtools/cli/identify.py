@@ -11,14 +11,16 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
-from pkgtools.tree.identify import Identity
+from pkgtools.source.choose import open_revision, open_tree, open_wheel
 from pkgtools.tree.identify import identify as identify_source
 from pkgtools.tree.state import State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pkgtools.source import Source
+    from pkgtools.tree.state import Identity
 
 
 @click.command(short_help="Say which known revision something is.")
@@ -57,28 +59,29 @@ def identify(
     table = load_catalog(catalog)
     source: Source
     if wheel is not None:
-        source = common.open_wheel(table, wheel)
+        source = open_wheel(table, wheel)
     elif repository is not None:
-        source = common.git_source(repository, "HEAD" if rev is None else rev)
+        source = open_revision(repository, "HEAD" if rev is None else rev)
     else:
-        source = common.open_tree(table, None, tree, python)
+        source = open_tree(table, None, tree, python)
     found = identify_source(table, source)
     if as_json:
-        common.print_json(found)
+        common.print_json({"source": source.label, "state": found[0].state, "matches": found})
     else:
-        _show(found)
-    if found.state is State.PARTIAL:
+        _show(source.label, found)
+    if found[0].state is State.PARTIAL:
         return PartialError.exit_code
-    return 0 if found.best.is_known else ForeignError.exit_code
+    return 0 if found[0].is_known else ForeignError.exit_code
 
 
-def _show(found: Identity) -> None:
-    if not found.best.is_known:
-        say(f"{found.source}: no known revision")
-        say("\n".join(match_lines(found.best)))
+def _show(source: str, found: Sequence[Identity]) -> None:
+    best = found[0]
+    if not best.is_known:
+        say(f"{source}: no known revision")
+        say("\n".join(match_lines(best)))
         return
-    for match in found.matches:
-        say(f"{found.source}: {match.target} ({match.revision}), {match.state}")
-    for file in found.best.files:
+    for each in found:
+        say(f"{source}: {each.target} ({each.revision}), {each.state}")
+    for file in best.files:
         held = f" by {', '.join(file.patches)}" if file.patches else ""
         say(f"  {file.state:8} {file.path}{held}")

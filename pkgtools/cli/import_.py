@@ -10,8 +10,9 @@ from pkgtools.authoring.flat import import_patches
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import finder, git_option, wheel_option
+from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import UsageError
+from pkgtools.port.route import Finder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,11 +64,8 @@ def import_(
     table = load_catalog(catalog)
     source = None
     if start_name is not None:
-        found = [u for u in table.upstreams if name in (None, u.name)]
-        if not found:
-            known = ", ".join(upstream.name for upstream in table.upstreams)
-            raise UsageError(f"{catalog} has no upstream {name!r}", remedy=f"name one of: {known}")
-        source = finder(table, found[0], wheels, repositories).find(start_name).source
+        finder = Finder(table, table.upstream(name), common.Progress(), wheels, repositories)
+        source = finder.find(start_name).source
     names = import_patches(patches, output, source)
     if as_json:
         common.print_json({"output": str(output), "patches": names})

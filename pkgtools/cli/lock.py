@@ -13,6 +13,7 @@ from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
+from pkgtools.source.choose import check_wheels, open_repositories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,8 +61,8 @@ def lock(
     if not check:
         paths = {t.directory for t in targets}
         targets = [t for t in table.targets if t.directory in paths]  # all that share a lock
-    repos = common.open_repositories(repositories)
-    at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
+    repos = open_repositories(repositories)
+    at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
     proofs = check_locks(targets, at_hand) if check else write_locks(targets, at_hand)
     if as_json:
         common.print_json(proofs)

@@ -8,16 +8,16 @@ import click
 
 from pkgtools.authoring.refresh import Draft, new_patch
 from pkgtools.catalog import load_catalog
+from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     from_option,
     git_option,
-    named_series,
     series_option,
-    source_of,
     wheel_option,
 )
+from pkgtools.port.route import Finder
 from pkgtools.source import find_tree
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def new(
     table = load_catalog(catalog)
     named = named_series(table, series)
     where = find_tree(tree, named.upstream)
-    source = source_of(table, named, start_name, wheels, repositories)
+    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
+    source = finder.find(named.source_name(start_name)).source
     draft = Draft(name if name.endswith(".patch") else f"{name}.patch", message, author)
     made = new_patch(named.load(), source, where, draft)
     if as_json:

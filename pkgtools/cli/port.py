@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.catalog import Catalog, load_catalog, load_series
+from pkgtools.catalog import load_catalog
+from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import finder as make_finder
-from pkgtools.cli.sources import from_option, git_option, named_series, wheel_option
+from pkgtools.cli.sources import from_option, git_option, wheel_option
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import Outcome
-from pkgtools.port.work import Job, State, abort, read_state, resume, start
+from pkgtools.port.work import abort, resume, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pkgtools.port.model import HunkReport, PatchReport
-    from pkgtools.port.work import Report
+    from pkgtools.port.work import Job, Report
 
 _COLORS = {Outcome.CONFLICT: "red", Outcome.BLOCKED: "red", Outcome.MERGED: "yellow"}
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What was asked for."""
-
-    catalog: Catalog
-    series: str | None
-    start: str | None
-    end: str | None
-    via: tuple[str, ...]
-    wheels: tuple[Path, ...]
-    repositories: tuple[Path, ...]
-    output: Path | None
 
 
 @click.command(short_help="Move a series to another revision.")
@@ -99,92 +85,40 @@ def port(
       pkgtools port --abort -o next
     """
     table = load_catalog(catalog)
-    request = _Request(table, series, start_name, end_name, via, wheels, repositories, output)
+    given = (series, start_name, end_name, *via, *wheels, *repositories)
     if go_on or drop:
-        return _unfinished(request, drop=drop, both=go_on and drop, as_json=as_json)
-    job = _new_job(request)
-    return _show(job, start(job, common.Progress()), as_json=as_json)
-
-
-def _unfinished(request: _Request, *, drop: bool, both: bool, as_json: bool) -> int:
-    others = (*request.via, *request.wheels, *request.repositories)
-    given = (request.series, request.start, request.end, *others)
-    if both or any(value is not None for value in given):
-        raise UsageError(
-            "--continue and --abort stand alone, with -o",
-            remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
-        )
-    output = request.output or _only_output(request.catalog)
-    if drop:
-        folder = abort(output)
-        if as_json:
-            common.print_json({"dropped": str(folder)})
-        else:
-            say(f"dropped {folder}")
-        return 0
-    state = read_state(output)
-    table = load_catalog(Path(state.catalog))
-    found = [upstream for upstream in table.upstreams if upstream.name == state.upstream]
-    if not found:
-        raise UsageError(
-            f"{table.path} has no upstream {state.upstream} any more",
-            remedy="put it back, or drop the port with --abort",
-        )
-    upstream = found[0]
-    wheels, repositories = map(Path, state.wheels), map(Path, state.repositories)
-    finder = make_finder(table, upstream, list(wheels), list(repositories))
-    sources = [finder.find(name).source for name in state.stops]
-    job = Job(state, load_series(Path(state.series)), upstream, sources, output.absolute())
-    return _show(job, resume(job, common.Progress()), as_json=as_json)
-
-
-def _only_output(table: Catalog) -> Path:
-    """Return the output of the one port that is under way, here or beside the catalog's series."""
-    beside = table.path.parent.glob("patches/*/*.port")
-    found = sorted({path.absolute() for path in (*Path.cwd().glob("*.port"), *beside)})
-    if len(found) != 1:
-        names = f" of {', '.join(map(str, found))}" if found else ""
-        raise UsageError(f"which port is meant{names}?", remedy="name its folder with -o NEWDIR")
-    return found[0].with_suffix("")
-
-
-def _new_job(request: _Request) -> Job:
-    if request.series is None or request.end is None:
+        if (go_on and drop) or any(value is not None for value in given):
+            raise UsageError(
+                "--continue and --abort stand alone, with -o",
+                remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
+            )
+        output = output or only_output(table)
+    if drop and output is not None:
+        return _show_dropped(abort(output), as_json=as_json)
+    if go_on and output is not None:
+        job = unfinished_job(output, common.Progress())
+        return _show(job, resume(job, common.Progress()), as_json=as_json)
+    if series is None or end_name is None:
         raise UsageError(
             "a port needs --series and --to",
             remedy="say what goes where: `pkgtools port --series v0.5.22 --to 0.5.23`",
         )
-    table = request.catalog
-    named = named_series(table, request.series)
-    finder = make_finder(table, named.upstream, request.wheels, request.repositories)
-    loaded = named.load()
-    begin = finder.find(named.source_name(request.start))
-    end = finder.find(request.end)
-    between = (
-        [finder.find(name) for name in request.via]
-        if request.via
-        else finder.between(begin, end, loaded.paths)
+    job = new_job(
+        table,
+        named_series(table, series),
+        Route(start_name, end_name, via, wheels, repositories),
+        output,
+        common.Progress(),
     )
-    stops = [begin, *between, end]
-    output = request.output or named.directory.with_name(_folder_name(table, request.end))
-    state = State(
-        1,
-        str(named.directory.absolute()),
-        [stop.name for stop in stops],
-        named.upstream.name,
-        str(table.path.absolute()),
-        [str(path.absolute()) for path in request.wheels],
-        [str(path.absolute()) for path in request.repositories],
-    )
-    return Job(state, loaded, named.upstream, [stop.source for stop in stops], output.absolute())
+    return _show(job, start(job, common.Progress()), as_json=as_json)
 
 
-def _folder_name(table: Catalog, end: str) -> str:
-    """Return what to call the new series: a target's series, or like the source."""
-    for target in table.targets:
-        if end in (target.name, target.revision.version):
-            return target.directory.name
-    return f"v{end}" if end[:1].isdigit() and "/" not in end else Path(end).name[:12]
+def _show_dropped(folder: Path, *, as_json: bool) -> int:
+    if as_json:
+        common.print_json({"dropped": str(folder)})
+    else:
+        say(f"dropped {folder}")
+    return 0
 
 
 def _show(job: Job, report: Report, *, as_json: bool) -> int:

@@ -18,6 +18,7 @@ from pkgtools.recipe.processes import processes
 from pkgtools.recipe.render import FORMATS
 from pkgtools.recipe.siblings import check_siblings
 from pkgtools.recipe.validate import STEPS, Deployment, validate
+from pkgtools.source.choose import open_tree
 
 if TYPE_CHECKING:
     from pkgtools.recipe.validate import Validation
@@ -167,7 +168,7 @@ def validate_command(
 
     def open_source() -> Source:
         chosen = table.target(loaded.recipe.target)
-        return common.open_tree(table, chosen, tree, None if tree else python)
+        return open_tree(table, chosen, tree, None if tree else python)
 
     source = None if image else open_source
     deployment = Deployment(loaded, table, source, python or sys.executable, common.Progress())

@@ -9,6 +9,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
+from pkgtools.source.choose import open_tree
 from pkgtools.tree.apply import recover_tree
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
       pkgtools recover --tree ~/src/sglang
     """
     table = load_catalog(catalog)
-    where = common.open_tree(table, None, tree, python)
+    where = open_tree(table, None, tree, python)
     outcome = recover_tree(where, common.Progress())
     if as_json:
         common.print_json(outcome)

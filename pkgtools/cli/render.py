@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pkgtools.plan import Rejection
     from pkgtools.tree.check import Refusal
-    from pkgtools.tree.state import Match
+    from pkgtools.tree.state import Identity
 
 _SHOWN_LINES = 14
 """Of a nearest place, how many lines are shown."""
@@ -25,7 +25,7 @@ def refusal_lines(refusal: Refusal) -> Iterator[str]:
         yield from _rejection_lines(rejection)
 
 
-def match_lines(match: Match) -> Iterator[str]:
+def match_lines(match: Identity) -> Iterator[str]:
     """Yield each touched file's state."""
     what = "it is" if match.is_known else "nearest"
     yield f"  {what}: {match.target} ({match.revision}), {match.state}"

@@ -15,6 +15,7 @@ from pkgtools.recipe.plan import check_plan
 from pkgtools.report.matrix import build_matrix
 from pkgtools.report.page import render_page
 from pkgtools.source.at_hand import AtHand
+from pkgtools.source.choose import check_wheels, open_repositories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,8 +63,8 @@ def report(
     table = load_catalog(catalog)
     page = folder / "index.html"
     common.check_output(page, "name another folder with -o")
-    repos = common.open_repositories(repositories)
-    at_hand = AtHand(common.Progress(), common.check_wheels(table, wheels), repos, download=True)
+    repos = open_repositories(repositories)
+    at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
     matrix = build_matrix(table, at_hand)
     images = _images(table, references)
     common.write_file(page, render_page(matrix, _recipes(table.path.parent), images).encode())

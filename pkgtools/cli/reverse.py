@@ -10,6 +10,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.apply import show_changed, show_recovered
 from pkgtools.cli.output import say
+from pkgtools.source.choose import open_tree
 from pkgtools.tree.apply import reverse_tree
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def reverse(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
       pkgtools reverse --tree ~/src/sglang
     """
     table = load_catalog(catalog)
-    where = common.open_tree(table, None, tree, python)
+    where = open_tree(table, None, tree, python)
     outcome = reverse_tree(table, where, common.Progress())
     if as_json:
         common.print_json(outcome)

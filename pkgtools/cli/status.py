@@ -10,6 +10,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import ForeignError, PartialError
+from pkgtools.source.choose import open_tree
 from pkgtools.tree.state import State
 from pkgtools.tree.status import Status, status_of
 
@@ -43,7 +44,7 @@ def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) 
       pkgtools status --python .venv/bin/python --json
     """
     table = load_catalog(catalog)
-    found = status_of(table, common.open_tree(table, None, tree, python))
+    found = status_of(table, open_tree(table, None, tree, python))
     if as_json:
         common.print_json(found)
     else:

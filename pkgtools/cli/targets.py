@@ -84,12 +84,12 @@ def _show_all(rows: list[_Row], problems: list[_Problem]) -> None:
 def _row(target: Target, *, default: bool) -> _Row:
     locked = {revision.name for revision in target.lock.revision}
     return _Row(
-        target.name,
-        default,
-        target.upstream.name,
-        target.revision.name,
-        target.revision.name in locked,
-        tuple(
+        name=target.name,
+        default=default,
+        upstream=target.upstream.name,
+        revision=target.revision.name,
+        validated=target.revision.name in locked,
+        aliases=tuple(
             _Alias(
                 alias.name,
                 alias.revision.name if alias.revision else None,
@@ -97,10 +97,10 @@ def _row(target: Target, *, default: bool) -> _Row:
             )
             for alias in target.aliases
         ),
-        target.series.digest,
-        tuple(patch.name for patch in target.series.patches),
-        tuple(patch.subject for patch in target.series.patches),
-        tuple(path.name for path in target.absorbed),
+        series=target.series.digest,
+        patches=tuple(patch.name for patch in target.series.patches),
+        subjects=tuple(patch.subject for patch in target.series.patches),
+        absorbed=tuple(path.name for path in target.absorbed),
     )
 
 

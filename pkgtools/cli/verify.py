@@ -15,7 +15,15 @@ from pkgtools.cli.render import refusal_lines
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
-from pkgtools.tree.verify import Outcome, Verdict, dry_run, dry_run_source
+from pkgtools.source.choose import (
+    check_wheels,
+    installed_tree,
+    open_repositories,
+    open_revision,
+    open_tree,
+    open_wheel,
+)
+from pkgtools.tree.verify import DryRun, Outcome, dry_run, dry_run_source
 from pkgtools.tree.verify import verify as verify_source
 
 if TYPE_CHECKING:
@@ -88,7 +96,16 @@ def verify(
     """
     table = load_catalog(catalog)
     chosen = table.target(target) if target is not None else None
-    request = _Request(table, chosen, target, tree, python, wheels, repositories, rev)
+    request = _Request(
+        catalog=table,
+        target=chosen,
+        name=target,
+        tree=tree,
+        python=python,
+        wheels=wheels,
+        repositories=repositories,
+        rev=rev,
+    )
     _refuse_contradictions(request)
     if not dry_run and repositories and rev is None:
         raise UsageError("without --dry-run, --git needs --rev: which revision is meant?")
@@ -123,7 +140,7 @@ def _verify(request: _Request, *, as_json: bool) -> int:
         raise UsageError("without --dry-run, one source is verified at a time")
     source = _single_source(request)
     if source is None:
-        source = common.open_tree(request.catalog, request.target, None, request.python)
+        source = open_tree(request.catalog, request.target, None, request.python)
     match = verify_source(request.catalog, request.target, source)
     if as_json:
         common.print_json(match)
@@ -138,29 +155,29 @@ def _single_source(request: _Request) -> Source | None:
     """Return the one source that was named, if exactly one was."""
     catalog, target = request.catalog, request.target
     if request.tree is not None:
-        return common.open_tree(catalog, target, request.tree, None)
+        return open_tree(catalog, target, request.tree, None)
     if len(request.wheels) == 1 and not request.repositories:
-        return common.open_wheel(catalog, request.wheels[0])
+        return open_wheel(catalog, request.wheels[0])
     if request.rev is not None:
-        return common.git_source(request.repositories[0], request.rev)
+        return open_revision(request.repositories[0], request.rev)
     return None
 
 
-def _verdicts(request: _Request) -> Iterator[Verdict]:
+def _verdicts(request: _Request) -> Iterator[DryRun]:
     """Yield the verdicts of a dry run."""
     catalog, target = request.catalog, request.target
     source = _single_source(request)
     given = bool(request.wheels or request.repositories)
     if source is None and not given:
         upstreams = [target.upstream] if target else list(catalog.upstreams)
-        source = common.installed_tree(upstreams, request.python)
+        source = installed_tree(upstreams, request.python)
     if source is not None:
         yield dry_run_source(catalog, target, source)
         return
     at_hand = AtHand(
         common.Progress(),
-        common.check_wheels(catalog, request.wheels),
-        common.open_repositories(request.repositories),
+        check_wheels(catalog, request.wheels),
+        open_repositories(request.repositories),
         download=not given,
     )
     if target is None or request.name is None:
@@ -176,14 +193,14 @@ def _verdicts(request: _Request) -> Iterator[Verdict]:
     yield from dry_run(catalog, [(target, revision)], at_hand)
 
 
-def _exit_code(verdicts: Iterable[Verdict], *, allow_missing: bool) -> int:
+def _exit_code(verdicts: Iterable[DryRun], *, allow_missing: bool) -> int:
     """Return the first refusal's code, else that of a missing source."""
     refused = [v.exit_code for v in verdicts if v.outcome is Outcome.REFUSED]
     missing = [v.exit_code for v in verdicts if v.outcome is Outcome.UNVERIFIED]
     return next(iter(refused or ([] if allow_missing else missing)), 0)
 
 
-def _show(verdict: Verdict) -> None:
+def _show(verdict: DryRun) -> None:
     color = {Outcome.REFUSED: "red", Outcome.UNVERIFIED: "yellow"}.get(verdict.outcome, "green")
     source = f"  {verdict.source}" if verdict.source else ""
     name = f"{verdict.target} ({verdict.revision[:12]})" if verdict.revision else verdict.target

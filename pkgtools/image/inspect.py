@@ -41,6 +41,19 @@ class Inspection:
     nothing."""
 
 
+class MismatchError(CheckFailedError):
+    """The labels or a receipt of an image disagree with its files."""
+
+    def __init__(self, message: str, *, remedy: str, inspection: Inspection) -> None:
+        super().__init__(message, remedy=remedy)
+        self.inspection = inspection
+
+    @property
+    def details(self) -> object:
+        """The whole inspection."""
+        return self.inspection
+
+
 def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspection:
     """Read what an image says of itself, and hold it against its files.
 
@@ -68,13 +81,13 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         folder = f"/{part.package.folder}"
     own = {k: v for k, v in sorted(said.items()) if k.startswith(("pkgtools.", names.OCI))}
     return Inspection(
-        image.reference,
-        image.id,
-        image.manifest_digest,
-        folder,
-        own,
-        status,
-        tuple(mismatches),
+        reference=image.reference,
+        id=image.id,
+        digest=image.manifest_digest,
+        tree=folder,
+        labels=own,
+        status=status,
+        mismatches=tuple(mismatches),
     )
 
 
@@ -87,11 +100,11 @@ def refuse_mismatches(inspection: Inspection) -> None:
     """
     if inspection.mismatches:
         found = "; ".join(inspection.mismatches)
-        raise CheckFailedError(
+        raise MismatchError(
             f"{inspection.reference} is not what it says: {found}",
             remedy="build it again from its base, or give the catalog that it was made with "
             "(--catalog)",
-            details=inspection,
+            inspection=inspection,
         )
 
 

@@ -50,7 +50,8 @@ class Lines:
         raise MalformedError(
             f"{self.name}:{where}: {message}",
             remedy=remedy,
-            details={"file": self.name, "line": where},
+            file=self.name,
+            line=where,
         )
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.errors import SourceUnavailableError, UnknownNameError
 from pkgtools.source import Tree, WheelSource, find_tree
 from pkgtools.source.at_hand import AtHand
+from pkgtools.source.choose import check_wheels, open_repositories
 from pkgtools.source.release import release_wheel, released_versions
 from pkgtools.source.wheel import wheel_version
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.source import Source
-    from pkgtools.source.git import Repository
     from pkgtools.util.progress import Reporter
 
 
@@ -45,13 +45,13 @@ class Finder:
         upstream: Upstream,
         reporter: Reporter,
         wheels: Sequence[Path] = (),
-        repositories: Sequence[Repository] = (),
+        repositories: Sequence[Path] = (),
     ) -> None:
         self._catalog = catalog
         self.upstream = upstream
         self._reporter = reporter
-        self._wheels = wheels
-        self._repositories = repositories
+        self._wheels = check_wheels(catalog, wheels)
+        self._repositories = open_repositories(repositories)
 
     def find(self, name: str) -> Stop:
         """Return the source that `name` is: a wheel, a tree, a target, a release or a commit.
@@ -78,12 +78,13 @@ class Finder:
                 return Stop(source.commit, source, commit=source.commit)
         names = [t.name for t in self._catalog.targets]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UsageError(
+        raise UnknownNameError(
             f"{name!r} is no target, release, wheel, tree or commit",
+            name,
+            near,
             remedy=f"did you mean {' or '.join(near)}?"
             if near
             else "name a target or release, give a path, or a commit together with --git",
-            details={"target": name, "nearest": near},
         )
 
     def between(self, start: Stop, end: Stop, paths: Sequence[str]) -> list[Stop]:

@@ -97,7 +97,7 @@ def layers_on(patches: Sequence[Patch], source: Source) -> list[Layer]:
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}, from which it shall be ported",
             remedy="give the source that it was made for with --from",
-            details=refusal(source, plan),
+            refusal=refusal(source, plan),
         )
     overlay: dict[str, Blob | None] = {}
 

@@ -74,6 +74,22 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     questions: tuple[Question, ...] = ()
 
 
+class MarkersLeftError(DoesNotApplyError):
+    """Files in ``conflicts/`` still have conflict markers."""
+
+    def __init__(
+        self, message: str, *, remedy: str, conflicts: list[str], waiting: list[Waiting]
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.conflicts = conflicts
+        self.waiting = waiting
+
+    @property
+    def details(self) -> object:
+        """The files, and the questions in each."""
+        return {"conflicts": self.conflicts, "waiting": self.waiting}
+
+
 class State(msgspec.Struct, forbid_unknown_fields=True):
     """port.json."""
 
@@ -172,14 +188,12 @@ def resume(job: Job, reporter: Reporter) -> Report:
     marked = [w for w, blob in edited.items() if blob and has_markers(blob.data)]
     if marked:
         asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
-        raise DoesNotApplyError(
+        raise MarkersLeftError(
             f"these files still have conflict markers:{asked}",
             remedy=f"edit them in {job.folder / 'conflicts'}, then "
             f"`pkgtools port --continue -o {job.output}`",
-            details={
-                "conflicts": [str(job.folder / "conflicts" / w.path) for w in marked],
-                "waiting": marked,
-            },
+            conflicts=[str(job.folder / "conflicts" / w.path) for w in marked],
+            waiting=marked,
         )
     for waiting, blob in edited.items():
         name = None

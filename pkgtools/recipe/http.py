@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pkgtools.errors import CheckFailedError
+from pkgtools.recipe.errors import EvidenceError
 
 _LIMIT: Final = 16 << 20
 _SECONDS: Final = 30
@@ -34,8 +35,8 @@ def request(
             found: bytes = response.read(_LIMIT + 1)
     except urllib.error.HTTPError as error:
         said = error.read(500).decode(errors="replace")
-        raise CheckFailedError(
-            f"{method} {url} is answered with {error.code}: {said}", details={"status": error.code}
+        raise EvidenceError(
+            f"{method} {url} is answered with {error.code}: {said}", evidence={"status": error.code}
         ) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe import http
+from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.model import shown_bytes, size_bytes
 from pkgtools.recipe.processes import host, server_url, store_environment
 
@@ -92,10 +93,10 @@ def check_server(recipe: Recipe) -> dict[str, object]:
     }
     if other:
         told = "; ".join(f"{n} is {o['server']}, not {o['recipe']}" for n, o in other.items())
-        raise CheckFailedError(
+        raise EvidenceError(
             f"{url} runs with other arguments than the recipe's: {told}",
             remedy="start it with what `pkgtools recipe render` prints",
-            details={"differing": other},
+            evidence={"differing": other},
         )
     return {"url": url, "version": info.get("version"), "flags": meant}
 
@@ -132,23 +133,23 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
         ("features", result.get("features"), expected),
     ):
         if found != meant:
-            raise CheckFailedError(
+            raise EvidenceError(
                 f"the sample's {name} are {found}, they should be {meant}",
-                details={"result": result},
+                evidence={"result": result},
             )
     wanted = [{"key": f"{_KEY}/sample/g0/{name}", **what} for name, what in expected.items()]
     tensors = _probe(recipe, python, {"segment": 0, "tensors": wanted})["tensors"]
     for tensor in tensors:
         if not tensor["finite"] or tensor["largest"] == 0:
             what = "all zeros" if tensor["finite"] else "not finite everywhere"
-            raise CheckFailedError(f"{tensor['key']} is {what}", details={"tensors": tensors})
+            raise EvidenceError(f"{tensor['key']} is {what}", evidence={"tensors": tensors})
     capacity, lent = _capacity(recipe), size_bytes(recipe.store.segment)
     lent *= recipe.store.lenders_per_node
     if capacity < lent:
-        raise CheckFailedError(
+        raise EvidenceError(
             f"{shown_bytes(capacity)} are lent to the store, the recipe says {shown_bytes(lent)}",
             remedy="see the server's log: its segment was not taken whole",
-            details={"capacity": capacity, "recipe": lent},
+            evidence={"capacity": capacity, "recipe": lent},
         )
     return {"tokens": tokens, "tensors": tensors, "capacity": capacity}
 
@@ -157,13 +158,13 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
     meta = reply.get("meta_info")
     result = meta.get("spec_capture") if isinstance(meta, dict) else None
     if not isinstance(result, dict):
-        raise CheckFailedError(
+        raise EvidenceError(
             "the server's answer has no capture in it: it runs without the patches, or without "
             "--enable-spec-capture",
-            details={"answer": sorted(reply)},
+            evidence={"answer": sorted(reply)},
         )
     if "error" in result:
-        raise CheckFailedError(f"the sample was not captured: {result['error']}", details=result)
+        raise EvidenceError(f"the sample was not captured: {result['error']}", evidence=result)
     return result
 
 

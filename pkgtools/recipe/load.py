@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import msgspec
 
 from pkgtools.catalog.tomlfile import TomlFile, message_and_key
-from pkgtools.errors import CheckFailedError
+from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.model import Recipe
 from pkgtools.recipe.secrets import find_secrets, secret_kind
 
@@ -93,11 +93,11 @@ def _fail(files: tuple[TomlFile, ...], message: str, key: str) -> NoReturn:
 
 
 def _refuse_secret(where: str, kind: str) -> NoReturn:
-    raise CheckFailedError(
+    raise EvidenceError(
         f"{where}: {kind} stands in the file (it is not shown here)",
         remedy="take it out of the file and of its history, revoke it, and name the variable "
         "under trainer.secrets: its value comes from where the trainer is started",
-        details={"where": where, "kind": kind},
+        evidence={"where": where, "kind": kind},
     )
 
 

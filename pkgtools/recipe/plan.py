@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.errors import UsageError
+from pkgtools.recipe.errors import MissingValuesError
 from pkgtools.recipe.rules import RULES
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def check_plan(loaded: Loaded) -> list[Finding]:
     """Hold a recipe against every rule."""
     findings = [
         Finding(
-            "site",
-            RuleOutcome.OPEN,
-            f"{key} is not said",
-            f"give {what}",
-            why,
-            key,
-            loaded.place(key),
+            rule="site",
+            outcome=RuleOutcome.OPEN,
+            found=f"{key} is not said",
+            computed=f"give {what}",
+            why=why,
+            key=key,
+            where=loaded.place(key),
         )
         for key, what, why in missing_values(loaded.recipe)
     ]
@@ -59,7 +59,15 @@ def check_plan(loaded: Loaded) -> list[Finding]:
             outcome = RuleOutcome.OK if result.ok else RuleOutcome.WRONG
         where = loaded.place(rule.key)
         findings.append(
-            Finding(rule.name, outcome, result.found, result.computed, rule.why, rule.key, where)
+            Finding(
+                rule=rule.name,
+                outcome=outcome,
+                found=result.found,
+                computed=result.computed,
+                why=rule.why,
+                key=rule.key,
+                where=where,
+            )
         )
     return findings
 
@@ -103,9 +111,9 @@ def require_site(recipe: Recipe) -> None:
     """Raise a `UsageError` that lists the values that the site has yet to say, if any."""
     missing = [f"{key}: {what}" for key, what, _ in missing_values(recipe)]
     if missing:
-        raise UsageError(
+        raise MissingValuesError(
             f"{recipe.name} lacks what its site has to say:"
             + "".join(f"\n  {line}" for line in missing),
             remedy="give a file that says them with --site; docs/recipe.md shows one",
-            details={"missing": [key for key, _, _ in missing_values(recipe)]},
+            keys=[key for key, _, _ in missing_values(recipe)],
         )

@@ -38,15 +38,10 @@ def main() -> None:
 
 
 def _answer(store: Any, request: dict[str, Any]) -> dict[str, Any]:
-    status = store.setup(
-        os.environ["MOONCAKE_LOCAL_HOSTNAME"],
-        os.environ["MOONCAKE_METADATA_SERVER"],
-        request["segment"],
-        request["buffer"],
-        os.environ["MOONCAKE_PROTOCOL"],
-        os.environ.get("MOONCAKE_RDMA_DEVICES", ""),
-        os.environ["MOONCAKE_MASTER_SERVER_ADDR"],
-    )
+    names = (os.environ["MOONCAKE_LOCAL_HOSTNAME"], os.environ["MOONCAKE_METADATA_SERVER"])
+    transport = (os.environ["MOONCAKE_PROTOCOL"], os.environ.get("MOONCAKE_RDMA_DEVICES", ""))
+    master = os.environ["MOONCAKE_MASTER_SERVER_ADDR"]
+    status = store.setup(*names, request["segment"], request["buffer"], *transport, master)
     _expect(status == 0, f"no connection to the store ({status})")
     if "tensors" in request:
         return {"tensors": [_look(store, tensor) for tensor in request["tensors"]]}

@@ -57,14 +57,14 @@ def _check_family(family: list[Loaded]) -> Iterator[Finding]:
         effect = f"; it silences {', '.join(silenced)}" if silenced else ""
         table = key if key in values[odd] else key.rpartition(".")[0]
         yield Finding(
-            "siblings",
-            RuleOutcome.WRONG,
-            f"{family[odd].recipe.name} has {own} for {key}, {' and '.join(others)} {usual}",
-            f"{family[odd].recipe.name} is the odd one{effect}; if it is meant to be, "
+            rule="siblings",
+            outcome=RuleOutcome.WRONG,
+            found=f"{family[odd].recipe.name} has {own} for {key}, {' and '.join(others)} {usual}",
+            computed=f"{family[odd].recipe.name} is the odd one{effect}; if it is meant to be, "
             f"name {key} under its differs",
-            _WHY,
-            key,
-            family[odd].place(table),
+            why=_WHY,
+            key=key,
+            where=family[odd].place(table),
         )
 
 

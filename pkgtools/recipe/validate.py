@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.errors import CheckFailedError, PkgtoolsError, TreeError
+from pkgtools.errors import PkgtoolsError, TreeError
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
+from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.live import check_sample, check_server, check_store
 from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
@@ -90,10 +91,10 @@ def _plan(deployment: Deployment) -> object:
     broken = [f for f in findings if f.outcome is not RuleOutcome.OK]
     if broken:
         told = "; ".join(f"{f.rule}: {f.found}: {f.computed}" for f in broken)
-        raise CheckFailedError(
+        raise EvidenceError(
             f"the plan does not hold: {told}",
             remedy="see `pkgtools recipe check`",
-            details={"findings": findings},
+            evidence={"findings": findings},
         )
     return {"findings": findings}
 
@@ -107,7 +108,7 @@ def _patches(deployment: Deployment) -> object:
     source = deployment.open_source()
     found = dry_run_source(catalog, target, source)
     if found.outcome is Outcome.REFUSED:
-        raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
+        raise EvidenceError(str(found.message), remedy=found.remedy, evidence=found)
     if found.outcome is Outcome.PATCHED:
         verify(catalog, target, source)
     return {
@@ -129,11 +130,11 @@ def _image(deployment: Deployment, target: Target) -> object:
     refuse_mismatches(found)
     status = found.status
     if (status.state, status.target) != (State.PATCHED, target.name):
-        raise CheckFailedError(
+        raise EvidenceError(
             f"{found.reference} is {status.target or 'no target'}, {status.state}; it should be "
             f"{target.name}, patched",
             remedy=f"build it with `pkgtools build image --target {target.name}`",
-            details=found,
+            evidence=found,
         )
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.patch import parse_patch
-from pkgtools.tree.verify import Outcome, Verdict, dry_run
+from pkgtools.tree.verify import DryRun, Outcome, dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,16 +125,16 @@ def _stem(patch: str) -> str:
 
 def _verdict(
     catalog: Catalog, target: Target, revision: Revision | None, at_hand: AtHand
-) -> Verdict:
+) -> DryRun:
     """Return the worst verdict over the sources that are at hand."""
     if revision is None:
         message = "known by its short name alone: no revision was validated"
-        return Verdict(target.name, "", None, Outcome.UNVERIFIED, message=message)
+        return DryRun(target.name, "", None, Outcome.UNVERIFIED, message=message)
     verdicts = list(dry_run(catalog, [(target, revision)], at_hand))
     return max(verdicts, key=lambda verdict: verdict.exit_code)
 
 
-def _cells(target: Target, revision: Revision | None, verdict: Verdict) -> Iterator[Cell]:
+def _cells(target: Target, revision: Revision | None, verdict: DryRun) -> Iterator[Cell]:
     for patch in target.series.patches:
         yield _cell(patch, verdict)
     locked = target.lock.find(revision.name) if revision else None
@@ -151,7 +151,7 @@ def _absorbed(path: Path, at: list[str]) -> Cell:
     return Cell(CellState.ABSORBED, path.name, patch.subject, message, files)
 
 
-def _cell(patch: Patch, verdict: Verdict) -> Cell:
+def _cell(patch: Patch, verdict: DryRun) -> Cell:
     rejections = verdict.refusal.rejections if verdict.refusal else ()
     own = [rejection for rejection in rejections if rejection.patch == patch.name]
     offsets = {place.path: place.offsets for place in verdict.places if place.patch == patch.name}

@@ -10,7 +10,7 @@ from pkgtools.transaction import commit, locked, recover, writes_to_apply, write
 from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.receipt import PROVENANCE, Before, Receipt, load_receipt
-from pkgtools.tree.state import Match, State, match_target
+from pkgtools.tree.state import Identity, State, match_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,19 @@ class TreeChange:
     """What became of an earlier run that was killed: finished or undone."""
 
 
+class EditedError(ForeignError):
+    """Files were edited since they were patched."""
+
+    def __init__(self, message: str, *, remedy: str, paths: list[str]) -> None:
+        super().__init__(message, remedy=remedy)
+        self.paths = paths
+
+    @property
+    def details(self) -> object:
+        """The paths."""
+        return {"edited": self.paths}
+
+
 def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> TreeChange:
     """Make `tree` what `target` says, or change nothing.
 
@@ -56,18 +69,18 @@ def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporte
         receipt = _receipt_to_undo(target, tree)
         if receipt is not None and _is_done(target, tree, receipt):
             return _nothing_done(tree, target.name, receipt.revisions, recovered)
-        ready = check(catalog, target, Before(tree, receipt) if receipt else tree)
-        if ready.plan is None:
-            return _nothing_done(tree, target.name, ready.revisions, recovered, has_receipt=False)
-        commit(tree, writes_to_apply(target, ready.revisions, tree, ready.plan, receipt))
-        changed = {change.path for change in ready.plan.changes}
+        revisions, plan = check(catalog, target, Before(tree, receipt) if receipt else tree)
+        if plan is None:
+            return _nothing_done(tree, target.name, revisions, recovered, has_receipt=False)
+        commit(tree, writes_to_apply(target, revisions, tree, plan, receipt))
+        changed = {change.path for change in plan.changes}
         changed |= {file.path for file in receipt.files} if receipt else set()
         replaced = receipt.series if receipt else None
     return TreeChange(
         tree.label,
         tree.place,
         target.name,
-        ready.revisions,
+        revisions,
         tuple(sorted(changed)),
         replaced,
         recovered=recovered,
@@ -165,17 +178,17 @@ def _receipt_to_undo(target: Target, tree: Tree) -> Receipt | None:
 
 
 def _edited(receipt: Receipt, paths: list[str]) -> ForeignError:
-    return ForeignError(
+    return EditedError(
         f"edited since {receipt.target} was applied, so nothing is touched: {', '.join(paths)}",
         remedy="undo these edits, or keep them elsewhere and reinstall the package",
-        details={"edited": paths},
+        paths=paths,
     )
 
 
 def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
     """Raise where there is something to reverse and no receipt to do it with."""
-    identity = identify(catalog, tree)
-    state, best = identity.state, identity.best
+    best = identify(catalog, tree)[0]
+    state = best.state
     if state is State.PARTIAL:
         raise PartialError(
             f"some of {best.target} is in {tree.label}, but there is no receipt: it was patched "
@@ -196,7 +209,7 @@ def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
     )
 
 
-def _reinstall(catalog: Catalog, tree: Tree, match: Match) -> str:
+def _reinstall(catalog: Catalog, tree: Tree, match: Identity) -> str:
     """Return how to get the upstream's own package back in place of a patched wheel."""
     version = next(
         (r.version for r in catalog.target(match.target).revisions if r.name == match.revision),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
 from pkgtools.plan import Plan, Rejection, plan_series
-from pkgtools.tree.state import Match, State, entry_id, match_all, match_target
+from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
@@ -15,30 +15,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A source to which the series applies exactly, or has been applied."""
-
-    source: str
-    match: Match
-    revisions: tuple[str, ...]
-    """Every revision of the target that the source is; their touched files are the same."""
-    plan: Plan | None
-    """None where the source is patched already."""
-
-
-@dataclass(frozen=True)
 class Refusal:
-    """Why not: the details of a refusal."""
+    """Why a series does not apply to a source."""
 
     target: str
     source: str
-    nearest: Match | None
+    nearest: Identity | None
     """The known revision that the source is, or resembles most."""
     rejections: tuple[Rejection, ...]
 
 
-def check(catalog: Catalog, target: Target, source: Source) -> Ready:
+def check(catalog: Catalog, target: Target, source: Source) -> tuple[tuple[str, ...], Plan | None]:
     """Hold `source` against the target's lock and plan its series on it.
+
+    Returns:
+        Every revision of the target that the source is (their touched files are the
+        same), and the plan; None where the source is patched already.
 
     Raises:
         PartialError: some of the series is in the source.
@@ -51,23 +43,23 @@ def check(catalog: Catalog, target: Target, source: Source) -> Ready:
     match = matches[0]
     revisions = tuple(m.revision for m in matches if m.state is match.state)
     if match.state is State.PATCHED:
-        return Ready(source.label, match, revisions, None)
+        return revisions, None
     plan = plan_series(target.series.patches, source.read)
     if match.state is State.PRISTINE:
         _hold_against_lock(target, match, plan)
-        return Ready(source.label, match, revisions, plan)
+        return revisions, plan
     if match.state is State.PARTIAL:
         held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
         raise PartialError(
             f"some of {target.name} is in {source.label} already, and some is not: {held}",
             remedy="reinstall the package, or check its files out again, and apply to that",
-            details=Refusal(target.name, source.label, match, plan.rejections),
+            refusal=Refusal(target.name, source.label, match, plan.rejections),
         )
     raise _stranger(catalog, target, source, match, plan)
 
 
 def _stranger(
-    catalog: Catalog, target: Target, source: Source, match: Match, plan: Plan
+    catalog: Catalog, target: Target, source: Source, match: Identity, plan: Plan
 ) -> DoesNotApplyError | ForeignError:
     """Return the refusal of a source that is none of the target's revisions."""
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
@@ -83,7 +75,7 @@ def _stranger(
             remedy=f"use --target {nearest.target}"
             if nearest.state is State.PRISTINE
             else f"give what upstream has, or verify this with --target {nearest.target}",
-            details=refusal,
+            refusal=refusal,
         )
     differing = ", ".join(f.path for f in nearest.differing)
     if all(f.crlf for f in nearest.differing):
@@ -92,7 +84,7 @@ def _stranger(
             f"CRLF line ends: {differing}",
             remedy="convert them to LF (in a git checkout: git config core.autocrlf false, and "
             "check them out again)",
-            details=Refusal(target.name, source.label, nearest, ()),
+            refusal=Refusal(target.name, source.label, nearest, ()),
         )
     fits = " (every hunk would apply to it)" if plan.ok else ""
     return ForeignError(
@@ -100,11 +92,11 @@ def _stranger(
         f"{nearest.target} ({nearest.revision}), from which these files differ: {differing}",
         remedy="undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
-        details=refusal,
+        refusal=refusal,
     )
 
 
-def _hold_against_lock(target: Target, match: Match, plan: Plan) -> None:
+def _hold_against_lock(target: Target, match: Identity, plan: Plan) -> None:
     """Raise unless the plan makes exactly what the lock promises."""
     made = {c.path: entry_id(c.after, with_mode=c.sets_mode) for c in plan.changes}
     promised = {f.path: f.after for f in match.files}

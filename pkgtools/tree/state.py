@@ -51,8 +51,8 @@ class FileState:
 
 
 @dataclass(frozen=True)
-class Match:
-    """A tree held against one revision of one target."""
+class Identity:
+    """What a source is: the answer of one locked revision of one target."""
 
     target: str
     revision: str
@@ -67,7 +67,7 @@ class Match:
 
     @property
     def is_known(self) -> bool:
-        """Whether the tree is this revision, in one way or another."""
+        """Whether the source is this revision: pristine, patched or partial."""
         return self.state not in (State.FOREIGN, State.MISSING)
 
     @property
@@ -90,14 +90,14 @@ def entry_id(blob: Blob | None, *, with_mode: bool) -> str:
     return f"{blob.mode:o}:{blob.id}" if with_mode or not is_file else blob.id
 
 
-def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
+def match_all(targets: Iterable[Target], source: Source) -> list[Identity]:
     """Hold a source against every locked revision of `targets`, the best match first.
 
     Targets of another upstream than the source's are passed over. Reads each
     touched path once. The order: patched, pristine, partial, then by distance.
     """
     cache: dict[str, Blob | None] = {}
-    matches: list[Match] = []
+    matches: list[Identity] = []
     for target in targets:
         if source.upstream in (None, target.upstream):
             with contextlib.suppress(DoesNotApplyError):  # its series fits a checkout only
@@ -105,7 +105,7 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Match]:
     return sorted(matches, key=_rank)
 
 
-def _matches(target: Target, source: Source, cache: dict[str, Blob | None]) -> list[Match]:
+def _matches(target: Target, source: Source, cache: dict[str, Blob | None]) -> list[Identity]:
     names = {revision.name for revision in target.revisions}
     return [
         match_revision(target.name, revision, source, cache)
@@ -114,12 +114,12 @@ def _matches(target: Target, source: Source, cache: dict[str, Blob | None]) -> l
     ]
 
 
-def _rank(match: Match) -> tuple[int, tuple[int, int]]:
+def _rank(match: Identity) -> tuple[int, tuple[int, int]]:
     ranks = {State.PATCHED: 0, State.PRISTINE: 1, State.PARTIAL: 2}
     return ranks.get(match.state, len(ranks)), match.distance
 
 
-def match_target(target: Target, source: Source) -> list[Match]:
+def match_target(target: Target, source: Source) -> list[Identity]:
     """Hold a source against every locked revision of one target, the best match first.
 
     Raises:
@@ -143,13 +143,13 @@ def match_target(target: Target, source: Source) -> list[Match]:
 
 def match_revision(
     target: str, revision: LockedRevision, source: Source, blobs: dict[str, Blob | None]
-) -> Match:
+) -> Identity:
     """Hold a source against one locked revision; `blobs` keeps what was read of it."""
     for file in revision.file:
         if file.path not in blobs:
             blobs[file.path] = source.read(file.path)
     files = tuple(_file_state(file, blobs) for file in revision.file)
-    return Match(target, revision.name, _whole(files), files)
+    return Identity(target, revision.name, _whole(files), files)
 
 
 def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState:
@@ -169,7 +169,15 @@ def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState
     elif b"\r\n" in blob.data:
         unix = type(blob)(blob.data.replace(b"\r\n", b"\n"), blob.mode)
         crlf = entry_id(unix, with_mode=file.has_mode) in chain
-    return FileState(file.path, state, found, file.before, file.after, patches, crlf)
+    return FileState(
+        path=file.path,
+        state=state,
+        found=found,
+        before=file.before,
+        after=file.after,
+        patches=patches,
+        crlf=crlf,
+    )
 
 
 def _whole(files: tuple[FileState, ...]) -> State:

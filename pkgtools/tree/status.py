@@ -50,18 +50,17 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     edited = tuple(receipt.drifted(tree)) if receipt else ()
     if receipt is not None and not edited:
         return _as_received(catalog, tree, receipt, interrupted=interrupted)
-    identity = identify(catalog, tree)
-    best = identity.best
-    known = best.is_known
-    void = bool(edited) and identity.state in (State.PRISTINE, State.PATCHED)
+    found_ids = identify(catalog, tree)
+    best = found_ids[0]
+    void = bool(edited) and best.state in (State.PRISTINE, State.PATCHED)
     found = Status(
-        tree.label,
-        tree.place,
-        identity.state,
-        best.target if known else None,
-        tuple(match.revision for match in identity.matches) if known else (),
-        best.files,
-        interrupted,
+        tree=tree.label,
+        path=tree.place,
+        state=best.state,
+        target=best.target if best.is_known else None,
+        revisions=tuple(each.revision for each in found_ids) if best.is_known else (),
+        files=best.files,
+        interrupted=interrupted,
         receipt_is_void=void,
         from_wheel=tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file(),
     )
@@ -88,16 +87,16 @@ def _as_received(catalog: Catalog, tree: Tree, receipt: Receipt, *, interrupted:
         held = tuple(patch.name for patch in patches if file.path in patch.paths)
         files.append(FileState(file.path, State.PATCHED, file.after, before_id, file.after, held))
     return Status(
-        tree.label,
-        tree.place,
-        State.PATCHED,
-        receipt.target,
-        tuple(receipt.revisions),
-        tuple(files),
-        interrupted,
-        receipt.series,
-        receipt.pkgtools,
-        current is not None,
+        tree=tree.label,
+        path=tree.place,
+        state=State.PATCHED,
+        target=receipt.target,
+        revisions=tuple(receipt.revisions),
+        files=tuple(files),
+        interrupted=interrupted,
+        series=receipt.series,
+        pkgtools=receipt.pkgtools,
+        is_current=current is not None,
     )
 
 

@@ -13,22 +13,29 @@ from pkgtools.errors import (
     ForeignError,
     PartialError,
     PkgtoolsError,
+    SourceError,
     SourceUnavailableError,
 )
 from pkgtools.source import Tree
-from pkgtools.tree.check import Refusal, check
+from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.receipt import Before, load_receipt, standing_receipt
 from pkgtools.tree.record import make_row, row_path
-from pkgtools.tree.state import Match, State, match_target
+from pkgtools.tree.state import State, match_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pkgtools.catalog import Catalog, Revision, Target
+    from pkgtools.plan import Plan
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
-    from pkgtools.tree.check import Ready
+    from pkgtools.tree.check import Refusal
+    from pkgtools.tree.state import Identity
+
+
+class NotPatchedError(SourceError, CheckFailedError):
+    """The source is a known revision without its series."""
 
 
 class Outcome(StrEnum):
@@ -51,8 +58,8 @@ class PatchPlace:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One revision of one target against one source."""
+class DryRun:
+    """Whether a series applies to one source of one revision."""
 
     target: str
     revision: str
@@ -67,7 +74,7 @@ class Verdict:
 
 def dry_run(
     catalog: Catalog, revisions: Iterable[tuple[Target, Revision]], at_hand: AtHand
-) -> Iterator[Verdict]:
+) -> Iterator[DryRun]:
     """Yield a verdict for each revision of a target, on its own source."""
     for target, revision in revisions:
         try:
@@ -80,7 +87,7 @@ def dry_run(
             yield _refused(target.name, revision.name, None, error)
 
 
-def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> Verdict:
+def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> DryRun:
     """Return the verdict on one source, for `target` or for the one that it belongs to.
 
     A tree that a receipt of ours stands for is judged as `apply` would: by what it
@@ -90,7 +97,7 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> V
     if target is None:
         names = [t.name for t in catalog.targets]
         known = receipt is not None and receipt.target in names
-        name = receipt.target if receipt and known else identify(catalog, source).best.target
+        name = receipt.target if receipt and known else identify(catalog, source)[0].target
         target = catalog.target(name)
     if isinstance(source, Tree) and receipt and receipt.series != target.series.digest:
         return verdict(catalog, target, Before(source, receipt))
@@ -99,7 +106,7 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> V
 
 def verdict(
     catalog: Catalog, target: Target, source: Source, revision: str | None = None
-) -> Verdict:
+) -> DryRun:
     """Hold a source against a target; a refusal is a verdict too.
 
     Args:
@@ -110,23 +117,27 @@ def verdict(
 
     """
     try:
-        ready = check(catalog, target, source)
-        if revision is not None and revision not in ready.revisions:
+        revisions, plan = check(catalog, target, source)
+        if revision is not None and revision not in revisions:
             raise ForeignError(
                 f"{source.label} should be {revision}, its files are those of "
-                f"{' and '.join(ready.revisions)}"
+                f"{' and '.join(revisions)}"
             )
     except SourceUnavailableError:
         raise
     except PkgtoolsError as error:
         return _refused(target.name, revision or "", source.label, error)
-    outcome = Outcome.PATCHED if ready.plan is None else Outcome.APPLIES
-    name = revision or ready.match.revision
-    return Verdict(target.name, name, source.label, outcome, _places(ready))
+    return DryRun(
+        target=target.name,
+        revision=revision or revisions[0],
+        source=source.label,
+        outcome=Outcome.PATCHED if plan is None else Outcome.APPLIES,
+        places=_places(plan),
+    )
 
 
-def _refused(target: str, revision: str, source: str | None, error: PkgtoolsError) -> Verdict:
-    return Verdict(
+def _refused(target: str, revision: str, source: str | None, error: PkgtoolsError) -> DryRun:
+    return DryRun(
         target,
         revision,
         source,
@@ -134,19 +145,19 @@ def _refused(target: str, revision: str, source: str | None, error: PkgtoolsErro
         message=error.message,
         remedy=error.remedy,
         exit_code=error.exit_code,
-        refusal=error.details if isinstance(error.details, Refusal) else None,
+        refusal=error.refusal if isinstance(error, SourceError) else None,
     )
 
 
-def _places(ready: Ready) -> tuple[PatchPlace, ...]:
-    steps = ready.plan.steps if ready.plan else ()
+def _places(plan: Plan | None) -> tuple[PatchPlace, ...]:
+    steps = plan.steps if plan else ()
     return tuple(
         PatchPlace(step.patch, step.path, tuple(p.offset for p in step.placements))
         for step in steps
     )
 
 
-def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
+def verify(catalog: Catalog, target: Target | None, source: Source) -> Identity:
     """Return what `source` is, if it is exactly what its target makes.
 
     Every touched file has the locked content, every touched Python file
@@ -161,7 +172,7 @@ def verify(catalog: Catalog, target: Target | None, source: Source) -> Match:
     """
     if isinstance(source, Tree):
         _refuse_older_series(catalog, source)
-    match = match_target(target, source)[0] if target else identify(catalog, source).best
+    match = match_target(target, source)[0] if target else identify(catalog, source)[0]
     if target is None and not match.is_known and isinstance(source, Tree):
         _refuse_unsound(catalog, source)
     if match.state is not State.PATCHED:
@@ -207,31 +218,30 @@ def _refuse_unsound(catalog: Catalog, tree: Tree) -> None:
         raise problem
 
 
-def _not_patched(catalog: Catalog, match: Match, source: Source) -> PkgtoolsError:
+def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsError:
     name = match.target
     if match.state is State.PARTIAL:
         held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
         return PartialError(
             f"{source.label} holds some of {name}: {held}",
             remedy="reinstall the package, or check its files out again, and apply to that",
-            details=match,
+            found=match,
         )
     if match.state is State.PRISTINE:
         apply = f"`pkgtools apply --target {name}"
-        return CheckFailedError(
+        return NotPatchedError(
             f"{source.label} is {name} ({match.revision}), pristine: the series is not in it",
             remedy=f"apply it with {apply} --tree {source.root}`"
             if isinstance(source, Tree)
             else "verify a patched tree, or use --dry-run",
-            details=match,
+            found=match,
         )
-    identity = identify(catalog, source)
-    if identity.best.is_known:
+    best = identify(catalog, source)[0]
+    if best.is_known:
         return ForeignError(
-            f"{source.label} is not {name}: it is {identity.best.target} "
-            f"({identity.best.revision}), {identity.state}",
-            remedy=f"verify it with --target {identity.best.target}",
-            details=match,
+            f"{source.label} is not {name}: it is {best.target} ({best.revision}), {best.state}",
+            remedy=f"verify it with --target {best.target}",
+            found=match,
         )
     differing = ", ".join(
         f.path + (" (only its line ends differ)" if f.crlf else "") for f in match.differing
@@ -239,11 +249,11 @@ def _not_patched(catalog: Catalog, match: Match, source: Source) -> PkgtoolsErro
     return ForeignError(
         f"{source.label} is not what {name} makes; these files differ: {differing}",
         remedy="undo the edits if these are yours, or reinstall, or check the files out again",
-        details=match,
+        found=match,
     )
 
 
-def _compile_all(match: Match, source: Source) -> None:
+def _compile_all(match: Identity, source: Source) -> None:
     for file in match.files:
         blob = source.read(file.path)
         if blob is None or blob.mode == SYMLINK or not file.path.endswith(".py"):
@@ -258,7 +268,7 @@ def _compile_all(match: Match, source: Source) -> None:
             ) from None
 
 
-def _check_record(match: Match, tree: Tree) -> None:
+def _check_record(match: Identity, tree: Tree) -> None:
     """Raise unless RECORD has the right row for each touched file."""
     if tree.dist_info is None or not (tree.dist_info / "RECORD").is_file():
         return

@@ -125,8 +125,8 @@ def test_pip_installs_it_and_leaves_nothing_behind(project: Project, tmp_path: P
     site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
     before = sorted(site.rglob("*"))
     _pip(python, "install", "--no-index", "--no-deps", built.path)
-    found = identify(project.catalog(), project.tree(site))
-    assert (found.state, found.best.target) == (State.PATCHED, "w-1.0")
+    (found,) = identify(project.catalog(), project.tree(site))
+    assert (found.state, found.target) == (State.PATCHED, "w-1.0")
     answer = "import widget.answer; print(widget.answer.ANSWER)"
     done = subprocess.run([python, "-c", answer], capture_output=True, text=True, check=True)
     assert done.stdout == "42\n"

@@ -20,7 +20,7 @@ from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
 from pkgtools.tree.apply import apply_target
 from pkgtools.tree.identify import identify
-from pkgtools.tree.state import Match, State, entry_id, match_all, match_target
+from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Memory:
         return self.files.get(path)
 
 
-def _match(project: Project, files: Mapping[str, Blob], target: str = "w-1.0") -> Match:
+def _match(project: Project, files: Mapping[str, Blob], target: str = "w-1.0") -> Identity:
     return match_target(project.catalog().target(target), Memory(files))[0]
 
 
@@ -278,7 +278,7 @@ def test_a_series_for_checkouts_only_does_not_keep_others_from_being_told(
     targets = _relocked(project, tmp_path, "v1.0", steps)
     project.install(tmp_path / "site", "1.1")
     catalog = load_catalog(targets)
-    assert identify(catalog, project.tree(tmp_path / "site")).best.target == "w-1.1"
+    assert identify(catalog, project.tree(tmp_path / "site"))[0].target == "w-1.1"
     with pytest.raises(DoesNotApplyError, match=r"tests/test_more\.py"):
         match_target(catalog.target("w-1.0"), project.tree(tmp_path / "site"))
 

@@ -1,0 +1,47 @@
+"""The series that a user names: by its folder, or by a target that has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pkgtools.catalog.series import Series, load_series
+from pkgtools.errors import UsageError
+
+if TYPE_CHECKING:
+    from pkgtools.catalog.model import Upstream
+    from pkgtools.catalog.table import Catalog
+
+
+@dataclass(frozen=True)
+class NamedSeries:
+    """A series, whose it is, and the name of the source that it is for."""
+
+    directory: Path
+    upstream: Upstream
+    source: str | None
+
+    def load(self) -> Series:
+        """Read its patches."""
+        return load_series(self.directory)
+
+    def source_name(self, given: str | None) -> str:
+        """Return the name of its source, or raise a `UsageError`."""
+        name = given or self.source
+        if name is None:
+            raise UsageError(f"{self.directory} is no target's series: name its source with --from")
+        return name
+
+
+def named_series(table: Catalog, name: str) -> NamedSeries:
+    """Return the series in a folder, or of a target."""
+    if (Path(name) / "series").is_file():
+        directory = Path(name).resolve()
+        for target in table.targets:
+            if target.directory.resolve() == directory:
+                return NamedSeries(directory, target.upstream, target.name)
+        owners = [u for u in table.upstreams if u.name == directory.parent.name]
+        return NamedSeries(directory, (owners or table.upstreams)[0], None)
+    target = table.target(name)
+    return NamedSeries(target.directory, target.upstream, name)

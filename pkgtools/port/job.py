@@ -1,0 +1,106 @@
+"""Making the job of a port: of what a user named, or of the folder of one under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pkgtools.catalog import load_catalog, load_series
+from pkgtools.errors import UsageError
+from pkgtools.port.route import Finder
+from pkgtools.port.work import Job, State, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.catalog import Catalog
+    from pkgtools.catalog.named import NamedSeries
+    from pkgtools.util.progress import Reporter
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a port starts and ends, and the sources that it goes along."""
+
+    start: str | None
+    end: str
+    via: Sequence[str]
+    """Empty: every release or commit between."""
+    wheels: Sequence[Path]
+    repositories: Sequence[Path]
+
+
+def new_job(
+    catalog: Catalog, named: NamedSeries, route: Route, output: Path | None, reporter: Reporter
+) -> Job:
+    """Return the job of a new port.
+
+    Raises:
+        UsageError: a source of the route is unknown.
+
+    """
+    finder = Finder(catalog, named.upstream, reporter, route.wheels, route.repositories)
+    series = named.load()
+    start, end = finder.find(named.source_name(route.start)), finder.find(route.end)
+    between = (
+        [finder.find(name) for name in route.via]
+        if route.via
+        else finder.between(start, end, series.paths)
+    )
+    stops = [start, *between, end]
+    output = output or named.directory.with_name(_folder_name(catalog, route.end))
+    state = State(
+        version=1,
+        series=str(named.directory.absolute()),
+        stops=[stop.name for stop in stops],
+        upstream=named.upstream.name,
+        catalog=str(catalog.path.absolute()),
+        wheels=[str(path.absolute()) for path in route.wheels],
+        repositories=[str(path.absolute()) for path in route.repositories],
+    )
+    return Job(state, series, named.upstream, [stop.source for stop in stops], output.absolute())
+
+
+def unfinished_job(output: Path, reporter: Reporter) -> Job:
+    """Return the job of the port to `output` that is under way.
+
+    Raises:
+        UsageError: there is none, or its upstream is gone from the catalog.
+
+    """
+    state = read_state(output)
+    catalog = load_catalog(Path(state.catalog))
+    upstream = next((u for u in catalog.upstreams if u.name == state.upstream), None)
+    if upstream is None:
+        raise UsageError(
+            f"{catalog.path} has no upstream {state.upstream} any more",
+            remedy="put it back, or drop the port with --abort",
+        )
+    wheels, repositories = map(Path, state.wheels), map(Path, state.repositories)
+    finder = Finder(catalog, upstream, reporter, list(wheels), list(repositories))
+    sources = [finder.find(name).source for name in state.stops]
+    return Job(state, load_series(Path(state.series)), upstream, sources, output.absolute())
+
+
+def only_output(catalog: Catalog) -> Path:
+    """Return the output of the one port that is under way, here or beside the catalog's series.
+
+    Raises:
+        UsageError: there is none, or more than one.
+
+    """
+    beside = catalog.path.parent.glob("patches/*/*.port")
+    found = sorted({path.absolute() for path in (*Path.cwd().glob("*.port"), *beside)})
+    if len(found) != 1:
+        names = f" of {', '.join(map(str, found))}" if found else ""
+        raise UsageError(f"which port is meant{names}?", remedy="name its folder with -o NEWDIR")
+    return found[0].with_suffix("")
+
+
+def _folder_name(catalog: Catalog, end: str) -> str:
+    """Return what to call the new series: a target's series, or like the source."""
+    for target in catalog.targets:
+        if end in (target.name, target.revision.version):
+            return target.directory.name
+    return f"v{end}" if end[:1].isdigit() and "/" not in end else Path(end).name[:12]
