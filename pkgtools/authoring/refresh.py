@@ -13,7 +13,7 @@ from pkgtools.blob import DIRECTORY
 from pkgtools.errors import UsageError
 from pkgtools.patch import Patch
 from pkgtools.port.gitdiff import diff_text
-from pkgtools.port.model import FileChange, Layer
+from pkgtools.port.model import AppliedPatch, FileChange
 from pkgtools.port.series import layers_on, patches_of
 from pkgtools.util.files import replace_file
 
@@ -79,18 +79,20 @@ def refresh_series(
     return Refreshed(str(series.directory), rewritten, [n for n in patches if n not in rewritten])
 
 
-def _edited(layers: Sequence[Layer], tree: Tree) -> dict[str, Blob | None]:
+def _edited(layers: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | None]:
     """Return the files of the series that the tree has otherwise than the series makes them."""
     made = _made(layers)
     return {path: blob for path in made if (blob := tree.read(path)) != made[path]}
 
 
-def _made(layers: Sequence[Layer]) -> dict[str, Blob | None]:
+def _made(layers: Sequence[AppliedPatch]) -> dict[str, Blob | None]:
     """Return what the patches leave at each path that they change."""
     return {change.path: change.after for layer in layers for change in layer.changes}
 
 
-def _fold(layers: Sequence[Layer], path: str, blob: Blob | None, into: str | None) -> list[Layer]:
+def _fold(
+    layers: Sequence[AppliedPatch], path: str, blob: Blob | None, into: str | None
+) -> list[AppliedPatch]:
     touching = [n for n, layer in enumerate(layers) if path in {c.path for c in layer.changes}]
     wanted = [n for n in touching if into in (None, layers[n].patch.name)]
     if not wanted or wanted[-1] != touching[-1]:
@@ -102,7 +104,7 @@ def _fold(layers: Sequence[Layer], path: str, blob: Blob | None, into: str | Non
     target = layers[touching[-1]]
     changes = tuple(replace(c, after=blob) if c.path == path else c for c in target.changes)
     folded = list(layers)
-    folded[touching[-1]] = Layer(target.patch, changes)
+    folded[touching[-1]] = AppliedPatch(target.patch, changes)
     return folded
 
 

@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "image": "Inspect a patched container image, or test it inside.",
     "import": "Make a series of patches or of a flat diff.",
     "lock": "Prove series on real sources and write their locks.",
+    "merge-file": "Merge three versions of a file, Python by structure.",
     "new": "Make a patch of what a tree has beyond its series.",
     "port": "Move a series to another revision of its upstream.",
     "recipe": "Check, render and validate a deployment of spec capture.",
@@ -43,7 +44,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        name = {"import": "import_"}.get(cmd_name, cmd_name)  # a word that Python keeps
+        name = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))  # Python's word
         command = getattr(importlib.import_module(f"pkgtools.cli.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above and the modules agree
         return command

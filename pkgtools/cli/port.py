@@ -14,7 +14,7 @@ from pkgtools.cli.output import say
 from pkgtools.cli.sources import from_option, git_option, wheel_option
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
-from pkgtools.port.model import Outcome
+from pkgtools.port.model import HunkOutcome
 from pkgtools.port.work import abort, resume, start
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.port.model import HunkReport, PatchReport
-    from pkgtools.port.work import Job, Report
+    from pkgtools.port.work import Job, PortReport
 
-_COLORS = {Outcome.CONFLICT: "red", Outcome.BLOCKED: "red", Outcome.MERGED: "yellow"}
+_COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.MERGED: "yellow"}
 
 
 @click.command(short_help="Move a series to another revision.")
@@ -121,7 +121,7 @@ def _show_dropped(folder: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _show(job: Job, report: Report, *, as_json: bool) -> int:
+def _show(job: Job, report: PortReport, *, as_json: bool) -> int:
     if as_json:
         common.print_json(report)
     else:
@@ -129,7 +129,7 @@ def _show(job: Job, report: Report, *, as_json: bool) -> int:
     return 0 if report.done else DoesNotApplyError.exit_code
 
 
-def _lines(job: Job, report: Report) -> Iterator[str]:
+def _lines(job: Job, report: PortReport) -> Iterator[str]:
     for step in report.steps:
         yield f"{step.base} -> {step.theirs}"
         for patch in step.patches:
@@ -149,7 +149,7 @@ def _lines(job: Job, report: Report) -> Iterator[str]:
         yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
 
 
-def _next_lines(job: Job, report: Report) -> Iterator[str]:
+def _next_lines(job: Job, report: PortReport) -> Iterator[str]:
     """Yield what is still to do until the new series has a target."""
     if report.copied:
         yield f"  next: correct {', '.join(report.copied)}: copied from {report.series}"
@@ -167,7 +167,7 @@ def _patch_lines(patch: PatchReport) -> Iterator[str]:
     color = _COLORS.get(patch.outcome, "green")
     yield f"  {click.style(f'{patch.outcome:9}', fg=color)} {patch.patch}"
     for hunk in patch.hunks:
-        if hunk.outcome is not Outcome.UNCHANGED:
+        if hunk.outcome is not HunkOutcome.UNCHANGED:
             yield f"    {_place(hunk)}: {hunk.outcome}{_details(hunk)}"
 
 
@@ -176,10 +176,10 @@ def _place(hunk: HunkReport) -> str:
 
 
 def _details(hunk: HunkReport) -> str:
-    if hunk.outcome is Outcome.MOVED:
+    if hunk.outcome is HunkOutcome.MOVED:
         return f" to {(hunk.to or '').removeprefix(f'{hunk.path}:')}"
     if hunk.absorbed_by:
         return f" by {', '.join(hunk.absorbed_by)}"
-    if hunk.reason and (hunk.outcome is Outcome.CONFLICT or not hunk.rules):
+    if hunk.reason and (hunk.outcome is HunkOutcome.CONFLICT or not hunk.rules):
         return f": {hunk.reason}"
     return f" ({', '.join(hunk.rules)})" if hunk.rules else ""

@@ -1,1 +1,35 @@
-"""Structural three-way merge of Python source."""
+"""Three-way merge of Python source by structure.
+
+`merge(base, ours, theirs)` carries the change from *base* to *ours* over to *theirs*. It is
+pure: bytes in, bytes and a record of each decision out. It works in four stages:
+
+1. **Lines** (`lines`). Both changes are cut into chunks, as a diff does. A chunk of ours that
+   touches no chunk of theirs goes over as it is; one that theirs has as well is absorbed.
+2. **Structure** (`blocks`, `align`, `siblings`, `transplant`). Base, ours and theirs are read as
+   nested blocks: definitions, statements, elements of lists. Blocks of base are aligned with
+   blocks of ours and of theirs: by text, by name, then by likeness. What ours changes in a block
+   is carried to the counterpart in theirs as edits on bytes (`layout`), or it is `Unsure`.
+   Where both insert at one place, `order` and `effects` tell whether the order matters.
+3. **Checks** (`check`, `names`). The result is Python, its tokens are those of theirs plus exactly
+   the change of ours, and the names that ours uses are still there.
+4. Whatever is unsure or fails a check is a **conflict** (`markers` writes it as git does).
+
+An example. Base, ours and theirs hold ::
+
+    call(          call(          call(
+        a=1,           a=1,           a=1,
+    )                  ours=2,        theirs=3,
+                   )              )
+
+Both insert below ``a=1,``: git reports a conflict. Here, base's statement is aligned with the one
+of ours and of theirs by its name, ``call``, and so are the argument lists. Ours inserts
+``ours=2`` between ``a=1`` and the end; in theirs ``theirs=3`` stands there. Keyword arguments
+have no order and the names differ, so both stay: one edit inserts ``ours=2,`` behind ``a=1,``.
+The checks find the tokens of theirs plus ``ours = 2``. With ``ours=2`` against ``ours=3`` the
+names would be equal, and the answer a conflict: "upstream adds another 'ours'".
+"""
+
+from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
+from pkgtools.merge.three_way import merge
+
+__all__ = ["ChunkMerge", "How", "Merge", "OtherFiles", "merge"]

@@ -12,7 +12,7 @@ from pkgtools.merge.blocks import similarity
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.blocks import Block
 
 ALIKE: Final = 0.6
 """From this share of common tokens on, two statements in one place are versions of one."""
@@ -100,7 +100,7 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-def align(old: Sequence[Node], new: Sequence[Node]) -> dict[int, int]:
+def align(old: Sequence[Block], new: Sequence[Block]) -> dict[int, int]:
     """Return which of `old` is which of `new`, by index.
 
     Equal ones in order first; then those that are called the same, or are equal,
@@ -115,23 +115,23 @@ def align(old: Sequence[Node], new: Sequence[Node]) -> dict[int, int]:
     return pairs
 
 
-def _key(node: Node) -> Hashable:
+def _key(node: Block) -> Hashable:
     return node.key
 
 
-def _squeezed(node: Node) -> Hashable:
+def _squeezed(node: Block) -> Hashable:
     return (node.kind, node.squeezed)
 
 
-def _text(node: Node) -> Hashable:
+def _text(node: Block) -> Hashable:
     return None if node.is_comment else node.text
 
 
 def _pair_unique(
-    old: Sequence[Node],
-    new: Sequence[Node],
+    old: Sequence[Block],
+    new: Sequence[Block],
     pairs: dict[int, int],
-    label: Callable[[Node], Hashable],
+    label: Callable[[Block], Hashable],
 ) -> None:
     """Pair what is left by labels that are unique among what is left."""
     taken = set(pairs.values())
@@ -144,7 +144,7 @@ def _pair_unique(
             pairs[i] = where[name]
 
 
-def _pair_alike(old: Sequence[Node], new: Sequence[Node], pairs: dict[int, int]) -> None:
+def _pair_alike(old: Sequence[Block], new: Sequence[Block], pairs: dict[int, int]) -> None:
     """Pair what is left between the same neighbours, where only one fits well."""
     taken = set(pairs.values())
     left = [i for i, n in enumerate(old) if i not in pairs and not n.is_comment]

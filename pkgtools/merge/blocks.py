@@ -1,6 +1,6 @@
 """Python source as nested blocks over its own bytes: definitions, statements, list elements.
 
-Nothing here is ever printed back: a `Node` is a span of the source it was read
+Nothing here is ever printed back: a `Block` is a span of the source it was read
 from. What a merge does not touch keeps its bytes.
 """
 
@@ -89,7 +89,7 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class Block:
     """A span of one source. Nodes are equal only to themselves; see `same`."""
 
     source: bytes
@@ -159,7 +159,7 @@ class Node:
         return _key(self)
 
     @cached_property
-    def elements(self) -> tuple[Node, ...]:
+    def elements(self) -> tuple[Block, ...]:
         """The parts of a body or a list, in order; comments count in a body."""
         if self.shape is Shape.BODY:
             return tuple(_statements(self))
@@ -171,7 +171,7 @@ class Node:
         return ()
 
     @cached_property
-    def parts(self) -> dict[str, Node]:
+    def parts(self) -> dict[str, Block]:
         """The parts of a record, by role."""
         return _parts(self) if self.shape is Shape.RECORD else {}
 
@@ -183,11 +183,11 @@ class Node:
         return tuple(w for w in words if w not in (b",", b"(", b")"))
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[Block, ...]:
         """Elements or parts, whichever it has."""
         return self.elements or tuple(self.parts.values())
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[Block]:
         """Yield itself and everything below it."""
         yield self
         for child in self.children:
@@ -195,25 +195,25 @@ class Node:
 
 
 @lru_cache(maxsize=12)  # a merge asks for the same few versions again and again
-def parse(source: bytes) -> Node:
+def parse(source: bytes) -> Block:
     """Return the module that `source` is; see `is_sound` for whether it is one."""
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
-    return Node(source, "module", Shape.BODY, 0, len(source), (root,))
+    return Block(source, "module", Shape.BODY, 0, len(source), (root,))
 
 
-def is_sound(module: Node) -> bool:
+def is_sound(module: Block) -> bool:
     """Whether the source was read without a syntax error."""
     return not module.raw[0].has_error
 
 
-def same(one: Node, other: Node) -> bool:
+def same(one: Block, other: Block) -> bool:
     """Whether two nodes differ in formatting alone."""
     if one.text == other.text:
         return True
     return one.squeezed == other.squeezed and one.tokens == other.tokens
 
 
-def similarity(one: Node, other: Node, *, at_least: float = 0.0) -> float:
+def similarity(one: Block, other: Block, *, at_least: float = 0.0) -> float:
     """Return how many of their tokens two nodes share, 0 to 1.
 
     Where their lengths alone keep it below `at_least`, the answer is 0.
@@ -224,9 +224,9 @@ def similarity(one: Node, other: Node, *, at_least: float = 0.0) -> float:
     return 2 * sum(min(n, other.counted[t]) for t, n in one.counted.items()) / total
 
 
-def _statements(body: Node) -> Iterator[Node]:
+def _statements(body: Block) -> Iterator[Block]:
     """Yield a body's statements; a comment behind one on its line belongs to it."""
-    held: Node | None = None
+    held: Block | None = None
     raws = [c for r in body.raw for c in r.named_children]
     for raw in (*body.block_comments, *raws):
         node = _make(body.source, raw)
@@ -240,13 +240,13 @@ def _statements(body: Node) -> Iterator[Node]:
         yield held
 
 
-def _make(source: bytes, raw: tree_sitter.Node) -> Node:
+def _make(source: bytes, raw: tree_sitter.Node) -> Block:
     start, end = raw.start_byte, raw.end_byte
     kind = raw.type
     if kind == "expression_statement" and raw.named_child_count == 1:
         inner = raw.named_children[0]
         if inner.type in _RECORDS:
-            return Node(source, inner.type, Shape.RECORD, start, end, (inner,))
+            return Block(source, inner.type, Shape.RECORD, start, end, (inner,))
     if kind == "decorated_definition":
         kind = _DEFINITIONS[_definition(raw).type]
     kind = _DEFINITIONS.get(kind, kind)
@@ -256,7 +256,7 @@ def _make(source: bytes, raw: tree_sitter.Node) -> Node:
         shape = Shape.LIST
     else:
         shape = Shape.RECORD if kind in _RECORDS else Shape.ATOM
-    return Node(source, kind, shape, start, end, (raw,))
+    return Block(source, kind, shape, start, end, (raw,))
 
 
 def _definition(raw: tree_sitter.Node) -> tree_sitter.Node:
@@ -270,9 +270,9 @@ def _list_children(raw: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [c for c in raw.named_children if c.type != "comment"]
 
 
-def _parts(node: Node) -> dict[str, Node]:
+def _parts(node: Block) -> dict[str, Block]:
     """Return a record's parts; a role that stands more than once is counted."""
-    parts: dict[str, Node] = {}
+    parts: dict[str, Block] = {}
     raw = node.raw[0]
     if raw.type == "decorated_definition":
         decorators = tuple(c for c in raw.named_children if c.type == "decorator")
@@ -281,7 +281,7 @@ def _parts(node: Node) -> dict[str, Node]:
     if raw.type == "import_from_statement":
         names = raw.children_by_field_name("name")
         if names:
-            parts["names"] = Node(
+            parts["names"] = Block(
                 node.source,
                 "import_names",
                 Shape.LIST,
@@ -315,11 +315,11 @@ def _parts(node: Node) -> dict[str, Node]:
     return parts
 
 
-def _with_comments(block: Node, comments: list[tree_sitter.Node]) -> Node:
+def _with_comments(block: Block, comments: list[tree_sitter.Node]) -> Block:
     """Return a block with the comments above its first statement in it."""
     own = tuple(c for c in comments if starts_line(block.source, c.start_byte))
     start = own[0].start_byte if own else block.start
-    return Node(block.source, "block", Shape.BODY, start, block.end, block.raw, own)
+    return Block(block.source, "block", Shape.BODY, start, block.end, block.raw, own)
 
 
 def starts_line(source: bytes, at: int) -> bool:
@@ -327,14 +327,14 @@ def starts_line(source: bytes, at: int) -> bool:
     return not source[source.rfind(b"\n", 0, at) + 1 : at].strip()
 
 
-def _group(source: bytes, kind: str, shape: Shape, raws: tuple[tree_sitter.Node, ...]) -> Node:
-    return Node(source, kind, shape, raws[0].start_byte, raws[-1].end_byte, raws)
+def _group(source: bytes, kind: str, shape: Shape, raws: tuple[tree_sitter.Node, ...]) -> Block:
+    return Block(source, kind, shape, raws[0].start_byte, raws[-1].end_byte, raws)
 
 
 _GETTER: Final = re.compile(rb"@\s*(?:[\w.]+\.(?:setter|getter|deleter)|(?:\w+\.)*overload)\b")
 
 
-def _key(node: Node) -> tuple[str, bytes] | None:
+def _key(node: Block) -> tuple[str, bytes] | None:
     raw = node.raw[0]
     if node.is_definition:
         mark = b"".join(_GETTER.findall(node.source[node.start : _definition(raw).start_byte]))

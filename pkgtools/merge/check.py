@@ -13,50 +13,50 @@ from pkgtools.merge.blocks import is_sound
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.blocks import Block
 
 T = TypeVar("T", bound="Hashable")
 
 
 @dataclass(frozen=True)
-class Change:
+class Comparison:
     """The versions of a file around one merge."""
 
-    base: Node
-    ours: Node
-    ported: tuple[tuple[Node, Node], ...]
+    base: Block
+    ours: Block
+    ported: tuple[tuple[Block, Block], ...]
     """Theirs and what was made of it: the file, and others into which definitions moved."""
     absorbed: Counter[bytes]
     """Tokens of ours' change that theirs had already."""
 
 
-def problem(change: Change, *, renested: bool) -> str | None:
+def problem(merge: Comparison, *, renested: bool) -> str | None:
     """Return what is wrong with a merge, or None.
 
     Args:
-        change: the merge.
+        merge: the versions around it.
         renested: whether a rule put statements at another depth than ours has them.
 
     """
-    if not all(reads_as_well(made, theirs) for theirs, made in change.ported):
+    if not all(reads_as_well(made, theirs) for theirs, made in merge.ported):
         return "the result is not Python"
-    wanted = _difference(change.base.counted, change.ours.counted)
-    wanted.subtract(change.absorbed)
-    made = _sum(_difference(old.counted, new.counted) for old, new in change.ported)
+    wanted = _difference(merge.base.counted, merge.ours.counted)
+    wanted.subtract(merge.absorbed)
+    made = _sum(_difference(old.counted, new.counted) for old, new in merge.ported)
     if _differ(wanted, made):
         return "the patch's change is not in the result, once and whole"
-    if renested or change.absorbed:
+    if renested or merge.absorbed:
         return None
-    deep = _difference(change.base.counted_by_depth, change.ours.counted_by_depth)
+    deep = _difference(merge.base.counted_by_depth, merge.ours.counted_by_depth)
     made_deep = _sum(
-        _difference(old.counted_by_depth, new.counted_by_depth) for old, new in change.ported
+        _difference(old.counted_by_depth, new.counted_by_depth) for old, new in merge.ported
     )
     if _differ(deep, made_deep):
         return "the patch's change is in the result, but not in the same block"
     return None
 
 
-def reads_as_well(made: Node, theirs: Node) -> bool:
+def reads_as_well(made: Block, theirs: Block) -> bool:
     """Whether a result is Python, to tree-sitter and, as upstream's file was, to Python itself.
 
     tree-sitter takes more than Python does, and newer Python than the one that runs this.
@@ -64,7 +64,7 @@ def reads_as_well(made: Node, theirs: Node) -> bool:
     return is_sound(made) and (_compiles(made) or not _compiles(theirs))
 
 
-def _compiles(module: Node) -> bool:
+def _compiles(module: Block) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # upstream's own

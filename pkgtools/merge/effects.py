@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import tree_sitter
 
-    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.blocks import Block
 
 _LEAVES_OFF: Final = {
     "assert_statement",
@@ -52,7 +52,7 @@ class Effects:
         return self.reads | self.writes
 
 
-def effects(nodes: Iterable[Node]) -> Effects:
+def effects(nodes: Iterable[Block]) -> Effects:
     """Return what running `nodes` does."""
     found = Effects()
     for node in nodes:

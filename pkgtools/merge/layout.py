@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pkgtools.merge.blocks import Node, same, similarity, starts_line
-from pkgtools.merge.errors import Unsure
+from pkgtools.merge.blocks import Block, same, similarity, starts_line
+from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
@@ -16,74 +16,67 @@ _WORTH: int = 3
 """An expression of fewer tokens stands in too many places to be told by its text."""
 
 
-@dataclass(frozen=True, order=True)
-class Edit:
-    """Bytes `start` to `end` of theirs become `text`."""
-
-    start: int
-    end: int
-    text: bytes
-
-
 @dataclass(frozen=True)
 class Gap:
     """What stands around an insertion in ours, and around the same place in base."""
 
-    ours_before: Node | None
-    ours_behind: Node | None
-    base_before: Node | None
-    base_behind: Node | None
+    ours_before: Block | None
+    ours_behind: Block | None
+    base_before: Block | None
+    base_behind: Block | None
 
 
-def apply_edits(source: bytes, edits: Sequence[Edit]) -> bytes:
-    """Return `source` with the edits made.
-
-    Raises:
-        Unsure: two edits want the same bytes.
-
-    """
+def apply_edits(source: bytes, edits: Sequence[Edit]) -> bytes | Unsure:
+    """Return `source` with the edits made, unless two of them want the same bytes."""
     out: list[bytes] = []
     at = 0
     for edit in sorted(edits, key=lambda e: (e.start, e.end)):
         if edit.start < at:
-            raise Unsure("two parts of the change meet in one place")
+            return Unsure("two parts of the change meet in one place")
         out += [source[at : edit.start], edit.text]
         at = edit.end
     return b"".join([*out, source[at:]])
+
+
+def _edit(source: bytes, start: int, end: int, *texts: bytes | Unsure) -> Edit | Unsure:
+    """Return the edit that writes some texts one behind the other, unless one of them is unsure."""
+    doubt = next((text for text in texts if isinstance(text, Unsure)), None)
+    return doubt or Edit(source, start, end, b"".join(t for t in texts if isinstance(t, bytes)))
 
 
 # Statements
 
 
 def insert_statements(
-    siblings: Sequence[Node], at: int, added: Sequence[Node], gap: Gap, *, before: bool = False
-) -> Edit:
+    siblings: Sequence[Block], at: int, added: Sequence[Block], gap: Gap, *, before: bool = False
+) -> Edit | Unsure:
     """Return the edit that puts statements before ``siblings[at]``.
 
     The blank lines are those that the patch has around them: on the side where it
     changed nothing, theirs stay.
     """
     if not siblings or not all(starts_line(n.source, n.start) for n in siblings):
-        raise Unsure("a line holds several statements")
+        return Unsure("a line holds several statements")
     source = siblings[0].source
-    block = chunk(added, indent_at(source, siblings[0].start))
+    block = lines_of(added, indent_at(source, siblings[0].start))
     above = _blanks(gap.ours_before, added[0])
     below = _blanks(added[-1], gap.ours_behind)
     between = _blanks(gap.base_before, gap.base_behind)
     if at == 0 or (at < len(siblings) and (before or (above == between != below))):
         start = line_start(source, siblings[at].start)
-        return Edit(start, start, block + b"\n" * (below or 0))
+        return _edit(source, start, start, block, b"\n" * (below or 0))
     above = above if above is not None else (below or 0)
     end = line_end(source, siblings[at - 1].end)
     lead = b"" if source[end - 1 : end] == b"\n" else b"\n"
-    text = lead + b"\n" * above + block
+    lead += b"\n" * above
     found = _blanks(siblings[at - 1], siblings[at]) if at < len(siblings) else None
     if found is not None and found == between != below and below is not None:
-        return Edit(end, line_start(source, siblings[at].start), text + b"\n" * below)
-    return Edit(end, end, text)
+        start = line_start(source, siblings[at].start)
+        return _edit(source, end, start, lead, block, b"\n" * below)
+    return _edit(source, end, end, lead, block)
 
 
-def delete_statement(siblings: Sequence[Node], at: int) -> Edit:
+def delete_statement(siblings: Sequence[Block], at: int) -> Edit:
     """Return the edit that takes a statement out, with blank lines that then are too many."""
     node = siblings[at]
     start, end = line_start(node.source, node.start), line_end(node.source, node.end)
@@ -95,23 +88,23 @@ def delete_statement(siblings: Sequence[Node], at: int) -> Edit:
     elif below is None and above:
         for _ in range(above):
             start = line_start(node.source, start - 1)
-    return Edit(start, end, b"")
+    return Edit(node.source, start, end, b"")
 
 
-def replace_statements(run: Sequence[Node], added: Sequence[Node]) -> Edit:
+def replace_statements(run: Sequence[Block], added: Sequence[Block]) -> Edit | Unsure:
     """Return the edit that puts statements in the place of others."""
     source = run[0].source
     start, end = line_start(source, run[0].start), line_end(source, run[-1].end)
-    return Edit(start, end, chunk(added, indent_at(source, run[0].start)))
+    return _edit(source, start, end, lines_of(added, indent_at(source, run[0].start)))
 
 
 def wrapped_statements(
-    removed: Sequence[Node], added: Sequence[Node], run: Sequence[Node]
-) -> Edit | None:
+    removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
+) -> Edit | Unsure | None:
     """Return the edit for statements that the patch only puts into another one, if it does."""
     if len(run) != len(removed) or not all(starts_line(n.source, n.start) for n in run):
         return None
-    found: list[Sequence[Node]] = []
+    found: list[Sequence[Block]] = []
     for body in (n for a in added for n in a.walk()):
         inner = body.elements if body.kind == "block" else ()
         for at in range(len(inner) - len(removed) + 1):
@@ -128,50 +121,50 @@ def wrapped_statements(
     first, last = line_start(ours, added[0].start), line_end(ours, added[-1].end)
     head = ours[first : line_start(ours, window[0].start)]
     tail = ours[line_end(ours, window[-1].end) : last]
-    text = (
-        _reindent(head, outer, indent, _frozen(added))
-        + chunk(run, indent + deeper)
-        + _reindent(tail, outer, indent, frozenset())
+    return _edit(
+        *(theirs, line_start(theirs, run[0].start), line_end(theirs, run[-1].end)),
+        _reindent(head, outer, indent, _frozen(added)),
+        lines_of(run, indent + deeper),
+        _reindent(tail, outer, indent, frozenset()),
     )
-    return Edit(line_start(theirs, run[0].start), line_end(theirs, run[-1].end), text)
 
 
-def add_part(theirs: Node, part: Node, role: str) -> Edit:
+def add_part(theirs: Block, part: Block, role: str) -> Edit | Unsure:
     """Return the edit that gives a statement decorators or branches."""
     source = theirs.source
-    text = chunk([part], indent_at(source, theirs.start))
+    text = lines_of([part], indent_at(source, theirs.start))
     if role == "decorators":
         at = line_start(source, theirs.start)
-        return Edit(at, at, text)
+        return _edit(source, at, at, text)
     at = line_end(source, theirs.end)
-    return Edit(at, at, (b"" if source[at - 1 : at] == b"\n" else b"\n") + text)
+    return _edit(source, at, at, b"" if source[at - 1 : at] == b"\n" else b"\n", text)
 
 
-def chunk(nodes: Sequence[Node], indent: bytes) -> bytes:
+def lines_of(nodes: Sequence[Block], indent: bytes) -> bytes | Unsure:
     """Return the whole lines of statements, indented for another place."""
     source = nodes[0].source
     start, end = nodes[0].start, nodes[-1].end
     rest = source[end : line_end(source, end)]
     if not starts_line(source, start) or (rest.strip() and not rest.lstrip().startswith(b"#")):
-        raise Unsure("a line holds several statements")
+        return Unsure("a line holds several statements")
     text = source[line_start(source, start) : line_end(source, end)]
-    text = _reindent(text, indent_at(source, start), indent, _frozen(nodes))
-    return text if text.endswith(b"\n") else text + b"\n"
+    text += b"" if text.endswith(b"\n") else b"\n"
+    return _reindent(text, indent_at(source, start), indent, _frozen(nodes))
 
 
 # Expressions and elements
 
 
-def replace_node(theirs: Node, ours: Node) -> list[Edit]:
+def replace_block(theirs: Block, ours: Block) -> list[Edit | Unsure]:
     """Return the edits that put ours in the place of theirs."""
     if theirs.kind == ours.kind == "import_names":
         return _replace_names(theirs, ours)
     old, new = indent_at(ours.source, ours.start), indent_at(theirs.source, theirs.start)
     text = _reindent(ours.text, old, new, _frozen([ours]), first=False)
-    return [Edit(theirs.start, theirs.end, text)] if text != theirs.text else []
+    return [_edit(theirs.source, theirs.start, theirs.end, text)] if text != theirs.text else []
 
 
-def _replace_names(theirs: Node, ours: Node) -> list[Edit]:
+def _replace_names(theirs: Block, ours: Block) -> list[Edit | Unsure]:
     """Return the edits for the names of an import, with the parentheses that ours has."""
     spans = []
     for node in (theirs, ours):
@@ -182,10 +175,10 @@ def _replace_names(theirs: Node, ours: Node) -> list[Edit]:
         spans.append((start, end))
     text = ours.source[slice(*spans[1])]
     old, new = indent_at(ours.source, spans[1][0]), indent_at(theirs.source, spans[0][0])
-    return [Edit(*spans[0], _reindent(text, old, new, frozenset(), first=False))]
+    return [_edit(theirs.source, *spans[0], _reindent(text, old, new, frozenset(), first=False))]
 
 
-def wrapped(base: Node, ours: Node, theirs: Node) -> Edit | None:
+def wrapped(base: Block, ours: Block, theirs: Block) -> Edit | None:
     """Return the edit for an expression that the patch only puts into another one."""
     if len(base.tokens) < _WORTH or similarity(base, theirs) < 0.5:
         return None
@@ -195,10 +188,10 @@ def wrapped(base: Node, ours: Node, theirs: Node) -> Edit | None:
         return None
     head = ours.source[ours.start : found[0].start_byte]
     tail = ours.source[found[0].end_byte : ours.end]
-    return Edit(theirs.start, theirs.end, head + theirs.text + tail)
+    return Edit(theirs.source, theirs.start, theirs.end, head + theirs.text + tail)
 
 
-def inner_change(base: Node, ours: Node, theirs: Node) -> Edit | None:
+def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | None:
     """Return the edit of the one expression inside that the patch changes, if theirs has it.
 
     It must stand once in base and once in theirs, and be long enough that this
@@ -221,57 +214,64 @@ def inner_change(base: Node, ours: Node, theirs: Node) -> Edit | None:
         in_base = [r for r in raw_walk(base.raw) if r.type == one.type and tokens_of(r) == tokens]
         found = [r for r in raw_walk(theirs.raw) if r.type == one.type and tokens_of(r) == tokens]
         if len(in_base) == len(found) == 1:
-            text = other.text or b""
+            start, end = found[0].start_byte, found[0].end_byte
             old = indent_at(ours.source, other.start_byte)
-            new = indent_at(theirs.source, found[0].start_byte)
-            text = _reindent(text, old, new, frozenset(), first=False)
-            return Edit(found[0].start_byte, found[0].end_byte, text)
+            new = indent_at(theirs.source, start)
+            text = _reindent(other.text or b"", old, new, frozenset(), first=False)
+            return _edit(theirs.source, start, end, text)
     return None
 
 
-def insert_elements(into: Node, at: int, ours: Node, added: Sequence[Node]) -> Edit:
+def insert_elements(into: Block, at: int, ours: Block, added: Sequence[Block]) -> Edit | Unsure:
     """Return the edit that puts elements before ``into.elements[at]``, commas included."""
     source, siblings = into.source, into.elements
-    texts = [_element_text(ours, node) for node in added]
+    found = [_element_text(ours, node) for node in added]
     if not siblings:
-        opening = into.start + 1
-        return Edit(opening, opening, b", ".join(texts))
+        return _edit(source, into.start + 1, into.start + 1, *_between(b", ", found))
     neighbour = siblings[at - 1] if at else siblings[0]
     own_line = starts_line(source, neighbour.start)
     indent = indent_at(source, neighbour.start)
     old = indent_at(ours.source, added[0].start)
-    texts = [_reindent(t, old, indent, frozenset(), first=False) for t in texts]
+    texts = [
+        t if isinstance(t, Unsure) else _reindent(t, old, indent, frozenset(), first=False)
+        for t in found
+    ]
+    start = neighbour.start
     if not at:
         glue = b",\n" + indent if own_line else b", "
-        return Edit(neighbour.start, neighbour.start, b"".join(t + glue for t in texts))
+        return _edit(source, start, start, *_between(glue, texts), glue)
     end, has_comma = _behind_comma(source, neighbour.end)
     glue = b"\n" + indent if own_line else b" "
     if has_comma:
-        if own_line:
-            end = _behind_comment(source, end)
-        follows = at < len(siblings) or own_line
-        text = b",".join(glue + t for t in texts) + (b"," if follows else b"")
-        return Edit(end, end, text)
-    if own_line and b"#" in source[neighbour.end : line_end(source, neighbour.end)]:
-        raise Unsure("a comment stands where a comma must go")
-    return Edit(neighbour.end, neighbour.end, b"".join(b"," + glue + t for t in texts))
+        end = _behind_comment(source, end) if own_line else end
+        last = b"," if at < len(siblings) or own_line else b""
+        return _edit(source, end, end, glue, *_between(b"," + glue, texts), last)
+    end = neighbour.end
+    if own_line and b"#" in source[end : line_end(source, end)]:
+        return Unsure("a comment stands where a comma must go")
+    return _edit(source, end, end, b"," + glue, *_between(b"," + glue, texts))
 
 
-def delete_element(into: Node, at: int) -> Edit:
+def _between(glue: bytes, texts: Sequence[bytes | Unsure]) -> list[bytes | Unsure]:
+    """Return texts with something between them, as `bytes.join` does."""
+    return [part for text in texts for part in (glue, text)][1:]
+
+
+def delete_element(into: Block, at: int) -> Edit:
     """Return the edit that takes an element and its comma out."""
     source, siblings = into.source, into.elements
     node = siblings[at]
     end, has_comma = _behind_comma(source, node.end)
     if starts_line(source, node.start) and not source[end : line_end(source, end)].strip():
-        return Edit(line_start(source, node.start), line_end(source, end), b"")
+        return Edit(source, line_start(source, node.start), line_end(source, end), b"")
     if at + 1 < len(siblings):
-        return Edit(node.start, siblings[at + 1].start, b"")
+        return Edit(source, node.start, siblings[at + 1].start, b"")
     if at:
-        return Edit(siblings[at - 1].end, node.end, b"")
-    return Edit(node.start, end if has_comma else node.end, b"")
+        return Edit(source, siblings[at - 1].end, node.end, b"")
+    return Edit(source, node.start, end if has_comma else node.end, b"")
 
 
-def _element_text(ours: Node, node: Node) -> bytes:
+def _element_text(ours: Block, node: Block) -> bytes | Unsure:
     """Return an element with the comment lines right above it."""
     source, start = ours.source, node.start
     if not starts_line(source, start):
@@ -285,7 +285,7 @@ def _element_text(ours: Node, node: Node) -> bytes:
     end, has_comma = _behind_comma(source, node.end)
     comment = source[end : line_end(source, end)].strip()
     if comment.startswith(b"#") and has_comma:
-        raise Unsure("a comment stands behind the element that the patch adds")
+        return Unsure("a comment stands behind the element that the patch adds")
     return source[start : node.end]
 
 
@@ -322,14 +322,14 @@ def indent_at(source: bytes, at: int) -> bytes:
     return line[: len(line) - len(line.lstrip(b" \t"))]
 
 
-def _blanks(one: Node | None, other: Node | None) -> int | None:
+def _blanks(one: Block | None, other: Block | None) -> int | None:
     """Return how many empty lines stand between two statements."""
     if one is None or other is None:
         return None
     return max(one.source.count(b"\n", one.end, other.start) - 1, 0)
 
 
-def _frozen(nodes: Sequence[Node]) -> frozenset[int]:
+def _frozen(nodes: Sequence[Block]) -> frozenset[int]:
     """Return the lines, counted from the first node's, that start inside a string."""
     first = nodes[0].raw[0].start_point.row
     strings = (r for n in nodes for r in raw_walk(n.raw) if r.type == "string")
@@ -342,7 +342,7 @@ def _frozen(nodes: Sequence[Node]) -> frozenset[int]:
 
 def _reindent(
     text: bytes, old: bytes, new: bytes, frozen: frozenset[int], *, first: bool = True
-) -> bytes:
+) -> bytes | Unsure:
     """Return lines moved from one indentation to another; those inside strings stay."""
     if old == new:
         return text
@@ -351,6 +351,6 @@ def _reindent(
         if number in frozen or (not first and not number) or not line.strip():
             continue
         if not line.startswith(old):
-            raise Unsure("a line of the change is indented less than its first one")
+            return Unsure("a line of the change is indented less than its first one")
         lines[number] = new + line[len(old) :]
     return b"\n".join(lines)

@@ -1,4 +1,4 @@
-"""Three-way merging of lines: what git's merge does, hunk by hunk and without markers."""
+"""Three-way merging of lines: what git's merge does, chunk by chunk and without markers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.align import matching_blocks
+import pygit2
+from pygit2.enums import DiffOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,7 @@ _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True)
-class Hunk:
+class Chunk:
     """A run of lines that one version has instead of another's; line numbers count from 0."""
 
     old: int
@@ -29,37 +30,44 @@ def split(data: bytes) -> list[bytes]:
     return _LINE.findall(data)
 
 
-def diff(old: Sequence[bytes], new: Sequence[bytes]) -> list[Hunk]:
-    """Return the hunks that lead from `old` to `new`, without context."""
-    hunks = []
-    at_old = at_new = 0
-    for one, other, size in [*matching_blocks(old, new), (len(old), len(new), 0)]:
-        if at_old < one or at_new < other:
-            hunks.append(Hunk(at_old, one, at_new, other))
-        at_old, at_new = one + size, other + size
-    return hunks
+def diff(old: Sequence[bytes], new: Sequence[bytes]) -> list[Chunk]:
+    """Return the chunks that lead from `old` to `new`, as ``git merge-file`` cuts them.
+
+    libgit2 has git's own diff: which of several equal lines a chunk takes decides whether
+    two changes touch, so another diff would merge what git leaves as a conflict.
+    """
+    patch = pygit2.Patch.create_from(
+        b"".join(old), b"".join(new), context_lines=0, flag=DiffOption.FORCE_TEXT
+    )
+    chunks = []
+    for hunk in patch.hunks:
+        # Where a side has no lines, its start is the line before.
+        at_old = hunk.old_start - (hunk.old_lines > 0)
+        at_new = hunk.new_start - (hunk.new_lines > 0)
+        chunks.append(Chunk(at_old, at_old + hunk.old_lines, at_new, at_new + hunk.new_lines))
+    return chunks
 
 
-def touches(one: Hunk, other: Hunk) -> bool:
-    """Whether two hunks on the same old lines leave no line between them, as git sees it."""
+def touches(one: Chunk, other: Chunk) -> bool:
+    """Whether two chunks on the same old lines leave no line between them, as git sees it."""
     return one.old_end >= other.old and other.old_end >= one.old
 
 
-def shift(hunks: Sequence[Hunk], line: int) -> int:
-    """Return where old line `line`, which no hunk touches, is in the new version."""
+def shift(chunks: Sequence[Chunk], line: int) -> int:
+    """Return where old line `line`, which no chunk touches, is in the new version."""
     moved = 0
-    for hunk in hunks:
-        if hunk.old_end <= line and hunk.old < line + (hunk.old == hunk.old_end):
-            moved = hunk.new_end - hunk.old_end
+    for chunk in chunks:
+        if chunk.old_end <= line and chunk.old < line + (chunk.old == chunk.old_end):
+            moved = chunk.new_end - chunk.old_end
     return line + moved
 
 
-def without(lines: Sequence[bytes], base: Sequence[bytes], hunks: Sequence[Hunk]) -> bytes:
-    """Return `lines`, the new version, with some of the hunks taken back."""
+def without(lines: Sequence[bytes], base: Sequence[bytes], chunks: Sequence[Chunk]) -> bytes:
+    """Return `lines`, the new version, with some of the chunks taken back."""
     out: list[bytes] = []
     at = 0
-    for hunk in hunks:
-        out += lines[at : hunk.new]
-        out += base[hunk.old : hunk.old_end]
-        at = hunk.new_end
+    for chunk in chunks:
+        out += lines[at : chunk.new]
+        out += base[chunk.old : chunk.old_end]
+        at = chunk.new_end
     return b"".join([*out, *lines[at:]])

@@ -1,16 +1,45 @@
-"""Conflict markers, as git writes them with ``merge.conflictStyle=diff3``."""
+"""Conflict markers, as git writes them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.lines import Hunk, diff, shift, split, touches, without
+from pkgtools.merge.lines import Chunk, diff, shift, split, touches, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _MARKER: Final = re.compile(rb"^(?:<{7} |\|{7} |>{7} )", re.MULTILINE)
+_NEAR: Final = 3
+"""Git writes two conflicts as one where no more lines than these are between them."""
+
+
+@dataclass(frozen=True)
+class Markers:
+    """How conflicts are written."""
+
+    ours: str
+    """What the markers call ours."""
+    base: str
+    theirs: str
+    size: int = 7
+    """The number of characters of a marker."""
+    diff3: bool = True
+    """Whether base is shown, as with ``merge.conflictStyle=diff3``."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A run of lines that ours, theirs or both changed; lines count from 0."""
+
+    chunks: tuple[Chunk, ...]
+    """What ours changes in it, from base to ours."""
+    base: range
+    ours: range
+    theirs: range
+    is_conflict: bool
 
 
 def has_markers(data: bytes) -> bool:
@@ -18,92 +47,210 @@ def has_markers(data: bytes) -> bool:
     return _MARKER.search(data) is not None
 
 
-def mark(
-    base: bytes, ours: bytes, made: bytes, left: Sequence[Hunk], labels: tuple[str, str, str]
-) -> bytes:
-    """Return `made` with a marked conflict for each hunk that is left.
+def mark(base: bytes, ours: bytes, made: bytes, left: Sequence[Chunk], markers: Markers) -> bytes:
+    """Return `made` with a marked conflict for each chunk of `left`.
 
     Args:
-        base: the file in the old upstream.
-        ours: the file as the patch makes it.
-        made: the new upstream's file with all other hunks in it.
-        left: hunks from `base` to `ours`.
-        labels: what to call ours, base and theirs.
+        base: the file that ours and theirs come from.
+        ours: the file with our change.
+        made: theirs with all other chunks in it.
+        left: chunks from `base` to `ours`.
+        markers: how to write the conflicts.
 
     """
-    lines = split(made)
-    out: list[bytes] = []
-    at = 0
-    for _, (start, end), texts in regions(base, ours, made, left):
-        out += [*lines[at:start], _conflict(texts, labels)]
-        at = end
-    return b"".join([*out, *lines[at:]])
+    common = without(split(ours), split(base), left)
+    files = split(common), split(ours), split(made)
+    found = list(_regions(files, list(_on_common(left)), forced=True))
+    if not markers.diff3:
+        found = _simplified(files, [part for r in found for part in _refined(files, r)])
+    return _written(files, found, markers)
 
 
-def mark_whole(base: bytes, ours: bytes, theirs: bytes, labels: tuple[str, str, str]) -> bytes:
+def mark_lines(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> tuple[bytes, int]:
+    """Merge by lines exactly as ``git merge-file`` does; return also the number of conflicts."""
+    files = split(base), split(ours), split(theirs)
+    found = list(_regions(files, diff(files[0], files[1]), forced=False))
+    if not markers.diff3:
+        found = _simplified(files, [part for r in found for part in _refined(files, r)])
+    count = sum(region.is_conflict for region in found)
+    return _written(files, found, markers), count
+
+
+def mark_whole(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> bytes:
     """Return one conflict over whole files."""
-    return _conflict((ours, base, theirs), labels)
-
-
-def _conflict(texts: tuple[bytes, bytes, bytes], labels: tuple[str, str, str]) -> bytes:
-    ours, base, theirs = (t if not t or t.endswith(b"\n") else t + b"\n" for t in texts)
-    words = [label.encode() for label in labels]
-    return b"".join(
-        (
-            *(b"<<<<<<< ", words[0], b"\n", ours, b"||||||| ", words[1], b"\n", base),
-            *(b"=======\n", theirs, b">>>>>>> ", words[2], b"\n"),
-        )
-    )
+    files = split(base), split(ours), split(theirs)
+    one, two, three = (range(len(lines)) for lines in files)
+    whole = Region((), one, two, three, is_conflict=True)
+    return b"".join(_conflict(files, whole, markers))
 
 
 def regions(
-    base: bytes, ours: bytes, made: bytes, left: Sequence[Hunk]
-) -> Iterator[tuple[list[Hunk], tuple[int, int], tuple[bytes, bytes, bytes]]]:
-    """Yield each conflict: its hunks of `left`, its lines of `made`, and ours, base and theirs."""
-    ours_lines, made_lines = split(ours), split(made)
-    common = split(without(ours_lines, split(base), left))
-    upstream = diff(common, made_lines)
-    mine = _on_common(left)
-    for group in _clusters(list(mine), upstream):
-        start, end = min(h.old for h in group), max(h.old_end for h in group)
-        inside = [h for h in mine if h in group]
-        rivals = [h for h in upstream if h in group]
-        first = shift([h for h in upstream if h not in rivals and h.old < start], start)
-        last = first + end - start + sum(map(_growth, rivals))
-        new = start + sum(_growth(h) for h in mine if h.old < inside[0].old)
-        texts = (
-            b"".join(ours_lines[new : new + end - start + sum(map(_growth, inside))]),
-            b"".join(common[start:end]),
-            b"".join(made_lines[first:last]),
-        )
-        yield [mine[h] for h in inside], (first, last), texts
+    base: bytes, ours: bytes, made: bytes, left: Sequence[Chunk]
+) -> Iterator[tuple[list[Chunk], tuple[bytes, bytes, bytes]]]:
+    """Yield each conflict: its chunks of `left`, and the texts of base, ours and theirs."""
+    chunks = _on_common(left)
+    common = without(split(ours), split(base), left)
+    files = split(common), split(ours), split(made)
+    for region in _regions(files, list(chunks), forced=True):
+        if region.is_conflict:
+            one, two, three = (
+                b"".join(lines[span.start : span.stop])
+                for lines, span in zip(
+                    files, (region.base, region.ours, region.theirs), strict=True
+                )
+            )
+            yield [chunks[c] for c in region.chunks], (one, two, three)
 
 
-def _on_common(left: Sequence[Hunk]) -> dict[Hunk, Hunk]:
-    """Return hunks as they are on ours with all of them taken back, each with what it was."""
-    found: dict[Hunk, Hunk] = {}
+def _on_common(left: Sequence[Chunk]) -> dict[Chunk, Chunk]:
+    """Return chunks as they are on ours with all of them taken back, each with what it was."""
+    found: dict[Chunk, Chunk] = {}
     grown = 0
-    for hunk in sorted(left, key=lambda h: h.new):
-        old = hunk.new - grown
-        found[Hunk(old, old + hunk.old_end - hunk.old, hunk.new, hunk.new_end)] = hunk
-        grown += _growth(hunk)
+    for chunk in sorted(left, key=lambda c: c.new):
+        old = chunk.new - grown
+        found[Chunk(old, old + chunk.old_end - chunk.old, chunk.new, chunk.new_end)] = chunk
+        grown += _growth(chunk)
     return found
 
 
-def _growth(hunk: Hunk) -> int:
-    return hunk.new_end - hunk.new - hunk.old_end + hunk.old
+def _growth(chunk: Chunk) -> int:
+    return chunk.new_end - chunk.new - chunk.old_end + chunk.old
 
 
-def _clusters(mine: list[Hunk], upstream: Sequence[Hunk]) -> Iterator[set[Hunk]]:
-    """Yield groups of hunks of ours with everything of upstream's that they touch."""
-    rest = mine
-    while rest:
-        group = {rest.pop(0)}
-        while True:
-            others = [h for h in (*upstream, *rest) if h not in group]
-            near = {h for h in others if any(touches(h, g) for g in group)}
-            if not near:
-                break
-            group |= near
-            rest = [h for h in rest if h not in near]
-        yield group
+Files = tuple["Sequence[bytes]", "Sequence[bytes]", "Sequence[bytes]"]
+"""The lines of base, ours and theirs."""
+
+
+def _regions(files: Files, mine: Sequence[Chunk], *, forced: bool) -> Iterator[Region]:
+    """Yield what ours and theirs changed, in order.
+
+    Args:
+        files: the three versions.
+        mine: the chunks from base to ours.
+        forced: whether each chunk of ours is a conflict, even where theirs changed nothing.
+
+    """
+    upstream = diff(files[0], files[2])
+    for group in _clusters(mine, upstream):
+        start, end = min(c.old for c in group), max(c.old_end for c in group)
+        inside = [[c for c in chunks if c in group] for chunks in (mine, upstream)]
+        spans = []
+        for chunks, within in zip((mine, upstream), inside, strict=True):
+            first = shift([c for c in chunks if c not in within and c.old < end], start)
+            spans.append(range(first, first + end - start + sum(map(_growth, within))))
+        one, other = spans
+        differ = files[1][one.start : one.stop] != files[2][other.start : other.stop]
+        is_conflict = bool(inside[0]) and (forced or (bool(inside[1]) and differ))
+        yield Region(tuple(inside[0]), range(start, end), one, other, is_conflict)
+
+
+def _clusters(mine: Sequence[Chunk], upstream: Sequence[Chunk]) -> list[list[Chunk]]:
+    """Return groups of chunks of both sides that touch, in order; equal chunks stand once."""
+    groups: list[list[Chunk]] = []
+    for chunk in sorted({*mine, *upstream}, key=lambda c: (c.old, c.old_end)):
+        if groups and any(touches(c, chunk) for c in groups[-1]):
+            groups[-1].append(chunk)
+        else:
+            groups.append([chunk])
+    return groups
+
+
+def _refined(files: Files, region: Region) -> list[Region]:
+    """Return a conflict without the lines on which both sides agree."""
+    if not (region.is_conflict and region.ours and region.theirs):
+        return [region]
+    one, other = (
+        lines[span.start : span.stop]
+        for lines, span in zip(files[1:], (region.ours, region.theirs), strict=True)
+    )
+    parts = [
+        Region(
+            region.chunks,
+            region.base,
+            range(region.ours.start + c.old, region.ours.start + c.old_end),
+            range(region.theirs.start + c.new, region.theirs.start + c.new_end),
+            is_conflict=True,
+        )
+        for c in diff(one, other)
+    ]
+    return parts or [region]
+
+
+def _simplified(files: Files, found: Sequence[Region]) -> list[Region]:
+    """Return the regions with conflicts joined that only few lines, or no words, separate."""
+    joined: list[Region] = []
+    for region in found:
+        last = joined[-1] if joined else None
+        if last and last.is_conflict and region.is_conflict:
+            between = files[1][last.ours.stop : region.ours.start]
+            if len(between) <= _NEAR or not any(_has_word(line) for line in between):
+                joined[-1] = Region(
+                    last.chunks + region.chunks,
+                    range(last.base.start, region.base.stop),
+                    range(last.ours.start, region.ours.stop),
+                    range(last.theirs.start, region.theirs.stop),
+                    is_conflict=True,
+                )
+                continue
+        joined.append(region)
+    return joined
+
+
+def _has_word(line: bytes) -> bool:
+    return any(bytes([c]).isalnum() for c in line)
+
+
+def _written(files: Files, found: Sequence[Region], markers: Markers) -> bytes:
+    """Return theirs with ours' side of each region, or a marked conflict."""
+    out: list[bytes] = []
+    at = 0
+    for region in found:
+        out += files[2][at : region.theirs.start]
+        if region.is_conflict:
+            out += _conflict(files, region, markers)
+        elif region.chunks:
+            out += files[1][region.ours.start : region.ours.stop]
+        else:
+            out += files[2][region.theirs.start : region.theirs.stop]
+        at = region.theirs.stop
+    return b"".join([*out, *files[2][at:]])
+
+
+def _conflict(files: Files, region: Region, markers: Markers) -> Iterator[bytes]:
+    base, ours, theirs = files
+    edge = b"\r\n" if _has_crlf(files, region) else b"\n"
+
+    def line(sign: bytes, label: str) -> bytes:
+        return sign * markers.size + (b" " + label.encode() if label else b"") + edge
+
+    def side(lines: Sequence[bytes], span: range) -> Iterator[bytes]:
+        for text in lines[span.start : span.stop]:
+            yield text if text.endswith(b"\n") else text + edge
+
+    yield line(b"<", markers.ours)
+    yield from side(ours, region.ours)
+    if markers.diff3:
+        yield line(b"|", markers.base)
+        yield from side(base, region.base)
+    yield line(b"=", "")
+    yield from side(theirs, region.theirs)
+    yield line(b">", markers.theirs)
+
+
+def _has_crlf(files: Files, region: Region) -> bool:
+    """Whether the markers end as the lines around them do: with a carriage return."""
+    ends = (
+        _ends_with_crlf(files[1], region.ours.start - 1),
+        _ends_with_crlf(files[2], region.theirs.start - 1),
+        _ends_with_crlf(files[0], 0),
+    )
+    known = [end for end in ends if end is not None]
+    return bool(known) and all(known) and ends[-1] is not None
+
+
+def _ends_with_crlf(lines: Sequence[bytes], at: int) -> bool | None:
+    """Return how a line ends, or the one before where it has no end; None where none has one."""
+    for line in reversed(lines[: max(at, 0) + 1]):
+        if line.endswith(b"\n"):
+            return line.endswith(b"\r\n")
+    return None

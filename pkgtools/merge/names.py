@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import tree_sitter
 
-    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.blocks import Block
 
     Read = Callable[[str], bytes | None]
 
@@ -29,7 +29,7 @@ _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!
 
 
 def lost_name(
-    base: Node, ours: Node, made: Node, lines: Sequence[range], *, whole: bool
+    base: Block, ours: Block, made: Block, lines: Sequence[range], *, whole: bool
 ) -> str | None:
     """Return a name that the patch's lines use and that has no meaning any more.
 
@@ -67,7 +67,7 @@ def lost_name(
 
 
 def lost_import(
-    ours: Node, lines: Sequence[range], path_of: Callable[[str], list[str]], old: Read, new: Read
+    ours: Block, lines: Sequence[range], path_of: Callable[[str], list[str]], old: Read, new: Read
 ) -> str | None:
     """Return an import of the patch's that the new source cannot satisfy, and the old one could.
 
@@ -117,7 +117,7 @@ def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
     return tuple((name.text or b"") if name is not None else b"" for name in names)
 
 
-def definitions(module: Node) -> set[tuple[bytes, ...]]:
+def definitions(module: Block) -> set[tuple[bytes, ...]]:
     """Return the qualified names of all definitions of a module."""
     found: set[tuple[bytes, ...]] = set()
     stack: list[tuple[tree_sitter.Node, tuple[bytes, ...]]] = [(module.raw[0], ())]
@@ -131,7 +131,7 @@ def definitions(module: Node) -> set[tuple[bytes, ...]]:
     return found
 
 
-def owner_of_lines(module: Node, start: int, end: int) -> tuple[bytes, ...]:
+def owner_of_lines(module: Block, start: int, end: int) -> tuple[bytes, ...]:
     """Return the qualified name of the definition around the first of some lines that is not empty.
 
     Lines count from 0.
@@ -145,7 +145,7 @@ def owner_of_lines(module: Node, start: int, end: int) -> tuple[bytes, ...]:
     return owner_at(module, min(at, max(len(module.source) - 1, 0)))
 
 
-def owner_at(module: Node, at: int) -> tuple[bytes, ...]:
+def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
     """Return the qualified name of the definition that holds byte `at`."""
     raw = module.raw[0].descendant_for_byte_range(at, at)
     if raw is None:
@@ -249,7 +249,7 @@ def _statements_of(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
             stack += reversed(node.named_children)
 
 
-@lru_cache(maxsize=128)  # every name of every hunk asks for the same few scopes
+@lru_cache(maxsize=128)  # every name of every chunk asks for the same few scopes
 def _bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return the names that a scope binds; a function's with those of the functions in it."""
     names: set[bytes] = set()

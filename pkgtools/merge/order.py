@@ -10,7 +10,7 @@ from pkgtools.merge.effects import effects, independent
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.blocks import Block
 
 _EXCLUSIVE: Final = {
     "assignment",
@@ -42,7 +42,7 @@ class Order(Enum):
     """Something that cannot be told."""
 
 
-def order_of(siblings: Node, added: Sequence[Node]) -> Order:
+def order_of(siblings: Block, added: Sequence[Block]) -> Order:
     """Return what the order means among `siblings`, for what a patch adds to them."""
     code = [n for n in added if not n.is_comment]
     raw = siblings.raw[0]
@@ -73,7 +73,7 @@ def order_of(siblings: Node, added: Sequence[Node]) -> Order:
     return Order.STRICT
 
 
-def commute(kind: Order, added: Sequence[Node], others: Sequence[Node]) -> bool:
+def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> bool:
     """Whether what a patch adds and what upstream adds can stand in either order."""
     if kind is Order.STRICT:
         return False
@@ -89,17 +89,17 @@ def commute(kind: Order, added: Sequence[Node], others: Sequence[Node]) -> bool:
     return independent(effects(added), effects(others))
 
 
-def is_exclusive(node: Node) -> bool:
+def is_exclusive(node: Block) -> bool:
     """Whether two of the same name among siblings would be one too many."""
     return node.kind in _EXCLUSIVE
 
 
-def is_import(node: Node) -> bool:
+def is_import(node: Block) -> bool:
     """Whether it is an import statement, or a name in one."""
     return node.kind in (*_IMPORTS, "dotted_name", "aliased_import")
 
 
-def sorted_place(siblings: Sequence[Node], added: Sequence[Node]) -> tuple[int, bool] | None:
+def sorted_place(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
     """Return where imports go in a sorted run of them, and whether they belong to what follows.
 
     None where the run that they belong to is not sorted, or there is none.
@@ -115,7 +115,7 @@ def sorted_place(siblings: Sequence[Node], added: Sequence[Node]) -> tuple[int, 
     return sum(n < _name_key(code[0]) for n in names), False
 
 
-def _place_statement(siblings: Sequence[Node], added: Sequence[Node]) -> tuple[int, bool] | None:
+def _place_statement(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
     kind, module = added[0].kind, _module(added[0])
     if any(n.kind != kind for n in added):
         return None
@@ -147,27 +147,27 @@ def _rank(modules: list[bytes], module: bytes) -> int:
     return sum(m < module for m in modules)
 
 
-def _touch(one: Node, other: Node) -> bool:
+def _touch(one: Block, other: Block) -> bool:
     return one.source.count(b"\n", one.end, other.start) <= 1
 
 
-def _module(node: Node) -> bytes:
+def _module(node: Block) -> bytes:
     return (node.key[1] if node.key else b"").lower()
 
 
-def _name_key(node: Node) -> tuple[int, bytes]:
+def _name_key(node: Block) -> tuple[int, bytes]:
     """Return isort's order of names: constants, classes, the rest."""
     name = node.text
     rank = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
     return rank, name.lower()
 
 
-def _is_field(node: Node) -> bool:
+def _is_field(node: Block) -> bool:
     raw = node.raw[0]
     return node.kind == "assignment" and raw.child_by_field_name("type") is not None
 
 
-def _is_literal_case(node: Node) -> bool:
+def _is_literal_case(node: Block) -> bool:
     if node.is_comment:
         return True
     raw = node.raw[0]
@@ -179,7 +179,7 @@ def _is_literal_case(node: Node) -> bool:
     )
 
 
-def _behind_star(siblings: Node, added: Sequence[Node]) -> bool:
+def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:
     """Whether a parameter can only be given by name."""
     raw = added[0].raw[0].parent
     before = [c for c in (raw.named_children if raw else []) if c.start_byte < added[0].start]
@@ -193,7 +193,7 @@ _REGISTERS: Final[tuple[Callable[[bytes], bool], ...]] = (
 )
 
 
-def _are_registrations(added: Sequence[Node], others: Sequence[Node]) -> bool:
+def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:
     """Whether both only register things under names of their own, as argparse does."""
     names: list[bytes] = []
     for node in (*added, *others):

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pkgtools.merge.align import align
-from pkgtools.merge.blocks import Node, Shape, starts_line
-from pkgtools.merge.layout import Edit, indent_at, line_end
+from pkgtools.merge.blocks import Block, Shape, starts_line
+from pkgtools.merge.layout import indent_at, line_end
+from pkgtools.merge.result import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pkgtools.merge.lines import Hunk
+    from pkgtools.merge.lines import Chunk
 
 
 def place_lines(
-    group: Sequence[Hunk], ours: Sequence[bytes], base: Node, theirs: Node
+    group: Sequence[Chunk], ours: Sequence[bytes], base: Block, theirs: Block
 ) -> Edit | None:
-    """Return the edit for one hunk that only adds lines, which may end a block and start another.
+    """Return the edit for one chunk that only adds lines, which may end a block and start another.
 
     Such lines (a function cut in two) have no counterpart as blocks; what counts
     is that both neighbours are there, next to each other.
@@ -25,7 +26,7 @@ def place_lines(
     if len(group) != 1 or group[0].old != group[0].old_end:
         return None
     added = b"".join(ours[group[0].new : group[0].new_end])
-    # In base the hunk was taken back: it goes where it stood in ours.
+    # In base the chunk was taken back: it goes where it stood in ours.
     at = sum(map(len, ours[: group[0].new]))
     while True:
         pairs = align(base.children, theirs.children)
@@ -51,4 +52,4 @@ def place_lines(
     if len(depths) > 1 or not starts_line(theirs.source, other.start):
         return None
     start = line_end(theirs.source, one.end)
-    return Edit(start, start, added)
+    return Edit(theirs.source, start, start, added)

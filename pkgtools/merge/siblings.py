@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pkgtools.merge import layout
 from pkgtools.merge.align import ALIKE, align
-from pkgtools.merge.blocks import Node, Shape, same, similarity
-from pkgtools.merge.errors import Unsure
+from pkgtools.merge.blocks import Block, Shape, same, similarity
 from pkgtools.merge.order import Order, commute, is_exclusive, is_import, order_of, sorted_place
+from pkgtools.merge.result import Carried, Unsure, carried, join
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pkgtools.merge.layout import Edit
+    from pkgtools.merge.result import Edit
 
 
 _RENAMED: Final = 0.8
@@ -26,26 +26,23 @@ _CLEARLY: Final = 0.15
 
 
 class Carrier(Protocol):
-    """What collects the edits, and carries what lies deeper."""
+    """Carries what lies deeper than one list of siblings."""
 
-    module: Node
-    edits: list[Edit]
-    absorbed: Counter[bytes]
-
-    def elsewhere(self, node: Node) -> Node | None:
-        """Return a definition that is in another file now."""
+    @property
+    def module(self) -> Block:
+        """The module of theirs."""
         ...
 
-    def carry(self, base: Node, ours: Node, theirs: Node) -> None:
+    def carry(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         """Carry a change inside one sibling."""
         ...
 
-    def say(self, rule: str) -> None:
-        """Note a rule that decided something."""
+    def carry_elsewhere(self, base: Block, ours: Block) -> Carried | Unsure | None:
+        """Carry the change of a definition that is in another file now."""
         ...
 
-    def absorb(self, base: Node | None, ours: Node, theirs: Node) -> None:
-        """Note that theirs has a part of the change already."""
+    def absorb(self, base: Block | None, ours: Block, theirs: Block) -> Carried | Unsure:
+        """Return that theirs has a part of the change already."""
         ...
 
 
@@ -63,7 +60,7 @@ class _Place:
 class Siblings:
     """Statements or elements of the three versions, and which are each other's."""
 
-    def __init__(self, into: Carrier, base: Node, ours: Node, theirs: Node) -> None:
+    def __init__(self, into: Carrier, base: Block, ours: Block, theirs: Block) -> None:
         self.into = into
         self.outer, self.outer_ours = theirs, ours
         self.base, self.ours, self.theirs = base.elements, ours.elements, theirs.elements
@@ -83,102 +80,116 @@ class Siblings:
             or not any(n.kind == self.base[i].kind and same(n, self.base[i]) for n in inside)
         }
 
-    def carry(self) -> None:
-        """Go through the gaps and the changed elements in order."""
+    def carry(self) -> Carried | Unsure:
+        """Carry the gaps and the changed elements, in order."""
         pairs = sorted(self.to_ours.items())
         if any(one[1] > other[1] for one, other in pairwise(pairs)):
-            raise Unsure("the patch changes the order of things")
+            return Unsure("the patch changes the order of things")
+        return join(self._all(pairs))
+
+    def _all(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Carried | Unsure]:
         at_base = at_ours = 0
         for one, other in [*pairs, (len(self.base), len(self.ours))]:
-            self._gap((at_base, one), (at_ours, other))
+            yield self._gap((at_base, one), (at_ours, other))
             if one < len(self.base) and not same(self.base[one], self.ours[other]):
-                self.into.carry(self.base[one], self.ours[other], self._counterpart(one))
+                yield self._changed(one, self.ours[other])
             at_base, at_ours = one + 1, other + 1
 
-    def _gap(self, old: tuple[int, int], new: tuple[int, int]) -> None:
+    def _gap(self, old: tuple[int, int], new: tuple[int, int]) -> Carried | Unsure:
         removed, added = self.base[slice(*old)], self.ours[slice(*new)]
         if removed and added:
-            self._replace(old, new)
-        elif added:
-            self._insert(old[0], new)
-        elif removed:
-            self._delete(old)
+            return self._replace(old, new)
+        if added:
+            return self._insert(old[0], new)
+        return join(self._delete(i) for i in range(*old))
 
     # Changed elements
 
-    def _counterpart(self, index: int) -> Node:
+    def _changed(self, index: int, ours: Block) -> Carried | Unsure:
+        base = self.base[index]
         if index in self.to_theirs:
-            return self.theirs[self.to_theirs[index]]
-        node = self.base[index]
-        found = self._moved_definition(node) if node.is_definition else self._nested(node)
-        if found is None and node.is_definition:
-            found = self.into.elsewhere(node)
-        if found is None:
-            what = f"{node.kind} {node.name.decode()}" if node.name else "statement"
-            raise Unsure(f"upstream removed the {what} that the patch changes")
-        return found
+            return self.into.carry(base, ours, self.theirs[self.to_theirs[index]])
+        found = self._moved_definition(base) if base.is_definition else self._nested(base)
+        if found is not None:
+            block, rule = found
+            return join([Carried(rules=(rule,)), self.into.carry(base, ours, block)])
+        there = self.into.carry_elsewhere(base, ours) if base.is_definition else None
+        what = f"{base.kind} {base.name.decode()}" if base.name else "statement"
+        return there or Unsure(f"upstream removed the {what} that the patch changes")
 
-    def _moved_definition(self, node: Node) -> Node | None:
-        """Return where a definition went: its name once in the file, or one that is it renamed."""
+    def _moved_definition(self, block: Block) -> tuple[Block, str] | None:
+        """Return where a definition went, and by which rule.
+
+        That is where its name stands once in the file, or a definition that is it renamed.
+        """
         known = set(self.to_theirs.values())
-        new = [n for i, n in enumerate(self.theirs) if i not in known and n.kind == node.kind]
-        alike = sorted(((similarity(node, n), n.start, n) for n in new), reverse=True)
+        new = [n for i, n in enumerate(self.theirs) if i not in known and n.kind == block.kind]
+        alike = sorted(((similarity(block, n), n.start, n) for n in new), reverse=True)
         rival = alike[1][0] if len(alike) > 1 else 0.0
         if alike and alike[0][0] >= _RENAMED and alike[0][0] - rival >= _CLEARLY:
-            self.into.say("renamed-definition")
-            return alike[0][2]
-        named = [n for n in self.into.module.walk() if n.kind == node.kind and n.key == node.key]
-        if len(named) == 1 and similarity(node, named[0]) >= 0.5:
-            self.into.say("moved-definition")
-            return named[0]
+            return alike[0][2], "renamed-definition"
+        everywhere = self.into.module.walk()
+        named = [n for n in everywhere if n.kind == block.kind and n.key == block.key]
+        if len(named) == 1 and similarity(block, named[0]) >= 0.5:
+            return named[0], "moved-definition"
         return None
 
-    def _nested(self, node: Node) -> Node | None:
+    def _nested(self, block: Block) -> tuple[Block, str] | None:
         """Return a statement that upstream moved below another one."""
-        nodes = [n for e in self.theirs for n in e.walk() if n.kind == node.kind]
-        found = [n for n in nodes if similarity(n, node, at_least=ALIKE) >= ALIKE]
-        if len(found) != 1 or not same(found[0], node):
+        blocks = [n for e in self.theirs for n in e.walk() if n.kind == block.kind]
+        found = [n for n in blocks if similarity(n, block, at_least=ALIKE) >= ALIKE]
+        if len(found) != 1 or not same(found[0], block):
             return None
-        self.into.say("moved-statement")
-        return found[0]
+        return found[0], "moved-statement"
 
     # Insertions
 
-    def _insert(self, index: int, new: tuple[int, int]) -> None:
-        added = self._not_absorbed(index, self.ours[slice(*new)])
-        if not added:
-            return
-        siblings, place = self._nested_place(index) or (self.theirs, self._place(index, added))
-        self.into.edits.append(self._insertion(siblings, place, index, new, added))
-        self.into.say(place.rule)
+    def _insert(self, index: int, new: tuple[int, int]) -> Carried | Unsure:
+        added = self.ours[slice(*new)]
+        twins = {node: self._twin(index, node) for node in added}
+        left = [node for node in added if twins[node] is None]
+        parts = [self.into.absorb(None, node, twin) for node, twin in twins.items() if twin]
+        if len(left) < len(added) and all(n.is_comment for n in left):
+            # Remarks on what is there already.
+            parts += [Carried(absorbed=node.counted) for node in left]
+            left = []
+        doubt = next((d for d in map(self._rival, left) if d), None)
+        if doubt:
+            return doubt
+        if left:
+            parts.append(self._inserted(index, new, left))
+        return join(parts)
 
-    def _not_absorbed(self, index: int, added: Sequence[Node]) -> list[Node]:
-        """Return those of `added` that upstream did not add as well."""
+    def _inserted(
+        self, index: int, new: tuple[int, int], added: Sequence[Block]
+    ) -> Carried | Unsure:
+        siblings, place = self._nested_place(index) or (self.theirs, self._place(index, added))
+        if isinstance(place, Unsure):
+            return place
+        return carried(place.rule, self._insertion(siblings, place, index, new, added))
+
+    def _twin(self, index: int, block: Block) -> Block | None:
+        """Return what upstream added and is the same as an insertion of the patch's."""
         known = set(self.to_theirs.values())
         low, high = self._span(index)
-        new = [(i, n) for i, n in enumerate(self.theirs) if i not in known]
-        left = []
-        for node in added:
-            anywhere = is_exclusive(node) or is_import(node)
-            twins = [n for i, n in new if same(n, node) and (anywhere or low <= i < high)]
-            if len(twins) == 1 and not node.is_comment:
-                self.into.absorb(None, node, twins[0])
-                continue
-            if (
-                node.key is not None
-                and any(n.key == node.key for n in self.theirs)
-                and not any(n.key == node.key for n in self.base)
-                and is_exclusive(node)
-            ):
-                raise Unsure(f"upstream adds another {node.key[1].decode(errors='replace')!r}")
-            left.append(node)
-        if len(left) < len(added) and all(n.is_comment for n in left):
-            for node in left:  # remarks on what is there already
-                self.into.absorbed.update(node.counted)
-            return []
-        return left
+        anywhere = is_exclusive(block) or is_import(block)
+        twins = [
+            n
+            for i, n in enumerate(self.theirs)
+            if i not in known and same(n, block) and (anywhere or low <= i < high)
+        ]
+        return twins[0] if len(twins) == 1 and not block.is_comment else None
 
-    def _place(self, index: int, added: Sequence[Node]) -> _Place:
+    def _rival(self, block: Block) -> Unsure | None:
+        """Return that upstream adds something else of that name."""
+        if block.key is None or not is_exclusive(block):
+            return None
+        known = any(n.key == block.key for n in self.base)
+        if known or all(n.key != block.key for n in self.theirs):
+            return None
+        return Unsure(f"upstream adds another {block.key[1].decode(errors='replace')!r}")
+
+    def _place(self, index: int, added: Sequence[Block]) -> _Place | Unsure:
         """Return where in theirs an insertion before ``base[index]`` goes."""
         kind = order_of(self.outer, added)
         if kind is Order.SORTED:
@@ -197,7 +208,7 @@ class Siblings:
             return self._place_regrouped(previous, following, matters=matters)
         lost = (previous is None and index > 0, following is None and index < len(self.base))
         if all(lost) and matters:
-            raise Unsure("both neighbours of the insertion are gone")
+            return Unsure("both neighbours of the insertion are gone")
         return self._place_between(kind, added, (low, high), lost)
 
     def _span(self, index: int) -> tuple[int, int]:
@@ -208,18 +219,18 @@ class Siblings:
 
     def _place_regrouped(
         self, previous: int | None, following: int | None, *, matters: bool
-    ) -> _Place:
+    ) -> _Place | Unsure:
         if matters:
-            raise Unsure("upstream changed the order of the statements around the insertion")
+            return Unsure("upstream changed the order of the statements around the insertion")
         if previous is not None:
             return _Place(previous + 1, "neighbours-moved")
         if following is not None:
             return _Place(following, "neighbours-moved", before=True)
-        raise Unsure("both neighbours of the insertion are gone")
+        return Unsure("both neighbours of the insertion are gone")
 
     def _place_between(
-        self, kind: Order, added: Sequence[Node], span: tuple[int, int], lost: tuple[bool, bool]
-    ) -> _Place:
+        self, kind: Order, added: Sequence[Block], span: tuple[int, int], lost: tuple[bool, bool]
+    ) -> _Place | Unsure:
         """Choose among places between what stands before and behind, past what upstream adds."""
         low, high = span
         between = self.theirs[low:high]
@@ -230,9 +241,9 @@ class Siblings:
         if not others:
             return _Place(high if at_start or lost[0] else low, "comment-above")
         if any(lost) and kind is Order.STRICT:
-            raise Unsure("upstream replaced a neighbour of the insertion")
+            return Unsure("upstream replaced a neighbour of the insertion")
         if not commute(kind, added, others):
-            raise Unsure("upstream inserts at the same place, and the order matters")
+            return Unsure("upstream inserts at the same place, and the order matters")
         last = kind is Order.APPEND or at_start or lost[0]
         return _Place(high if last else low, "insertion-beside-insertion")
 
@@ -248,14 +259,14 @@ class Siblings:
         ]
         return found[0] if len(found) == 1 else None
 
-    def _nested_place(self, index: int) -> tuple[Sequence[Node], _Place] | None:
+    def _nested_place(self, index: int) -> tuple[Sequence[Block], _Place] | None:
         """Return the place between both neighbours, where upstream put these into a block."""
         if self.is_list or not 0 < index < len(self.base):
             return None
         if index - 1 in self.to_theirs or index in self.to_theirs:
             return None
         pair = self.base[index - 1 : index + 1]
-        found: list[tuple[Sequence[Node], _Place]] = []
+        found: list[tuple[Sequence[Block], _Place]] = []
         for body in (n for e in self.theirs for n in e.walk() if n.kind == "block"):
             found += [
                 (body.elements, _Place(at, "neighbours-moved"))
@@ -266,12 +277,12 @@ class Siblings:
 
     def _insertion(
         self,
-        siblings: Sequence[Node],
+        siblings: Sequence[Block],
         place: _Place,
         index: int,
         new: tuple[int, int],
-        added: list[Node],
-    ) -> Edit:
+        added: Sequence[Block],
+    ) -> Edit | Unsure:
         if self.is_list:
             return layout.insert_elements(self.outer, place.at, self.outer_ours, added)
         gap = layout.Gap(
@@ -284,75 +295,60 @@ class Siblings:
 
     # Deletions and replacements
 
-    def _delete(self, old: tuple[int, int]) -> None:
-        for i in range(*old):
-            node = self.base[i]
-            if i in self.to_theirs:
-                other = self.theirs[self.to_theirs[i]]
-                if not same(node, other):
-                    raise Unsure("upstream changed what the patch removes")
-                self.into.edits.append(
-                    layout.delete_element(self.outer, self.to_theirs[i])
-                    if self.is_list
-                    else layout.delete_statement(self.theirs, self.to_theirs[i])
-                )
-                continue
-            if any(same(n, node) for e in self.theirs for n in e.walk()):
-                raise Unsure("upstream moved what the patch removes")
-            if any(not n.is_comment for n in self.theirs[slice(*self._span(i))]):
-                raise Unsure("upstream replaced what the patch removes")
-            self.into.absorbed.subtract(node.counted)
-            self.into.say("removed-upstream")
+    def _delete(self, index: int) -> Carried | Unsure:
+        block = self.base[index]
+        if index in self.to_theirs:
+            at = self.to_theirs[index]
+            if not same(block, self.theirs[at]):
+                return Unsure("upstream changed what the patch removes")
+            if self.is_list:
+                return carried("", layout.delete_element(self.outer, at))
+            return carried("", layout.delete_statement(self.theirs, at))
+        if any(same(n, block) for e in self.theirs for n in e.walk()):
+            return Unsure("upstream moved what the patch removes")
+        if any(not n.is_comment for n in self.theirs[slice(*self._span(index))]):
+            return Unsure("upstream replaced what the patch removes")
+        return Carried(rules=("removed-upstream",), absorbed=_taken(block))
 
-    def _replace(self, old: tuple[int, int], new: tuple[int, int]) -> None:
+    def _replace(self, old: tuple[int, int], new: tuple[int, int]) -> Carried | Unsure:
         removed, added = self.base[slice(*old)], self.ours[slice(*new)]
         places = [self.to_theirs.get(i) for i in range(*old)]
         known = [p for p in places if p is not None]
         lost = any(p is None for n, p in zip(removed, places, strict=True) if not n.is_comment)
         if lost or not known:
-            self._take_ours(old, removed, added)
-            return
+            return self._take_ours(old, removed, added)
         run = self.theirs[min(known) : max(known) + 1]
-        if [n for n in run if not n.is_comment] != [
-            self.theirs[p]
-            for n, p in zip(removed, places, strict=True)
-            if p is not None and not n.is_comment
-        ]:
-            raise Unsure("upstream inserts between what the patch replaces, or moves it")
-        changed = [
-            (n, self.theirs[p])
-            for n, p in zip(removed, places, strict=True)
-            if p is not None and not same(n, self.theirs[p])
-        ]
+        pairs = [(n, self.theirs[p]) for n, p in zip(removed, places, strict=True) if p is not None]
+        if [n for n in run if not n.is_comment] != [n for o, n in pairs if not o.is_comment]:
+            return Unsure("upstream inserts between what the patch replaces, or moves it")
         if self.is_list:
-            self._replace_elements(removed, added, run)
-        elif not changed:
-            self.into.edits.append(layout.replace_statements(run, added))
-            self.into.say("comment-above" if len(run) != len(removed) else "neighbour-changed")
-        else:
-            wrapped = layout.wrapped_statements(removed, added, run)
-            if wrapped is None:
-                self._take_ours(old, removed, added)
-                return
-            self.into.edits.append(wrapped)
-            self.into.say("wrapped-statement")
+            return self._replace_elements(removed, added, run)
+        if all(same(one, other) for one, other in pairs):
+            rule = "comment-above" if len(run) != len(removed) else "neighbour-changed"
+            return carried(rule, layout.replace_statements(run, added))
+        wrapped = layout.wrapped_statements(removed, added, run)
+        if wrapped is None:
+            return self._take_ours(old, removed, added)
+        return carried("wrapped-statement", wrapped)
 
     def _replace_elements(
-        self, removed: Sequence[Node], added: Sequence[Node], run: Sequence[Node]
-    ) -> None:
+        self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
+    ) -> Carried | Unsure:
         if not len(removed) == len(added) == len(run):
-            raise Unsure("both change the same elements")
-        for node, new, other in zip(removed, added, run, strict=True):
-            if same(node, other):
-                self.into.edits += layout.replace_node(other, new)
-            elif node.kind == new.kind == other.kind and node.shape is Shape.RECORD:
-                self.into.carry(node, new, other)
-            else:
-                raise Unsure("both change the same elements")
+            return Unsure("both change the same elements")
+        triples = zip(removed, added, run, strict=True)
+        return join(self._replace_element(*triple) for triple in triples)
+
+    def _replace_element(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
+        if same(base, theirs):
+            return carried("", *layout.replace_block(theirs, ours))
+        if base.kind == ours.kind == theirs.kind and base.shape is Shape.RECORD:
+            return self.into.carry(base, ours, theirs)
+        return Unsure("both change the same elements")
 
     def _take_ours(
-        self, old: tuple[int, int], removed: Sequence[Node], added: Sequence[Node]
-    ) -> None:
+        self, old: tuple[int, int], removed: Sequence[Block], added: Sequence[Block]
+    ) -> Carried | Unsure:
         """Take ours whole where upstream made a part of the same change, and nothing else.
 
         That is: what was there grew to theirs, and theirs grows to ours.
@@ -362,16 +358,19 @@ class Siblings:
         run = self.theirs[low + 1 : high] if low is not None and high is not None else ()
         grows = _is_part(removed, run) and _is_part(run, added) and not _is_part(run, removed)
         if not run or self.is_list or not grows:
-            raise Unsure("both change the same statements")
-        self.into.edits.append(layout.replace_statements(run, added))
-        for node in run:
-            self.into.absorbed.update(node.counted)
-        for node in removed:
-            self.into.absorbed.subtract(node.counted)
-        self.into.say("part-of-the-change")
+            return Unsure("both change the same statements")
+        grown = [Carried(absorbed=block.counted) for block in run]
+        shrunk = [Carried(absorbed=_taken(block)) for block in removed]
+        taken = carried("part-of-the-change", layout.replace_statements(run, added))
+        return join([taken, *grown, *shrunk])
 
 
-def _has_at_end(outer: Node, node: Node, end: int) -> bool:
+def _taken(block: Block) -> Counter[bytes]:
+    """Return the tokens of a block as what theirs has taken away."""
+    return Counter({token: -number for token, number in block.counted.items()})
+
+
+def _has_at_end(outer: Block, node: Block, end: int) -> bool:
     """Whether a block of `outer`, or of what it ends (or starts) with, ends with `node`."""
     if outer.kind not in ("if_statement", "try_statement", "with_statement"):
         return False
@@ -379,7 +378,7 @@ def _has_at_end(outer: Node, node: Node, end: int) -> bool:
     return any(same(one, node) or _has_at_end(one, node, end) for one in inner)
 
 
-def _is_part(part: Sequence[Node], whole: Sequence[Node]) -> bool:
+def _is_part(part: Sequence[Block], whole: Sequence[Block]) -> bool:
     """Whether the tokens of `part` stand in `whole` in the same order."""
     rest = iter([t for node in whole for t in node.tokens])
     return all(token in rest for node in part for token in node.tokens)

@@ -25,7 +25,7 @@ def raw_walk(raws: Sequence[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
 
 
 def tokens_of(raw: tree_sitter.Node) -> tuple[bytes, ...]:
-    """Return a syntax node's tokens, as `Node.tokens` does."""
+    """Return a syntax node's tokens, as `Block.tokens` does."""
     return tuple(tokens((raw,)))
 
 

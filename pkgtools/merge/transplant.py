@@ -1,178 +1,131 @@
 """Carrying the change between two versions of a block over to a third version of it.
 
-The third version's bytes stay as they are but for the edits collected here.
-Whatever has no single right place raises `Unsure`: then a person decides.
+The third version's bytes stay as they are but for the edits that come back.
+Whatever has no single right place comes back as `Unsure`: then a person decides.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge import layout
-from pkgtools.merge.blocks import Node, Shape, parse, same
-from pkgtools.merge.errors import Unsure
+from pkgtools.merge.blocks import Block, Shape, parse, same
+from pkgtools.merge.result import Carried, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pkgtools.merge.layout import Edit
+    from pkgtools.merge.result import Elsewhere
 
-    Find = Callable[[Node], "Elsewhere | None"]
+    Find = Callable[[Block], Elsewhere | None]
+
+_ADDED_AT_AN_END: Final = ("decorators", "clauses")
+"""Parts that a patch can add without touching the other parts of a statement."""
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """A definition in another file."""
-
-    path: str
-    module: Node
-    node: Node
-
-
-@dataclass
 class Transplant:
-    """The edits on theirs that make up ours' change, and how each was decided."""
+    """Carries changes over to the blocks of one module."""
 
-    module: Node
-    """Theirs, whole."""
-    edits: list[Edit] = field(default_factory=list)
-    rules: list[str] = field(default_factory=list)
-    absorbed: Counter[bytes] = field(default_factory=Counter)
-    """Tokens of ours' change that theirs has already, by a change of its own."""
-    absorbed_lines: list[int] = field(default_factory=list)
+    module: Block
+    """The module of theirs."""
     find: Find | None = None
-    """Looks for a definition in the other files of theirs."""
-    others: dict[str, tuple[Node, list[Edit]]] = field(default_factory=dict)
-    """Edits on other files, with the module that they are on, by path."""
+    """Finds a definition in the other files of theirs."""
 
-    def carry(self, base: Node, ours: Node, theirs: Node) -> None:
-        """Collect the edits that make of `theirs` what `ours` is to `base`.
-
-        Raises:
-            Unsure: there is no single right way.
-
-        """
+    def carry(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
+        """Return the edits that make of `theirs` what `ours` is to `base`."""
         if same(base, ours):
-            return
-        if theirs.source is not self.module.source:
-            self._carry_elsewhere(base, ours, theirs)
-        elif same(ours, theirs):
-            self.absorb(base, ours, theirs)
-        elif base.text == theirs.text:
-            self.edits += layout.replace_node(theirs, ours)
-        elif (base.shape is Shape.BODY and ours.shape is theirs.shape is Shape.BODY) or (
+            return Carried()
+        if same(ours, theirs):
+            return self.absorb(base, ours, theirs)
+        if base.text == theirs.text:
+            return carried("", *layout.replace_block(theirs, ours))
+        if (base.shape is Shape.BODY and ours.shape is theirs.shape is Shape.BODY) or (
             base.shape is Shape.LIST and base.kind == ours.kind == theirs.kind
         ):
-            Siblings(self, base, ours, theirs).carry()
-        elif base.shape is Shape.RECORD and base.kind == ours.kind == theirs.kind:
-            self._carry_record(base, ours, theirs)
-        elif base.shape in (Shape.CLAUSES, Shape.DECORATORS):
-            self._carry_group(base, ours, theirs)
-        else:
-            self._carry_atom(base, ours, theirs)
+            return Siblings(self, base, ours, theirs).carry()
+        if base.shape is Shape.RECORD and base.kind == ours.kind == theirs.kind:
+            return self._carry_record(base, ours, theirs)
+        if base.shape in (Shape.CLAUSES, Shape.DECORATORS):
+            return self._carry_group(base, ours, theirs)
+        return _carry_atom(base, ours, theirs)
 
-    def elsewhere(self, node: Node) -> Node | None:
-        """Return a definition that is in another file now."""
-        found = self.find(node) if self.find else None
+    def carry_elsewhere(self, base: Block, ours: Block) -> Carried | Unsure | None:
+        """Carry the change of a definition that is in another file now; None if none has it."""
+        found = self.find(base) if self.find else None
         if found is None:
             return None
-        self.others.setdefault(found.path, (found.module, []))
-        self.say("moved-definition")
-        return found.node
+        there = Transplant(found.module, self.find)
+        followed = Carried(rules=("moved-definition",), others=(found,))
+        return join([followed, there.carry(base, ours, found.block)])
 
-    def _carry_elsewhere(self, base: Node, ours: Node, theirs: Node) -> None:
-        kept = self.module, self.edits
-        for module, edits in self.others.values():
-            if module.source is theirs.source:
-                self.module, self.edits = module, edits
-        try:
-            self.carry(base, ours, theirs)
-        finally:
-            self.module, self.edits = kept
-
-    def say(self, rule: str) -> None:
-        """Note a rule that decided something."""
-        if rule not in self.rules:
-            self.rules.append(rule)
-
-    def absorb(self, base: Node | None, ours: Node, theirs: Node) -> None:
-        """Note that theirs has a part of the change already.
-
-        Raises:
-            Unsure: what the patch replaces is still there, so that this may be a twin.
-
-        """
+    def absorb(self, base: Block | None, ours: Block, theirs: Block) -> Carried | Unsure:
+        """Return that theirs has a part of the change already."""
         if base is not None:
             kept = _count(ours.tokens, base)  # the patch may wrap what it replaces
             if _times(theirs.source, base) - kept >= _times(base.source, base):
-                raise Unsure("upstream has what the patch makes, but also what it replaces")
+                return Unsure("upstream has what the patch makes, but also what it replaces")
         change = Counter(ours.counted)
         change.subtract(base.counted if base else {})
-        self.absorbed.update(change)
-        self.absorbed_lines.append(theirs.line)
-        self.say("same-change")
+        return Carried(rules=("same-change",), absorbed=change, absorbed_lines=(theirs.line,))
 
-    # Records: parts by role
-
-    def _carry_record(self, base: Node, ours: Node, theirs: Node) -> None:
+    def _carry_record(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         if base.skeleton != ours.skeleton:
-            self._carry_atom(base, ours, theirs)
-            return
+            return _carry_atom(base, ours, theirs)
+        changed = set(base.parts) ^ set(ours.parts)
+        added = {role for role in ours.parts if role in _ADDED_AT_AN_END} - set(theirs.parts)
+        if changed - added and same(base, theirs):
+            return carried("", *layout.replace_block(theirs, ours))
+        return join(self._parts(base, ours, theirs))
+
+    def _parts(self, base: Block, ours: Block, theirs: Block) -> Iterator[Carried | Unsure]:
         for role in {**base.parts, **ours.parts}:
             old, new, other = (n.parts.get(role) for n in (base, ours, theirs))
             if old and new:
                 if same(old, new):
                     continue
                 if other is None:
-                    raise Unsure(f"upstream removed the {role} that the patch changes")
+                    yield Unsure(f"upstream removed the {role} that the patch changes")
+                    return
                 is_plain = all(part.shape is not Shape.BODY for part in theirs.parts.values())
                 if is_plain and not same(base, theirs):
-                    self.say("tokens-disjoint")
-                self.carry(old, new, other)
-            elif new and other is None and role in ("decorators", "clauses"):
-                self.edits.append(layout.add_part(theirs, new, role))
-            elif same(base, theirs):
-                self.edits += layout.replace_node(theirs, ours)
-                return
+                    yield Carried(rules=("tokens-disjoint",))
+                yield self.carry(old, new, other)
+            elif new and other is None and role in _ADDED_AT_AN_END:
+                yield carried("", layout.add_part(theirs, new, role))
             else:
-                raise Unsure(f"the patch adds or removes the {role} of what upstream changed")
+                yield Unsure(f"the patch adds or removes the {role} of what upstream changed")
 
-    def _carry_group(self, base: Node, ours: Node, theirs: Node) -> None:
+    def _carry_group(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         """Carry decorators or branches: their order matters."""
-        if len(base.elements) == len(ours.elements) == len(theirs.elements):
-            for old, new, other in zip(base.elements, ours.elements, theirs.elements, strict=True):
-                if not same(old, new) and old.key != other.key:
-                    raise Unsure("the branches of a statement differ")
-                self.carry(old, new, other)
-            return
-        Siblings(self, base, ours, theirs).carry()
-
-    # Atoms: whole, or one expression inside
-
-    def _carry_atom(self, base: Node, ours: Node, theirs: Node) -> None:
-        if same(base, theirs):
-            self.edits += layout.replace_node(theirs, ours)
-            self.say("neighbour-reformatted")
-            return
-        found = layout.wrapped(base, ours, theirs)
-        if found is not None:
-            self.edits.append(found)
-            self.say("wrapped-expression")
-            return
-        found = layout.inner_change(base, ours, theirs)
-        if found is None:
-            raise Unsure("both change the same expression")
-        self.edits.append(found)
-        self.say("tokens-disjoint")
+        if not len(base.elements) == len(ours.elements) == len(theirs.elements):
+            return Siblings(self, base, ours, theirs).carry()
+        triples = list(zip(base.elements, ours.elements, theirs.elements, strict=True))
+        if any(not same(old, new) and old.key != other.key for old, new, other in triples):
+            return Unsure("the branches of a statement differ")
+        return join(self.carry(*triple) for triple in triples)
 
 
-def _times(source: bytes, node: Node) -> int:
-    """Return how often a node's tokens stand in a file, one behind the other."""
-    return _count(parse(source).tokens, node)
+def _carry_atom(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
+    """Carry a change whole, or of one expression inside."""
+    if same(base, theirs):
+        return carried("neighbour-reformatted", *layout.replace_block(theirs, ours))
+    found = layout.wrapped(base, ours, theirs)
+    if found is not None:
+        return carried("wrapped-expression", found)
+    inner = layout.inner_change(base, ours, theirs)
+    if inner is None:
+        return Unsure("both change the same expression")
+    return carried("tokens-disjoint", inner)
 
 
-def _count(tokens: Sequence[bytes], node: Node) -> int:
-    return b" ".join(tokens).count(b" ".join(node.tokens))
+def _times(source: bytes, block: Block) -> int:
+    """Return how often a block's tokens stand in a file, one behind the other."""
+    return _count(parse(source).tokens, block)
+
+
+def _count(tokens: Sequence[bytes], block: Block) -> int:
+    return b" ".join(tokens).count(b" ".join(block.tokens))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
-from pkgtools.port.work import Job, State, read_state
+from pkgtools.port.work import Job, PortState, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def new_job(
     )
     stops = [start, *between, end]
     output = output or named.directory.with_name(_folder_name(catalog, route.end))
-    state = State(
+    state = PortState(
         version=1,
         series=str(named.directory.absolute()),
         stops=[stop.name for stop in stops],

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pkgtools.patch import Patch
 
 
-class Outcome(StrEnum):
+class HunkOutcome(StrEnum):
     """What became of a patch, or of one hunk of it, in one step."""
 
     UNCHANGED = "unchanged"
@@ -37,7 +37,7 @@ class FileChange:
 
 
 @dataclass(frozen=True)
-class Layer:
+class AppliedPatch:
     """One patch on one source."""
 
     patch: Patch
@@ -59,7 +59,7 @@ class HunkReport:
     """One hunk of one patch in one step; a hunk without a number stands for a whole file."""
 
     path: str
-    outcome: Outcome
+    outcome: HunkOutcome
     hunk: int | None = None
     """Counted from 1 in the file."""
     line: int | None = None
@@ -78,7 +78,7 @@ class PatchReport:
     """One patch in one step."""
 
     patch: str
-    outcome: Outcome
+    outcome: HunkOutcome
     hunks: tuple[HunkReport, ...]
 
 
@@ -105,3 +105,11 @@ class Conflict:
     """The file with conflict markers."""
     hunks: tuple[HunkReport, ...]
     """What a person decides in it, and why."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person made of a conflict."""
+
+    file: Blob | None
+    """None where the person removed the file."""

@@ -16,8 +16,8 @@ from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, Usag
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.port.gitdiff import patch_text
-from pkgtools.port.model import Conflict, FileChange, Layer, StepReport
-from pkgtools.port.step import NoAnswer, Step
+from pkgtools.port.model import AppliedPatch, Conflict, FileChange, StepReport
+from pkgtools.port.step import PortStep
 from pkgtools.tree.check import Refusal
 from pkgtools.util.files import sync_folder, write_new
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Upstream
     from pkgtools.patch import Patch
     from pkgtools.plan import Plan
-    from pkgtools.port.step import Answer
+    from pkgtools.port.step import Decide
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
@@ -40,7 +40,7 @@ _LEFT_BEHIND: Final = {"series", "lock.toml"}
 class Ported:
     """A series as far as it was ported."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[AppliedPatch, ...]
     steps: tuple[StepReport, ...]
     conflicts: tuple[Conflict, ...]
     """Of the last step; with any, the port waits for a person."""
@@ -50,7 +50,7 @@ def port_series(
     series: Series,
     upstream: Upstream,
     sources: Sequence[Source],
-    answer: Answer | None = None,
+    decide: Decide = lambda _: None,
     *,
     reporter: Reporter,
 ) -> Ported:
@@ -62,17 +62,17 @@ def port_series(
         series: the patches.
         upstream: whose they are.
         sources: from the one that the series is for to the one that it shall be for.
-        answer: what a person made of a conflict; raises `NoAnswer` where nobody looked yet.
+        decide: returns what a person made of a conflict; None where nobody has looked yet.
         reporter: hears of each step.
 
     Raises:
         DoesNotApplyError: the series does not apply to the first source.
 
     """
-    layers: Sequence[Layer] = layers_on(series.patches, sources[0])
+    layers: Sequence[AppliedPatch] = layers_on(series.patches, sources[0])
     steps: list[StepReport] = []
     for number, (old, new) in enumerate(pairwise(sources), 1):
-        step = Step(number, old, new, upstream, answer or _nobody_looked)
+        step = PortStep(number, old, new, upstream, decide)
         with reporter.task(f"porting to {new.label}"):
             layers, report = step.run(layers)
         steps.append(report)
@@ -81,11 +81,7 @@ def port_series(
     return Ported(tuple(layers), tuple(steps), ())
 
 
-def _nobody_looked(conflict: Conflict) -> Blob | None:
-    raise NoAnswer(conflict.path)
-
-
-def layers_on(patches: Sequence[Patch], source: Source) -> list[Layer]:
+def layers_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
     """Return what each patch does to a source.
 
     Raises:
@@ -116,7 +112,7 @@ def layers_on(patches: Sequence[Patch], source: Source) -> list[Layer]:
                 continue  # its half of the rename is told at the new path
             before = done[old].before if old in done and old is not None else change.before
             changes.append(FileChange(old or path, path, before, change.after))
-        layers.append(Layer(patch, tuple(changes)))
+        layers.append(AppliedPatch(patch, tuple(changes)))
         overlay.update({path: change.after for path, change in done.items()})
     return layers
 
@@ -126,7 +122,7 @@ def refusal(source: Source, plan: Plan) -> Refusal:
     return Refusal("", source.label, None, plan.rejections)
 
 
-def patches_of(layers: Sequence[Layer], source: Source) -> dict[str, bytes]:
+def patches_of(layers: Sequence[AppliedPatch], source: Source) -> dict[str, bytes]:
     """Return the patch files, by name; one that still lies exactly as it says keeps its bytes.
 
     Raises:
@@ -157,7 +153,7 @@ def patches_of(layers: Sequence[Layer], source: Source) -> dict[str, bytes]:
     return written
 
 
-def _fits(layer: Layer, patch: Patch, read: Callable[[str], Blob | None]) -> bool:
+def _fits(layer: AppliedPatch, patch: Patch, read: Callable[[str], Blob | None]) -> bool:
     """Whether a patch makes exactly the layer's files, with every hunk where its header says."""
     plan = plan_series([patch], read)
     if not plan.ok or any(p.offset for step in plan.steps for p in step.placements):

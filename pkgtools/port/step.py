@@ -7,17 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
+from pkgtools.merge import Merge, OtherFiles, merge
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.markers import mark, mark_whole, regions
+from pkgtools.merge.markers import Markers, mark, mark_whole, regions
 from pkgtools.merge.names import lost_import
-from pkgtools.merge.three_way import Around, Merged, merge
 from pkgtools.patch.lines import text
 from pkgtools.port.model import (
+    AppliedPatch,
     Conflict,
+    Decision,
     FileChange,
+    HunkOutcome,
     HunkReport,
-    Layer,
-    Outcome,
     PatchReport,
     Sides,
     StepReport,
@@ -28,31 +29,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pkgtools.catalog import Upstream
-    from pkgtools.merge.blocks import Node
-    from pkgtools.merge.lines import Hunk
-    from pkgtools.merge.transplant import Elsewhere
+    from pkgtools.merge.blocks import Block
+    from pkgtools.merge.lines import Chunk
+    from pkgtools.merge.result import Elsewhere
     from pkgtools.source import Source
 
-    Answer = Callable[[Conflict], Blob | None]
+    Decide = Callable[[Conflict], Decision | None]
     _Ported = tuple[list[FileChange], list[HunkReport]]
 
 _CONTEXT = 3
 
 
-class NoAnswer(Exception):  # noqa: N818 - it is an answer, not a failure
-    """A person has not decided this conflict yet."""
-
-
 @dataclass
-class Step:
+class PortStep:
     """The state of one step."""
 
     number: int
     old: Source
     new: Source
     upstream: Upstream
-    answer: Answer
-    """Returns what a person made of a conflict, or raises `NoAnswer`."""
+    decide: Decide
+    """Returns what a person made of a conflict; None where nobody has looked yet."""
     movement: Movement = field(init=False)
     overlay: dict[str, Blob | None] = field(default_factory=dict)
     old_overlay: dict[str, Blob | None] = field(default_factory=dict)
@@ -64,7 +61,7 @@ class Step:
     def __post_init__(self) -> None:
         self.movement = Movement(self.old, self.new, self.upstream)
 
-    def run(self, layers: Sequence[Layer]) -> tuple[list[Layer], StepReport]:
+    def run(self, layers: Sequence[AppliedPatch]) -> tuple[list[AppliedPatch], StepReport]:
         """Return the patches on the new source, and what became of each."""
         ported, reports = [], []
         for layer in layers:
@@ -76,7 +73,7 @@ class Step:
                 hunks += found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
-            ported.append(Layer(layer.patch, tuple(changes)))
+            ported.append(AppliedPatch(layer.patch, tuple(changes)))
             reports.append(PatchReport(layer.patch.name, _worst(hunks, changes), tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
 
@@ -96,13 +93,13 @@ class Step:
 
     # One file of one patch
 
-    def _port_file(self, layer: Layer, change: FileChange) -> _Ported:
+    def _port_file(self, layer: AppliedPatch, change: FileChange) -> _Ported:
         old_path = self._place(change)
         path = old_path if change.path == change.old_path else change.path
         waits = self.waiting.get(path) or self.waiting.get(old_path)
         if waits:
             reason = f"{waits} has a conflict in this file"
-            return [change], [HunkReport(change.path, Outcome.BLOCKED, reason=reason)]
+            return [change], [HunkReport(change.path, HunkOutcome.BLOCKED, reason=reason)]
         theirs = self.read(old_path)
         if change.before is None or change.after is None:
             return self._port_whole(layer, change, path, theirs)
@@ -111,7 +108,7 @@ class Step:
             return self._leave(layer, change, path, _whole(change, reason))
         if not _is_text(change.before, change.after, theirs):
             if theirs == change.before:
-                return self._take(change, old_path, path, change.after, Outcome.UNCHANGED)
+                return self._take(change, old_path, path, change.after, HunkOutcome.UNCHANGED)
             reason = "upstream changed a file that is no text"
             return self._leave(layer, change, path, _whole(change, reason))
         return self._merge(layer, change, (old_path, path), theirs)
@@ -127,19 +124,19 @@ class Step:
         return found or path
 
     def _port_whole(
-        self, layer: Layer, change: FileChange, path: str, theirs: Blob | None
+        self, layer: AppliedPatch, change: FileChange, path: str, theirs: Blob | None
     ) -> _Ported:
         """Port a new or a deleted file."""
         if theirs == change.after:
             where = (f"{path}:1",) if theirs else ()
-            return [], [HunkReport(change.path, Outcome.ABSORBED, 1, absorbed_by=where)]
+            return [], [HunkReport(change.path, HunkOutcome.ABSORBED, 1, absorbed_by=where)]
         if theirs == change.before:
             fault = None
             if change.after is not None and path.endswith(".py"):
                 everything = range(change.after.data.count(b"\n") + 1)
                 fault = self._lost_import(parse(change.after.data), everything)
             if fault is None:
-                return self._take(change, path, path, change.after, Outcome.UNCHANGED)
+                return self._take(change, path, path, change.after, HunkOutcome.UNCHANGED)
             return self._leave(layer, change, path, _whole(change, fault))
         made = "adds" if change.before is None else "removes"
         upstream = "has a file of that name" if change.before is None else "changed it"
@@ -147,20 +144,20 @@ class Step:
         return self._leave(layer, change, path, _whole(change, reason))
 
     def _take(
-        self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: Outcome
+        self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: HunkOutcome
     ) -> _Ported:
         before = self.read(old_path)
         self._write(old_path, path, after)
         return [FileChange(old_path, path, before, after)], [HunkReport(change.path, outcome, 1)]
 
     def _merge(
-        self, layer: Layer, change: FileChange, paths: tuple[str, str], theirs: Blob
+        self, layer: AppliedPatch, change: FileChange, paths: tuple[str, str], theirs: Blob
     ) -> _Ported:
         assert change.before is not None  # noqa: S101 - the caller looked
         assert change.after is not None  # noqa: S101
         old_path, path = paths
 
-        def find(node: Node) -> Elsewhere | None:
+        def find(node: Block) -> Elsewhere | None:
             found = self.movement.definition(old_path, node)
             taken = found is None or found.path in self.waiting or found.path in self.overlay
             return None if taken else found
@@ -170,7 +167,7 @@ class Step:
             change.after.data,
             theirs.data,
             python=path.endswith(".py"),
-            around=Around(find, self._lost_import),
+            others=OtherFiles(find, self._lost_import),
         )
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
         others = []
@@ -188,39 +185,39 @@ class Step:
 
     def _leave(
         self,
-        layer: Layer,
+        layer: AppliedPatch,
         change: FileChange,
         path: str,
         reports: list[HunkReport],
-        merged: Merged | None = None,
+        merged: Merge | None = None,
     ) -> _Ported:
         """Leave a file to a person, or take what a person made of it."""
         old_path = self.moved.get(change.old_path, change.old_path)
         theirs = self.read(old_path)
-        label = layer.patch.name, self.old.label, self.new.label
+        markers = Markers(layer.patch.name, self.old.label, self.new.label)
         conflict = Conflict(
             self.number,
             layer.patch.name,
             path,
             _digest(change.before, change.after, theirs),
-            _marked(change, theirs, merged, label),
-            tuple(r for r in reports if r.outcome is Outcome.CONFLICT),
+            _marked(change, theirs, merged, markers),
+            tuple(r for r in reports if r.outcome is HunkOutcome.CONFLICT),
         )
-        try:
-            after = self.answer(conflict)
-        except NoAnswer:
+        decision = self.decide(conflict)
+        if decision is None:
             self.conflicts.append(conflict)
             self.waiting[path] = layer.patch.name
             return [change], reports
+        after = decision.file
         self._write(old_path, path, after)
         told = [
-            replace(r, outcome=Outcome.MERGED, rules=("by-hand",))
-            if r.outcome is Outcome.CONFLICT
+            replace(r, outcome=HunkOutcome.MERGED, rules=("by-hand",))
+            if r.outcome is HunkOutcome.CONFLICT
             else r
             for r in reports
         ]
         if theirs == after:
-            return [], [replace(r, outcome=Outcome.EMPTY) for r in told]
+            return [], [replace(r, outcome=HunkOutcome.EMPTY) for r in told]
         return [FileChange(old_path, path, theirs, after)], told
 
     def _write(self, old_path: str, path: str, blob: Blob | None) -> None:
@@ -228,7 +225,7 @@ class Step:
             self.overlay[old_path] = None
         self.overlay[path] = blob
 
-    def _lost_import(self, ours: Node, lines: range) -> str | None:
+    def _lost_import(self, ours: Block, lines: range) -> str | None:
         def data(read: Callable[[str], Blob | None]) -> Callable[[str], bytes | None]:
             def read_data(path: str) -> bytes | None:
                 blob = read(path)
@@ -245,38 +242,38 @@ class Step:
         return [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
 
 
-def describe(change: FileChange, merged: Merged, path: str, *, renamed: bool) -> list[HunkReport]:
+def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> list[HunkReport]:
     """Return what became of each hunk of a file."""
     assert change.before is not None  # noqa: S101 - only what both have is merged
     assert change.after is not None  # noqa: S101
     found = []
     sides = _sides(change, merged)
     rules = ("moved-file",) if renamed else ()
-    for number, group in enumerate(hunk_groups([h.hunk for h in merged.hunks]), 1):
-        for outcome in (h for h in merged.hunks if h.hunk in group):
-            line = outcome.hunk.old + 1
-            kind = Outcome(outcome.result.value)
-            if kind is Outcome.MOVED and outcome.line == line and not renamed:
-                kind = Outcome.UNCHANGED
+    for number, group in enumerate(hunk_groups([c.chunk for c in merged.chunks]), 1):
+        for one in (c for c in merged.chunks if c.chunk in group):
+            line = one.chunk.old + 1
+            kind = HunkOutcome(one.how.value)
+            if kind is HunkOutcome.MOVED and one.line == line and not renamed:
+                kind = HunkOutcome.UNCHANGED
             found.append(
                 HunkReport(
                     change.path,
                     kind,
-                    number,
-                    line,
-                    f"{path}:{outcome.line}" if kind is Outcome.MOVED else None,
-                    (*rules, *outcome.rules),
-                    outcome.reason,
-                    tuple(f"{path}:{at}" for at in outcome.lines),
-                    sides.get(outcome.hunk) if kind is Outcome.CONFLICT else None,
+                    hunk=number,
+                    line=line,
+                    to=f"{path}:{one.line}" if kind is HunkOutcome.MOVED else None,
+                    rules=(*rules, *one.rules),
+                    reason=one.reason,
+                    absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
+                    sides=sides.get(one.chunk) if kind is HunkOutcome.CONFLICT else None,
                 )
             )
     return found
 
 
-def hunk_groups(hunks: Sequence[Hunk]) -> list[list[Hunk]]:
+def hunk_groups(hunks: Sequence[Chunk]) -> list[list[Chunk]]:
     """Return the runs of changes that a diff with three lines of context shows as one hunk."""
-    groups: list[list[Hunk]] = []
+    groups: list[list[Chunk]] = []
     for hunk in hunks:
         if groups and hunk.old - groups[-1][-1].old_end <= 2 * _CONTEXT:
             groups[-1].append(hunk)
@@ -285,14 +282,14 @@ def hunk_groups(hunks: Sequence[Hunk]) -> list[list[Hunk]]:
     return groups
 
 
-def _sides(change: FileChange, merged: Merged) -> dict[Hunk, Sides]:
+def _sides(change: FileChange, merged: Merge) -> dict[Chunk, Sides]:
     assert change.before is not None  # noqa: S101 - see `describe`
     assert change.after is not None  # noqa: S101
-    left = [h.hunk for h in merged.conflicts]
+    left = [c.chunk for c in merged.conflicts]
     if not left:
         return {}
     found = {}
-    for hunks, _, (ours, base, theirs) in regions(
+    for hunks, (base, ours, theirs) in regions(
         change.before.data, change.after.data, merged.data, left
     ):
         for hunk in hunks:
@@ -301,7 +298,7 @@ def _sides(change: FileChange, merged: Merged) -> dict[Hunk, Sides]:
 
 
 def _marked(
-    change: FileChange, theirs: Blob | None, merged: Merged | None, labels: tuple[str, str, str]
+    change: FileChange, theirs: Blob | None, merged: Merge | None, markers: Markers
 ) -> Blob | None:
     """Return the file as a person gets it."""
     ours = change.after or Blob(b"", (theirs or change.before or Blob(b"")).mode)
@@ -310,15 +307,15 @@ def _marked(
         if not _is_text(*blobs):
             return theirs
         base, other = change.before or Blob(b""), theirs or Blob(b"")
-        return Blob(mark_whole(base.data, ours.data, other.data, labels), ours.mode)
+        return Blob(mark_whole(base.data, ours.data, other.data, markers), ours.mode)
     assert change.before is not None  # noqa: S101 - see `describe`
-    left = [h.hunk for h in merged.conflicts]
-    marked = mark(change.before.data, ours.data, merged.data, left, labels)
+    left = [c.chunk for c in merged.conflicts]
+    marked = mark(change.before.data, ours.data, merged.data, left, markers)
     return Blob(marked, theirs.mode if theirs else ours.mode)
 
 
 def _whole(change: FileChange, reason: str) -> list[HunkReport]:
-    return [HunkReport(change.path, Outcome.CONFLICT, reason=reason)]
+    return [HunkReport(change.path, HunkOutcome.CONFLICT, reason=reason)]
 
 
 def _mode(change: FileChange, theirs: Blob) -> int:
@@ -338,19 +335,19 @@ def _digest(*blobs: Blob | None) -> str:
 
 
 _RANK = (
-    Outcome.CONFLICT,
-    Outcome.BLOCKED,
-    Outcome.MERGED,
-    Outcome.MOVED,
-    Outcome.UNCHANGED,
-    Outcome.ABSORBED,
-    Outcome.EMPTY,
+    HunkOutcome.CONFLICT,
+    HunkOutcome.BLOCKED,
+    HunkOutcome.MERGED,
+    HunkOutcome.MOVED,
+    HunkOutcome.UNCHANGED,
+    HunkOutcome.ABSORBED,
+    HunkOutcome.EMPTY,
 )
 
 
-def _worst(hunks: Sequence[HunkReport], changes: Sequence[FileChange]) -> Outcome:
+def _worst(hunks: Sequence[HunkReport], changes: Sequence[FileChange]) -> HunkOutcome:
     """Return a patch's outcome: that of the hunk which needed most."""
     outcomes = {hunk.outcome for hunk in hunks}
-    if not changes and not outcomes & {Outcome.CONFLICT, Outcome.BLOCKED}:
-        return Outcome.ABSORBED if Outcome.ABSORBED in outcomes else Outcome.EMPTY
-    return next((outcome for outcome in _RANK if outcome in outcomes), Outcome.EMPTY)
+    if not changes and not outcomes & {HunkOutcome.CONFLICT, HunkOutcome.BLOCKED}:
+        return HunkOutcome.ABSORBED if HunkOutcome.ABSORBED in outcomes else HunkOutcome.EMPTY
+    return next((outcome for outcome in _RANK if outcome in outcomes), HunkOutcome.EMPTY)

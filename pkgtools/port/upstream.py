@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import DIRECTORY
 from pkgtools.merge.blocks import is_sound, parse, similarity
-from pkgtools.merge.transplant import Elsewhere
+from pkgtools.merge.result import Elsewhere
 from pkgtools.source import Tree, WheelSource
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Upstream
-    from pkgtools.merge.blocks import Node
+    from pkgtools.merge.blocks import Block
     from pkgtools.source import Source
 
 _SIMILAR: Final = 0.5
@@ -104,7 +104,7 @@ class Movement:
         rival = ratios[1][0] if len(ratios) > 1 else 0.0
         return ratios[0][1] if ratios[0][0] - rival >= _CLEAR else None
 
-    def definition(self, path: str, node: Node) -> Elsewhere | None:
+    def definition(self, path: str, node: Block) -> Elsewhere | None:
         """Return a definition of `path` that is in one other file now, and there alone."""
         old, new = self.listings
         name = node.name or b""

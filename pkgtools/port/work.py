@@ -18,7 +18,7 @@ import msgspec
 from pkgtools.blob import REGULAR, Blob
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.merge.markers import has_markers
-from pkgtools.port.model import StepReport  # noqa: TC001 - msgspec reads the annotation
+from pkgtools.port.model import Decision, StepReport
 from pkgtools.port.series import (
     Ported,
     is_absorbed,
@@ -28,7 +28,6 @@ from pkgtools.port.series import (
     write_folder,
     write_series,
 )
-from pkgtools.port.step import NoAnswer
 from pkgtools.util.files import read_file, replace_file
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class MarkersLeftError(DoesNotApplyError):
         return {"conflicts": self.conflicts, "waiting": self.waiting}
 
 
-class State(msgspec.Struct, forbid_unknown_fields=True):
+class PortState(msgspec.Struct, forbid_unknown_fields=True):
     """port.json."""
 
     version: Literal[1]
@@ -105,7 +104,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     waiting: list[Waiting] = []
 
 
-class Report(msgspec.Struct):
+class PortReport(msgspec.Struct):
     """What a run of ``port`` did."""
 
     series: str
@@ -135,7 +134,7 @@ def work_folder(output: Path) -> Path:
 class Job:
     """One port: what, along what, to where."""
 
-    state: State
+    state: PortState
     series: Series
     upstream: Upstream
     sources: Sequence[Source]
@@ -158,7 +157,7 @@ class Job:
         return path.relative_to(self.shelf).as_posix() if inside else None
 
 
-def start(job: Job, reporter: Reporter) -> Report:
+def start(job: Job, reporter: Reporter) -> PortReport:
     """Port a series, and leave a work folder where a person is needed.
 
     Raises:
@@ -176,7 +175,7 @@ def start(job: Job, reporter: Reporter) -> Report:
     return _run(job, reporter)
 
 
-def resume(job: Job, reporter: Reporter) -> Report:
+def resume(job: Job, reporter: Reporter) -> PortReport:
     """Take what a person made of the conflicts, and go on.
 
     Raises:
@@ -235,7 +234,7 @@ def abort(output: Path) -> Path:
     return folder
 
 
-def read_state(output: Path) -> State:
+def read_state(output: Path) -> PortState:
     """Return what is known of a port that is not finished.
 
     Raises:
@@ -250,7 +249,7 @@ def read_state(output: Path) -> State:
             remedy="name the folder that the port was started with: -o NEWDIR",
         )
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        return msgspec.json.decode(path.read_bytes(), type=PortState)
     except msgspec.DecodeError as error:
         raise MalformedError(
             f"{path} is damaged: {error}",
@@ -258,9 +257,9 @@ def read_state(output: Path) -> State:
         ) from None
 
 
-def _run(job: Job, reporter: Reporter) -> Report:
+def _run(job: Job, reporter: Reporter) -> PortReport:
     ported = port_series(
-        job.series, job.upstream, job.sources, lambda c: _answer(job, c), reporter=reporter
+        job.series, job.upstream, job.sources, lambda c: _decision(job, c), reporter=reporter
     )
     if ported.conflicts:
         _wait(job, ported.conflicts)
@@ -271,14 +270,15 @@ def _run(job: Job, reporter: Reporter) -> Report:
     return _report(job, ported, list(patches), copied)
 
 
-def _answer(job: Job, conflict: Conflict) -> Blob | None:
+def _decision(job: Job, conflict: Conflict) -> Decision | None:
     for answer in job.state.answers:
         asked = (answer.step, answer.patch, answer.path, answer.key)
         if asked == (conflict.step, conflict.patch, conflict.path, conflict.key):
             if answer.file is None:
-                return None
-            return Blob((job.folder / "answers" / answer.file).read_bytes(), answer.mode)
-    raise NoAnswer(conflict.path)
+                return Decision(None)
+            data = (job.folder / "answers" / answer.file).read_bytes()
+            return Decision(Blob(data, answer.mode))
+    return None
 
 
 def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
@@ -308,12 +308,12 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     replace_file(job.folder / _STATE, _encode(job.state))
 
 
-def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> Report:
+def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> PortReport:
     waiting = bool(ported.conflicts)
     dropped = [] if waiting else [p for p in job.series.patches if p.name not in patches]
     folder, shelf = job.series.directory, job.place(job.series.directory)
     absorbed = [p.name for p in dropped if is_absorbed(folder / p.name, job.sources[-1])]
-    return Report(
+    return PortReport(
         str(job.series.directory),
         str(job.output),
         not waiting,
@@ -327,5 +327,5 @@ def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> 
     )
 
 
-def _encode(state: State) -> bytes:
+def _encode(state: PortState) -> bytes:
     return msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n"

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.check import Change, problem
+from pkgtools.merge.check import Comparison, problem
 
 BASE = b"def f():\n    a()\n    b()\n"
 OURS = b"def f():\n    a()\n    new()\n    b()\n"
@@ -26,7 +26,7 @@ THEIRS = b"def f():\n    a(1)\n    b()\n    c()\n"
     ],
 )
 def test_problem(made: bytes, fault: str | None, *, renested: bool) -> None:
-    change = Change(parse(BASE), parse(OURS), ((parse(THEIRS), parse(made)),), Counter())
+    change = Comparison(parse(BASE), parse(OURS), ((parse(THEIRS), parse(made)),), Counter())
     found = problem(change, renested=renested)
     assert found is None if fault is None else fault in (found or "")
 
@@ -34,7 +34,7 @@ def test_problem(made: bytes, fault: str | None, *, renested: bool) -> None:
 def test_another_block_is_another_place() -> None:
     theirs = b"def f():\n    a(1)\n    b()\n    c()\n    if x:\n        pass\n"
     other = theirs.replace(b"pass", b"pass\n        new()")
-    change = Change(parse(BASE), parse(OURS), ((parse(theirs), parse(other)),), Counter())
+    change = Comparison(parse(BASE), parse(OURS), ((parse(theirs), parse(other)),), Counter())
     assert "not in the same block" in (problem(change, renested=False) or "")
     assert problem(change, renested=True) is None
 
@@ -43,5 +43,5 @@ def test_python_itself_must_read_the_result() -> None:
     """tree-sitter takes names of an import on lines of their own without parentheses."""
     base, ours = b"from a import b\n", b"from a import b, c\n"
     made = b"from a import b,\nc\n"
-    change = Change(parse(base), parse(ours), ((parse(base), parse(made)),), Counter())
+    change = Comparison(parse(base), parse(ours), ((parse(base), parse(made)),), Counter())
     assert problem(change, renested=False) == "the result is not Python"

@@ -8,29 +8,29 @@ from textwrap import dedent
 import pytest
 from rule_cases import CASES, Case
 
-from pkgtools.merge.three_way import Result, merge
+from pkgtools.merge import How, merge
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_rule(case: Case) -> None:
     merged = merge(*case.bytes(), python=True)
-    told = [(str(h.result), h.rules, h.reason) for h in merged.hunks]
+    told = [(str(c.how), c.rules, c.reason) for c in merged.chunks]
     if case.made is None:
         assert merged.conflicts, (merged.data.decode(), told)
-        assert all(h.reason for h in merged.conflicts)
+        assert all(c.reason for c in merged.conflicts)
         return
     assert not merged.conflicts, told
     assert merged.data.decode() == dedent(case.made), told
     ast.parse(merged.data)
-    assert all(h.rules for h in merged.hunks if h.result is Result.MERGED)
+    assert all(c.rules for c in merged.chunks if c.how is How.MERGED)
     if case.rule is not None:
-        assert case.rule in {rule for h in merged.hunks for rule in h.rules}, told
+        assert case.rule in {rule for c in merged.chunks for rule in c.rules}, told
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_without_python_the_rules_are_off(case: Case) -> None:
     merged = merge(*case.bytes(), python=False)
-    assert all(h.result is not Result.MERGED for h in merged.hunks)
+    assert all(c.how is not How.MERGED for c in merged.chunks)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -40,7 +40,7 @@ def test_what_is_the_same_changes_nothing(case: Case) -> None:
     assert merge(base, base, theirs, python=True).data == theirs
     absorbed = merge(base, ours, ours, python=True)
     assert absorbed.data == ours
-    assert {h.result for h in absorbed.hunks} <= {Result.ABSORBED}
+    assert {c.how for c in absorbed.chunks} <= {How.ABSORBED}
 
 
 def test_carriage_returns_are_left_to_a_person() -> None:

@@ -1,0 +1,148 @@
+"""``pkgtools merge-file``."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.errors import PkgtoolsError
+from pkgtools.merge.driver import is_python, merge_text
+from pkgtools.merge.markers import Markers
+from pkgtools.util.files import replacing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FAILED: Final = 255
+"""Git takes 1 to 127 as conflicts, and what is above 128 as an error."""
+
+
+class NotMergedError(PkgtoolsError):
+    """The files could not be merged: OURS is as it was."""
+
+    exit_code = _FAILED
+    code = "not-merged"
+
+
+class _Driver(click.Command):
+    """A command whose usage errors do not look like conflicts to git."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        as_json = "--json" in args
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            common.show_error(NotMergedError(error.format_message()), as_json=as_json)
+            raise SystemExit(_FAILED) from None
+
+
+@click.command("merge-file", cls=_Driver, short_help="Merge three versions of a file.")
+@click.argument("base", type=common.PATH)
+@click.argument("ours", type=common.PATH)
+@click.argument("theirs", type=common.PATH)
+@click.option("-p", "--stdout", "show", is_flag=True, help="Print the result, and keep OURS.")
+@click.option("--diff3", is_flag=True, help="Show base in conflicts, too.")
+@click.option(
+    "-L",
+    "labels",
+    multiple=True,
+    metavar="LABEL",
+    help="What conflicts call ours, base and theirs, in this order; up to three times.  "
+    "[default: the names of the files]",
+)
+@click.option(
+    "--marker-size", type=click.IntRange(1), default=7, help="The length of a conflict marker."
+)
+@click.option(
+    "--path", "name", metavar="NAME", help="The name of the file that is merged, as git's %P."
+)
+@common.json_option
+@common.command
+def merge_file(
+    base: Path,
+    ours: Path,
+    theirs: Path,
+    labels: tuple[str, ...],
+    name: str | None,
+    marker_size: int,
+    *,
+    show: bool,
+    diff3: bool,
+    as_json: bool,
+) -> int:
+    """Merge the changes from BASE to OURS and from BASE to THEIRS, and write the result to OURS.
+
+    Python is merged by structure: what git leaves as a conflict is merged where
+    there is a single right way. Every other file is merged by lines, exactly as
+    `git merge-file` does. A file is Python if its name (--path, else OURS) ends
+    with .py or .pyi, or if its first line runs Python.
+
+    \b
+    Exit codes: 0 merged, 1 with conflicts, 255 not merged.
+
+    \b
+    Examples:
+      pkgtools merge-file -p base.py ours.py theirs.py
+      pkgtools merge-file --diff3 -L ours -L base -L theirs base.py ours.py theirs.py
+      git config merge.pkgtools.driver "pkgtools merge-file --marker-size %L --path %P %O %A %B"
+    """
+    if show and as_json:
+        raise NotMergedError("-p and --json both print to stdout: give one of them")
+    if len(labels) > 3:
+        raise NotMergedError("-L can be given three times: for ours, base and theirs")
+    one, two, three = (_read(path) for path in (base, ours, theirs))
+    names = ("ours", "base", "theirs") if name else (str(ours), str(base), str(theirs))
+    ours_label, base_label, theirs_label = (*labels, *names[len(labels) :])
+    merged = merge_text(
+        one,
+        two,
+        three,
+        python=is_python(name or ours.name, two),
+        markers=Markers(ours_label, base_label, theirs_label, size=marker_size, diff3=diff3),
+    )
+    if show:
+        click.echo(merged.data, nl=False)  # noqa: TID251 - a program reads it
+    elif merged.data != two:
+        _write(ours, merged.data)
+    if as_json:
+        common.print_json({"conflicts": merged.conflicts, "chunks": merged.chunks})
+    else:
+        for chunk in merged.chunks:
+            if chunk.reason:
+                say(f"{name or ours}:{chunk.line}: conflict: {chunk.reason}", err=True)
+    return 1 if merged.conflicts else 0
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NotMergedError(f"{path}: it cannot be read: {error.strerror}") from None
+    if b"\0" in data:
+        raise NotMergedError(
+            f"{path}: it is binary, and binary files cannot be merged",
+            remedy="keep OURS, or copy THEIRS over it",
+        )
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace the file that `path` is or leads to, and keep its mode."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        with replacing(path, "make its folder writable, or print the result with -p") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+    except (OSError, PkgtoolsError) as error:
+        raise NotMergedError(f"{path}: it cannot be written: {error}") from None

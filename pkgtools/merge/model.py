@@ -1,0 +1,68 @@
+"""What a merge is asked and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pkgtools.merge.blocks import Block
+    from pkgtools.merge.lines import Chunk
+    from pkgtools.merge.result import Elsewhere
+
+
+class How(StrEnum):
+    """How one chunk of ours was merged."""
+
+    MOVED = "moved"
+    """Its lines went over as they are."""
+    MERGED = "merged"
+    """A rule carried it over."""
+    ABSORBED = "absorbed"
+    """Theirs has it already."""
+    CONFLICT = "conflict"
+    """A person must decide."""
+
+
+@dataclass(frozen=True)
+class ChunkMerge:
+    """One chunk of ours, and how it was merged."""
+
+    chunk: Chunk
+    """In lines of base and ours."""
+    how: How
+    rules: tuple[str, ...] = ()
+    reason: str | None = None
+    """Why a person must decide."""
+    lines: tuple[int, ...] = ()
+    """The 1-based lines of theirs that absorb it."""
+    line: int | None = None
+    """The 1-based line of theirs to which its lines went as they are."""
+
+
+@dataclass(frozen=True)
+class OtherFiles:
+    """What a merge may ask about the other files of base and theirs."""
+
+    find: Callable[[Block], Elsewhere | None] | None = None
+    """Find a definition of base in the other files of theirs."""
+    fault: Callable[[Block, range], str | None] | None = None
+    """Return what some lines of ours need and theirs does not have."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merged file: theirs with every chunk of ours that is not a conflict."""
+
+    data: bytes
+    chunks: tuple[ChunkMerge, ...]
+    others: Mapping[str, bytes] = field(default_factory=dict)
+    """New contents of other files into which definitions moved, by path."""
+
+    @property
+    def conflicts(self) -> list[ChunkMerge]:
+        """The chunks that a person must decide."""
+        return [c for c in self.chunks if c.how is How.CONFLICT]

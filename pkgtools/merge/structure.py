@@ -1,0 +1,103 @@
+"""Merging chunks that conflict as lines by the structure of the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.blocks import is_sound, parse
+from pkgtools.merge.check import Comparison, problem
+from pkgtools.merge.layout import apply_edits
+from pkgtools.merge.placing import place_lines
+from pkgtools.merge.result import Carried, Elsewhere, Unsure, carried
+from pkgtools.merge.transplant import Transplant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.merge.blocks import Block
+    from pkgtools.merge.lines import Chunk
+    from pkgtools.merge.transplant import Find
+
+RENESTING: Final = {"moved-statement", "neighbours-moved", "wrapped-statement"}
+"""Rules that follow upstream into a block which the patch does not know."""
+
+
+@dataclass(frozen=True)
+class Structured:
+    """New contents of theirs and of other files, and how they came about."""
+
+    data: bytes
+    others: Mapping[str, bytes]
+    """By path; all other files that the merge has changed so far."""
+    carried: Carried
+
+    @property
+    def is_absorbed(self) -> bool:
+        """Whether theirs had the whole change already."""
+        return not self.carried.edits
+
+
+def merge_structure(
+    group: Sequence[Chunk],
+    ours_lines: Sequence[bytes],
+    versions: tuple[Block, Block, Block],
+    others: Mapping[str, bytes],
+    find: Find | None,
+) -> Structured | Unsure:
+    """Carry the change between two modules over to a third one.
+
+    Args:
+        group: the chunks that make up the change from base to ours.
+        ours_lines: the lines of ours, on which they are.
+        versions: base, ours and theirs.
+        others: other files that the merge has changed so far.
+        find: finds a definition in other files.
+
+    """
+    base, ours, theirs = versions
+    if not all(map(is_sound, versions)) or any(b"\r" in n.source for n in versions):
+        return Unsure("the file is not Python that can be read, or has carriage returns")
+    change = Transplant(theirs, _current(find, others)).carry(base, ours, theirs)
+    made = _made(change, versions, others)
+    if isinstance(made, Unsure):
+        placed = place_lines(group, ours_lines, base, theirs)
+        return _made(carried("neighbour-changed", placed), versions, others) if placed else made
+    return made
+
+
+def _made(
+    change: Carried | Unsure, versions: tuple[Block, Block, Block], others: Mapping[str, bytes]
+) -> Structured | Unsure:
+    """Return the new content of each file, once checked."""
+    if isinstance(change, Unsure):
+        return change
+    base, ours, theirs = versions
+    files = {"": theirs, **{e.path: e.module for e in change.others}}
+    made: dict[str, Block] = {}
+    for path, module in files.items():
+        data = apply_edits(module.source, [e for e in change.edits if e.source is module.source])
+        if isinstance(data, Unsure):
+            return data
+        made[path] = parse(data)
+    pairs = tuple((files[path], block) for path, block in made.items())
+    renested = not RENESTING.isdisjoint(change.rules)
+    fault = problem(Comparison(base, ours, pairs, change.absorbed), renested=renested)
+    if fault:
+        return Unsure(fault)
+    changed = {path: block.source for path, block in made.items() if path}
+    return Structured(made[""].source, {**others, **changed}, change)
+
+
+def _current(find: Find | None, others: Mapping[str, bytes]) -> Find | None:
+    """Return `find`, seeing what earlier chunks made of the other files."""
+
+    def look(block: Block) -> Elsewhere | None:
+        found = find(block) if find else None
+        if found is None or found.path not in others:
+            return found
+        module = parse(others[found.path])
+        blocks = [n for n in module.walk() if n.kind == block.kind and n.key == block.key]
+        return Elsewhere(found.path, module, blocks[0]) if len(blocks) == 1 else None
+
+    return look
