@@ -27,9 +27,9 @@ from pkgtools.merge.blocks import parse
 from pkgtools.merge.lines import diff, split
 from pkgtools.merge.names import definitions
 from pkgtools.patch import Kind, parse_patch
-from pkgtools.port.model import FileChange, Layer, Outcome, StepReport
+from pkgtools.port.model import AppliedPatch, FileChange, HunkOutcome, StepReport
 from pkgtools.port.series import layers_on
-from pkgtools.port.step import NoAnswer, Step
+from pkgtools.port.step import PortStep
 from pkgtools.source import WheelSource
 
 _VERSION = re.compile(r"(\d+)[._](\d+)[._](\d+)")
@@ -100,7 +100,7 @@ def _print(name: str, tally: Tally) -> None:
     )
 
 
-def _layers(folder: Path, source: WheelSource) -> list[Layer]:
+def _layers(folder: Path, source: WheelSource) -> list[AppliedPatch]:
     """Return the patches of a folder that can be read and apply, each by itself."""
     layers = []
     for path in sorted(folder.glob("*.patch")):
@@ -116,7 +116,7 @@ def _step(folder: Path, human: Path, old: WheelSource, new: WheelSource) -> Tall
     layers = _layers(folder, old)
     wanted = {c.path: c for layer in _layers(human, new) for c in layer.changes}
     start = time.perf_counter()
-    step = Step(1, old, new, old.upstream, _no_answer)
+    step = PortStep(1, old, new, old.upstream, lambda _: None)
     ported, report = step.run(layers)
     tally.seconds = time.perf_counter() - start
     _count_ours(report, tally)
@@ -144,12 +144,8 @@ def _step(folder: Path, human: Path, old: WheelSource, new: WheelSource) -> Tall
     return tally
 
 
-def _no_answer(conflict: object) -> None:
-    raise NoAnswer(str(conflict))
-
-
 def _count_ours(report: StepReport, tally: Tally) -> None:
-    left = (Outcome.CONFLICT, Outcome.BLOCKED)
+    left = (HunkOutcome.CONFLICT, HunkOutcome.BLOCKED)
     for patch in report.patches:
         hunks = {(h.path, h.hunk) for h in patch.hunks}
         tally.hunks += len(hunks)
@@ -175,7 +171,7 @@ def _by_git(change: FileChange, new: WheelSource, tally: Tally) -> bytes | None:
     return None if done.returncode else done.stdout
 
 
-def _by_patch(layer: Layer, new: WheelSource, tally: Tally) -> None:
+def _by_patch(layer: AppliedPatch, new: WheelSource, tally: Tally) -> None:
     """Count the hunks that ``git apply`` and ``patch`` with fuzz 2 reject."""
     commands = {
         "git_apply": ["git", "apply", "--reject", "-"],

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.catalog import load_catalog
+from pkgtools.merge import merge
 from pkgtools.merge.blocks import Shape, parse, starts_line
-from pkgtools.merge.lines import Hunk, diff, split
-from pkgtools.merge.three_way import merge
+from pkgtools.merge.lines import Chunk, diff, split
 from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def main() -> None:
             verdict = "conflict" if merged.conflicts else _verdict(merged.data, case.right)
             counts[case.kind, "pkgtools", verdict] += 1
             if verdict == "differs":
-                rules = {rule for hunk in merged.hunks for rule in hunk.rules}
+                rules = {rule for chunk in merged.chunks for rule in chunk.rules}
                 print(f"differs: {case.name} ({old.version} > {new.version}) {sorted(rules)}")
                 _show(case, merged.data)
     verdicts = ("conflict", "same", "order", "differs")
@@ -130,7 +130,7 @@ def _file_cases(name: str, base: bytes, right: bytes, chance: random.Random) -> 
 
 
 def _with(
-    lines: tuple[list[bytes], list[bytes]], hunks: list[Hunk], instead: dict[Hunk, bytes]
+    lines: tuple[list[bytes], list[bytes]], hunks: list[Chunk], instead: dict[Chunk, bytes]
 ) -> bytes:
     """Return the old file with some hunks, one of which has another text."""
     out: list[bytes] = []
@@ -143,7 +143,7 @@ def _with(
 
 
 def _halves(
-    lines: tuple[list[bytes], list[bytes]], right: bytes, hunk: Hunk, chance: random.Random
+    lines: tuple[list[bytes], list[bytes]], right: bytes, hunk: Chunk, chance: random.Random
 ) -> Iterator[tuple[str, bytes, bytes]]:
     old = b"".join(lines[0][hunk.old : hunk.old_end])
     new = b"".join(lines[1][hunk.new : hunk.new_end])
