@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import io
 import json
 import tarfile
@@ -12,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError, one_line
-from pkgtools.image.layer import content, damaged, entries
+from pkgtools.image.layer import content, damaged, entries, open_tar
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "docker-archive:"
 _MANIFEST: Final = "manifest.json"
+_MOST: Final = 20_000
+"""Members of an archive: an image has at most 127 layers, with up to four members each."""
 
 
 class _Entry(msgspec.Struct):
@@ -49,7 +50,7 @@ class ArchiveImage:
         self.reference = f"{PREFIX}{path}" + (f":{name}" if name else "")
         self._archive = _open(path)
         try:
-            collections.deque(entries(self._archive), maxlen=0)  # else it is done unguarded
+            _read_headers(self._archive)  # else tarfile does, without a bound
             raw = self._read(_MANIFEST)
             self._entry = self._named(name, msgspec.json.decode(raw, type=list[_Entry]))
             self.config = Config(self._read(self._entry.Config))
@@ -73,7 +74,7 @@ class ArchiveImage:
                 remedy="save it again: docker save -o FILE IMAGE",
             ) from None
         self.name = with_tag(name) if name else next(iter(self._entry.RepoTags or []), None)
-        self._files = StoredFiles(self.reference, layers, tree)
+        self._files = StoredFiles(self.reference, layers, tree, self.config.env)
 
     def __enter__(self) -> Self:
         return self
@@ -208,9 +209,21 @@ def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(info, io.BytesIO(data))
 
 
+def _read_headers(archive: tarfile.TarFile) -> None:
+    """Read the headers of all members, which tarfile keeps in memory.
+
+    Raises:
+        tarfile.ReadError: a header is damaged, or there are too many.
+
+    """
+    for number, _ in enumerate(entries(archive)):
+        if number >= _MOST:
+            raise tarfile.ReadError(f"it has more than {_MOST} members")
+
+
 def _open(path: Path) -> tarfile.TarFile:
     try:
-        return tarfile.open(path, "r:")
+        return open_tar(path)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}",

@@ -20,7 +20,7 @@ from pkgtools.image import labels
 from pkgtools.image.archive import add_file
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.inspect import named_target, upstream_of
-from pkgtools.image.layer import Kind
+from pkgtools.image.layer import FileKind
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.verify import verify
 
@@ -125,7 +125,7 @@ def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
     modules = [
         f"/{path}"
         for path, member in sorted(part.members.items())
-        if path.endswith(".py") and member.kind is Kind.FILE
+        if path.endswith(".py") and member.kind is FileKind.FILE
     ]
     lines = list(image.run(["-c", COMPILE, *modules]))
     try:

@@ -38,7 +38,11 @@ else:
     sys.path[:] = [entry for entry in sys.path if entry]
     spec = importlib.util.find_spec(package)
     found = list(spec.submodule_search_locations or []) if spec else []
-found = [f for f in map(os.path.realpath, found) if os.path.isfile(f + "/__init__.py")]
+found = [f for f in map(os.path.realpath, found) if os.path.isdir(f)]
+regular = [f for f in found if os.path.isfile(f + "/__init__.py")]
+found = regular or [  # PEP 420
+    f for f in found if any(os.path.isfile(os.path.join(os.path.dirname(f), n)) for n in files)
+]
 folders = sorted({os.path.dirname(f) for f in found if os.path.basename(f) == package})
 paths, holders = [], set()
 for folder in folders:

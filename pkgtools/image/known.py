@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pkgtools.image.model import Image
     from pkgtools.image.package import PackageQuery
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Of an entry, and of what `Image.find` puts into it; a new one for a change of either."""
 _MOST: Final = 32
 """How many entries are kept; each has the size of the files that the series touch."""

@@ -9,7 +9,8 @@ import tarfile
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Final, cast
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, Self, cast
 
 import zstandard
 from isal import igzip, isal_zlib
@@ -33,12 +34,26 @@ moby's ``boundTime``)."""
 _DAMAGE: Final = (
     *(tarfile.TarError, OSError, EOFError, isal_zlib.error, zstandard.ZstdError),
     *(ValueError, OverflowError),  # of a number in a header, which tarfile takes as it is
+    RecursionError,  # tarfile calls itself for each extended header before an entry
+)
+_PATH_LIMIT: Final = 4096
+"""Linux' PATH_MAX: no engine can unpack a longer path."""
+_HEADER_LIMIT: Final = 1024 * 1024
+"""Bytes of an extended header (GNU long name, pax): tarfile reads one whole into memory."""
+_GLOBAL_LIMIT: Final = 1000
+"""Keys of global pax headers, which tarfile keeps for the whole archive."""
+_EXTENDED: Final = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
 )
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_WINDOW: Final = 128 * 1024 * 1024
+"""The largest window of zstd that its own program accepts by default: it is memory."""
+_BUFFER: Final = 256 * 1024
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """What a path of an image is."""
 
     FILE = "file"
@@ -49,9 +64,9 @@ class Kind(Enum):
 
 
 _TYPES: Final = {
-    Kind.FILE: tarfile.REGTYPE,
-    Kind.LINK: tarfile.SYMTYPE,
-    Kind.FOLDER: tarfile.DIRTYPE,
+    FileKind.FILE: tarfile.REGTYPE,
+    FileKind.LINK: tarfile.SYMTYPE,
+    FileKind.FOLDER: tarfile.DIRTYPE,
 }
 
 
@@ -61,7 +76,7 @@ class Member:
 
     path: str
     """Relative to the image's root: no ``..``, no ``/`` in front."""
-    kind: Kind
+    kind: FileKind
     permissions: int = 0o644
     uid: int = 0
     gid: int = 0
@@ -69,6 +84,49 @@ class Member:
     """Seconds since the epoch: Python's bytecode counts no finer, and not every tar does."""
     data: bytes = b""
     """A file's content, or a link's target."""
+
+
+class _Header(tarfile.TarInfo):
+    """A header that tarfile may act on: its claims are bounded before anything is allocated."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Parse a header block.
+
+        Raises:
+            tarfile.ReadError: a size is negative (many a Python goes back by it, CVE-2025-8194)
+                or an extended header too large; the header is damaged, which tarfile takes for
+                the end of the archive; or the file is sparse in GNU's form, whose map tarfile
+                reads without a bound (Go's archive/tar, which engines use, writes none).
+
+        """
+        try:
+            info = super().frombuf(buf, encoding, errors)
+        except tarfile.InvalidHeaderError as error:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(str(error)) from None
+        if info.size < 0:
+            raise tarfile.ReadError(f"{info.name} has a size of {info.size}")
+        if info.type in _EXTENDED and info.size > _HEADER_LIMIT:
+            raise tarfile.ReadError(f"an extended header has a size of {info.size}")
+        if info.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("it has a sparse file")
+        return info
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise tarfile.ReadError("it has a sparse file")
+
+
+def open_tar(file: IO[bytes] | Path) -> tarfile.TarFile:
+    """Open an uncompressed archive whose headers are bounded.
+
+    Raises:
+        tarfile.ReadError: it is not a tar archive.
+        OSError: it cannot be read.
+
+    """
+    if isinstance(file, Path):
+        return tarfile.open(file, mode="r:", tarinfo=_Header)
+    return tarfile.open(fileobj=file, mode="r:", tarinfo=_Header)
 
 
 def damaged(what: str) -> MalformedError:
@@ -81,8 +139,10 @@ def read_layer(
 ) -> Iterator[tuple[tarfile.TarInfo, str, tarfile.TarFile]]:
     """Yield each entry of a layer with its path, in the archive's order.
 
+    An entry is forgotten once the next is read: a layer has hundreds of thousands.
+
     Args:
-        raw: the layer: tar, plain or compressed with gzip or zstd.
+        raw: the layer: tar, plain or compressed with gzip or zstd. It is only read forwards.
         label: what to call it in an error.
 
     Raises:
@@ -92,9 +152,10 @@ def read_layer(
     """
     with (
         readable(label),
-        tarfile.open(fileobj=_decompressed(raw), mode="r:") as archive,
+        open_tar(_decompressed(raw)) as archive,
     ):
         for info in entries(archive):
+            archive.members.clear()  # type: ignore[attr-defined]
             path = relative(info.name, label)
             if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
                 raise damaged(f"{label}: {info.name} has an owner that no system has")
@@ -106,13 +167,14 @@ def entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """Yield the entries of an archive, in its order.
 
     Raises:
-        tarfile.ReadError: one has a size below zero: many a Python goes back by it, and never
-            comes to an end (CVE-2025-8194).
+        tarfile.ReadError: a pax header gives a negative size, or there are too many global ones.
 
     """
-    for info in archive:
+    while (info := archive.next()) is not None:
         if info.size < 0:
             raise tarfile.ReadError(f"{info.name} has a size of {info.size}")
+        if len(archive.pax_headers) > _GLOBAL_LIMIT:
+            raise tarfile.ReadError(f"it has more than {_GLOBAL_LIMIT} global pax headers")
         yield info
 
 
@@ -128,11 +190,11 @@ def readable(label: str) -> Iterator[None]:
 def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
     """Return an entry as a member, with a file's content."""
     if info.issym():
-        kind, data = Kind.LINK, info.linkname.encode("utf-8", "surrogateescape")
+        kind, data = FileKind.LINK, info.linkname.encode("utf-8", "surrogateescape")
     elif info.isdir():
-        kind = Kind.FOLDER
+        kind = FileKind.FOLDER
     else:
-        kind = Kind.FILE if info.isreg() or info.islnk() else Kind.OTHER
+        kind = FileKind.FILE if info.isreg() or info.islnk() else FileKind.OTHER
     mtime = int(info.mtime) if 0 <= info.mtime < _MTIME_LIMIT else 0
     return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, mtime, data)
 
@@ -179,13 +241,13 @@ def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
     The same members give the same bytes.
     """
     out = io.BytesIO()
-    gone = (Member(_whiteout(path), Kind.FILE) for path in removed)
+    gone = (Member(_whiteout(path), FileKind.FILE) for path in removed)
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for member in sorted([*members, *gone], key=lambda m: m.path):
             info = tarfile.TarInfo(member.path)
             info.type, info.mode = _TYPES[member.kind], member.permissions
             info.uid, info.gid, info.mtime = member.uid, member.gid, member.mtime
-            if member.kind is Kind.LINK:
+            if member.kind is FileKind.LINK:
                 info.linkname = member.data.decode("utf-8", "surrogateescape")
                 archive.addfile(info)
             else:
@@ -203,9 +265,11 @@ def relative(name: str, label: str) -> str:
     """Return an entry's path without what tools put in front; empty for the root itself.
 
     Raises:
-        MalformedError: it leads out of the image.
+        MalformedError: it leads out of the image, or is longer than a path can be.
 
     """
+    if len(name) > _PATH_LIMIT:
+        raise damaged(f"{label} has a path of {len(name)} characters: {name[:80]!r}...")
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise MalformedError(
@@ -234,13 +298,47 @@ def folders_above(paths: Iterable[str]) -> set[str]:
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
-    start = raw.read(4)
-    raw.seek(0)
+    buffered = io.BufferedReader(cast("io.RawIOBase", raw), _BUFFER)
+    start = buffered.peek(4)[:4]
     if start.startswith(_GZIP):
         # Two to three times as quick as zlib, and this is most of the time that a build takes.
-        return cast("IO[bytes]", igzip.GzipFile(fileobj=raw))
+        return cast("IO[bytes]", _Forward(igzip.GzipFile(fileobj=buffered)))
     if start != _ZSTD:
-        return raw
+        return cast("IO[bytes]", _Forward(buffered))
     # zstd:chunked, and whatever compresses on several threads, makes more frames than one.
-    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    return cast("IO[bytes]", reader)
+    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
+        buffered, read_across_frames=True
+    )
+    return cast("IO[bytes]", _Forward(cast("IO[bytes]", reader)))
+
+
+class _Forward:
+    """A stream that tarfile can go forward in: a blob of a registry has no way back."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._at = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; fewer only at the end."""
+        parts = []
+        while size:
+            part = self._raw.read(size)
+            if not part:
+                break
+            parts.append(part)
+            self._at += len(part)
+            size = -1 if size < 0 else size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._at
+
+    def seek(self, to: int) -> int:
+        """Skip forward; the end of the stream is not an error, as with a file."""
+        if to < self._at:
+            raise tarfile.ReadError(f"the archive goes back from {self._at} to {to}")
+        while self._at < to and self.read(min(to - self._at, _BUFFER)):
+            pass
+        return self._at

@@ -80,7 +80,7 @@ class LayoutImage:
         self.config.refuse_other_layers(len(self._manifest["layers"]))
         self.id = self.config.digest
         layers = [self._layer(entry) for entry in self._manifest["layers"]]
-        self._files = StoredFiles(self.reference, layers, tree)
+        self._files = StoredFiles(self.reference, layers, tree, self.config.env)
         self.identity: tuple[str, ...] | None = (self._descriptor["digest"], tree or "")
 
     def __enter__(self) -> Self:

@@ -1,18 +1,23 @@
-"""The files of an image: its layers, one over the other."""
+"""The files of an image: its layers, one over the other.
+
+Layers are read from the highest down, so that a reader can stop at the first layer below
+which nothing of what it looks for can change (OCI image specification, "Image Layer
+Filesystem Changeset": whiteouts and opaque whiteouts hide what lower layers have).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Final
 
+from pkgtools.blob import LIMIT
 from pkgtools.image.layer import (
     OPAQUE,
     WHITEOUT,
-    Kind,
+    FileKind,
     Member,
     content,
     damaged,
-    folders_above,
     parents,
     read_layer,
     relative,
@@ -21,8 +26,13 @@ from pkgtools.image.layer import (
 
 if TYPE_CHECKING:
     import tarfile
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
+
+    PathFilter = Callable[[str], bool]
+
+_NAMES_LIMIT: Final = 256 * 1024 * 1024
+"""Characters of all the paths that one reading holds; an image of 15 GB has a tenth of it."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,13 @@ class StoredLayer:
 
     label: str
     open: Callable[[], AbstractContextManager[IO[bytes]]]
-    """Opens its blob, compressed or not."""
+    """Opens its blob, compressed or not, which is read forwards."""
+    descriptor: Mapping[str, Any] = field(default_factory=dict)
+    """As the image's manifest has it."""
 
 
 @dataclass
-class _Changes:
+class _LayerChanges:
     """What one layer does."""
 
     label: str
@@ -44,90 +56,157 @@ class _Changes:
     opaque: set[str] = field(default_factory=set)
     """Folders of which it hides all that is below."""
     members: dict[str, Member] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    """Paths that are not kept and not folders: a lower layer has nothing below them."""
+    folders: set[str] = field(default_factory=set)
+    """Folders that are not kept."""
     links: dict[str, str] = field(default_factory=dict)
     """Further names of files in it, by path."""
+    names: int = 0
+    data: int = 0
 
 
-def merge(layers: Sequence[StoredLayer], wanted: Callable[[str], bool]) -> dict[str, Member]:
+class Overlay:
+    """What some layers, read from the highest down, leave visible."""
+
+    def __init__(self, wanted: PathFilter, kept: PathFilter | None = None) -> None:
+        """Prepare to read.
+
+        Args:
+            wanted: the paths whose content is read.
+            kept: the paths whose members are returned; by default all.
+
+        """
+        self.members: dict[str, Member] = {}
+        """What is kept, by path."""
+        self.depths: dict[str, int] = {}
+        """How many layers are above the one that a member comes from."""
+        self.others: set[str] = set()
+        """Visible paths that are not kept and not folders."""
+        self.count = 0
+        self._wanted = wanted
+        self._kept = kept
+        self._decided: set[str] = set()
+        self._closed: set[str] = set()
+        self._names = 0
+        self._data = 0
+
+    def add(self, layer: StoredLayer) -> None:
+        """Read the next lower layer.
+
+        Raises:
+            MalformedError: it cannot be read, or a path leads out of the image.
+
+        """
+        changes = self._read(layer)
+        for path, member in changes.members.items():
+            if not self.settles(path):
+                self.members[path] = member
+                self.depths[path] = self.count
+        self.others.update(path for path in changes.others if not self.settles(path))
+        files = {p for p, m in changes.members.items() if m.kind is not FileKind.FOLDER}
+        self._decided |= changes.members.keys() | changes.others | changes.hidden
+        self._decided |= changes.folders
+        self._closed |= files | changes.others | changes.hidden | changes.opaque
+        self.count += 1
+
+    def settles(self, path: str) -> bool:
+        """Whether no lower layer can change what is at a path."""
+        return path in self._decided or not self._closed.isdisjoint(parents(path))
+
+    def _read(self, layer: StoredLayer) -> _LayerChanges:
+        changes = _LayerChanges(layer.label, names=self._names, data=self._data)
+        with layer.open() as raw:
+            for info, path, archive in read_layer(raw, layer.label):
+                self._take(changes, info, path, archive)
+        unread = {
+            source
+            for path, source in changes.links.items()
+            if self._wanted(path) and not self._wanted(source)
+        }
+        if unread:  # a stream is not read backwards
+            with layer.open() as raw:
+                for info, path, archive in read_layer(raw, layer.label):
+                    if path in unread and info.isreg():
+                        data = _content(changes, archive, info)
+                        changes.members[path] = to_member(info, path, data)
+        for path in changes.links.keys() & changes.members.keys():
+            _link(changes, path, changes.links[path], is_wanted=self._wanted(path))
+        self._names, self._data = changes.names, changes.data
+        return changes
+
+    def _take(
+        self, changes: _LayerChanges, info: tarfile.TarInfo, path: str, archive: tarfile.TarFile
+    ) -> None:
+        """Sort in one entry."""
+        changes.names += len(path)
+        if changes.names > _NAMES_LIMIT:
+            raise damaged(f"{changes.label}: its paths are larger than {_NAMES_LIMIT} bytes")
+        folder, slash, name = path.rpartition("/")
+        if name == OPAQUE:
+            changes.opaque.add(folder)
+            return
+        if name.startswith(WHITEOUT):
+            changes.hidden.add(f"{folder}{slash}{name.removeprefix(WHITEOUT)}")
+            return
+        changes.links.pop(path, None)
+        if info.islnk():
+            source = relative(info.linkname, changes.label)
+            changes.links[path] = changes.links.get(source, source)
+        if self._kept is not None and not self._kept(path):
+            (changes.folders if info.isdir() else changes.others).add(path)
+            (changes.others if info.isdir() else changes.folders).discard(path)
+            return
+        keep = info.isreg() and self._wanted(path)
+        data = _content(changes, archive, info) if keep else b""
+        changes.members[path] = to_member(info, path, data)
+
+
+def merge(layers: Sequence[StoredLayer], wanted: PathFilter) -> dict[str, Member]:
     """Return what an image has at each path, as its layers leave it.
 
-    Every layer is read from the lowest to the highest. Only of paths that are
-    `wanted` is the content kept; the others' is empty.
+    Only of paths that are `wanted` is the content kept; the others' is empty.
+
+    Args:
+        layers: from the lowest to the highest.
+        wanted: the paths whose content is read.
 
     Raises:
         MalformedError: a layer cannot be read, or a path leads out of the image.
 
     """
-    merged: dict[str, Member] = {}
-    folders: set[str] = set()
-    for layer in layers:
-        changes = _read(layer, wanted)
-        # Whiteouts hide what is below their layer, never what is in it.
-        _hide(merged, changes.hidden, changes.opaque)
-        others = {p for p, m in changes.members.items() if m.kind is not Kind.FOLDER}
-        _hide(merged, others & folders, ())
-        merged.update(changes.members)
-        folders |= folders_above(changes.members)
-    return merged
+    overlay = Overlay(wanted)
+    for layer in reversed(layers):
+        overlay.add(layer)
+    return overlay.members
 
 
-def _read(layer: StoredLayer, wanted: Callable[[str], bool]) -> _Changes:
-    changes = _Changes(layer.label)
-    with layer.open() as raw:
-        for info, path, archive in read_layer(raw, layer.label):
-            keep = info.isreg() and wanted(path)
-            data = content(archive, info, layer.label) if keep else b""
-            _take(changes, info, path, data)
-    sources = {changes.links[path] for path in changes.links if wanted(path)}
-    unread = {path for path in sources if not wanted(path)}
-    if unread:  # a stream is not read backwards
-        with layer.open() as raw:
-            for info, path, archive in read_layer(raw, layer.label):
-                if path in unread and info.isreg():
-                    changes.members[path] = to_member(
-                        info, path, content(archive, info, layer.label)
-                    )
-    for path, source in changes.links.items():
-        _link(changes, path, source, is_wanted=wanted(path))
-    return changes
+def read_paths(layers: Sequence[StoredLayer], paths: Iterable[str]) -> dict[str, Member]:
+    """Return what an image has at some paths; layers below the last that matters are not read."""
+    wanted = set(paths)
+    overlay = Overlay(wanted.__contains__, wanted.__contains__)
+    for layer in reversed(layers):
+        if all(map(overlay.settles, wanted)):
+            break
+        overlay.add(layer)
+    return overlay.members
 
 
-def _take(changes: _Changes, info: tarfile.TarInfo, path: str, data: bytes) -> None:
-    """Sort in one entry."""
-    folder, slash, name = path.rpartition("/")
-    if name == OPAQUE:
-        changes.opaque.add(folder)
-        return
-    if name.startswith(WHITEOUT):
-        changes.hidden.add(f"{folder}{slash}{name.removeprefix(WHITEOUT)}")
-        return
-    changes.links.pop(path, None)
-    if info.islnk():
-        source = relative(info.linkname, changes.label)
-        changes.links[path] = changes.links.get(source, source)
-    changes.members[path] = to_member(info, path, data)
+def _content(changes: _LayerChanges, archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
+    data = content(archive, info, changes.label)
+    changes.data += len(data)
+    if changes.data > LIMIT:
+        raise damaged(f"{changes.label}: the files to read are larger than {LIMIT} bytes")
+    return data
 
 
-def _link(changes: _Changes, path: str, source: str, *, is_wanted: bool) -> None:
+def _link(changes: _LayerChanges, path: str, source: str, *, is_wanted: bool) -> None:
     """Give another name of a file the file's content."""
     file = changes.members.get(source)
-    if file is not None and file.kind is Kind.FILE and source not in changes.links:
+    if file is not None and file.kind is FileKind.FILE and source not in changes.links:
         changes.members[path] = replace(file, path=path)
     elif is_wanted:
         raise damaged(
-            f"{changes.label}: {path} is a hard link to {source!r}, which is no file of the layer"
+            f"{changes.label}: {path} is a hard link to {source!r}, which is not a file of the "
+            "layer"
         )
-
-
-def _hide(merged: dict[str, Member], hidden: Iterable[str], opaque: Collection[str]) -> None:
-    """Take out every path that is `hidden`, below one, or below an `opaque` folder."""
-    hidden = set(hidden)
-    if not hidden and not opaque:
-        return
-    gone = [
-        path
-        for path in merged
-        if path in hidden or any(p in hidden or p in opaque for p in parents(path))
-    ]
-    for path in gone:
-        del merged[path]

@@ -28,6 +28,7 @@ class _RootFs(msgspec.Struct):
 
 class _Runtime(msgspec.Struct):
     Labels: dict[str, str] | None = None
+    Env: list[str] | None = None
 
 
 class _Facts(msgspec.Struct):
@@ -82,6 +83,11 @@ class Config:
         """Its labels."""
         labels: dict[str, str] = self.facts["config"]["Labels"]
         return labels
+
+    @property
+    def env(self) -> list[str]:
+        """Its environment, ``NAME=VALUE`` each."""
+        return list(self.facts["config"].get("Env") or [])
 
     @property
     def created(self) -> datetime:

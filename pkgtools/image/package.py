@@ -14,14 +14,15 @@ from pkgtools.image.layer import parents
 from pkgtools.tree.receipt import NAME, PROVENANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pkgtools.catalog import Upstream
     from pkgtools.image.layer import Member
 
 METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """What is read of a .dist-info."""
-_INSTALLED: Final = ("site-packages", "dist-packages")
+INSTALLED: Final = ("site-packages", "dist-packages")
+"""What Python calls the folder that packages are installed in."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,32 @@ class PackageQuery:
     def _modules(self) -> frozenset[str]:
         return frozenset(name.removesuffix(".py") for name in self.files if name.endswith(".py"))
 
+    @cached_property
+    def holders(self) -> frozenset[str]:
+        """The package's folders that hold one of the files, or a folder of it."""
+        above = {parent for name in self.files for parent in parents(name)}
+        return frozenset(above - {""})
+
     def wants(self, path: str) -> bool:
         """Whether a path is one of the files, wherever in the image the package lies."""
         folder, _, name = path.rpartition("/")
         if self.is_info(path) or self.is_info(folder):
             return self.is_info(path) or name in METADATA_FILES
-        inside = f"/{path}".rpartition(f"/{self.upstream.package}/")[2]
-        relative = f"{self.upstream.package}/{inside}"
-        return self.has(relative) or self.is_of_home(path)
+        return any(map(self.has, self.relatives(path))) or self.is_of_home(path)
+
+    def keeps(self, path: str) -> bool:
+        """Whether a path counts, read or not: it is wanted, or beside what is."""
+        return self.wants(path) or any(
+            relative in self.holders or posixpath.dirname(relative) in self.holders
+            for relative in self.relatives(path)
+        )
+
+    def relatives(self, path: str) -> Iterator[str]:
+        """Yield what a path is in the package, as a wheel has it, for each folder of its name."""
+        name = self.upstream.package
+        whole, at = f"/{path}/", -1
+        while (at := whole.find(f"/{name}/", at + 1)) >= 0:
+            yield whole[at + 1 : -1]
 
     def has(self, relative: str) -> bool:
         """Whether a path, as a wheel has it, is one of the files or their bytecode."""
@@ -55,6 +74,16 @@ class PackageQuery:
             return False
         name = posixpath.basename(path).removesuffix(".dist-info").rpartition("-")[0]
         return canonicalize_name(name) == canonicalize_name(self.upstream.distribution)
+
+    def infos(self, folder: str, paths: Iterable[str]) -> set[str]:
+        """Return the package's .dist-infos in a folder that have one of an installer's files."""
+        return {
+            posixpath.dirname(path)
+            for path in paths
+            if posixpath.basename(path) in METADATA_FILES
+            and self.is_info(posixpath.dirname(path))
+            and posixpath.dirname(posixpath.dirname(path)) == folder
+        }
 
     def is_of_home(self, path: str) -> bool:
         """Whether a path says where a checkout's receipt lies, or is one."""
@@ -92,7 +121,7 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
 
     Args:
         query: the package.
-        folders: those that hold a folder of that name with an ``__init__.py``.
+        folders: those that hold it; see `location.candidates`.
         tree: the one that the user says, or the package's own folder, or a checkout.
         label: the image.
 
@@ -105,12 +134,7 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
     if tree is None:
         found = [f for f in found if _could_be_imported(f, upstream)]
     else:
-        given = tree.strip("/")
-        prefix = upstream.prefix.rstrip("/")
-        ways = [given, posixpath.join(given, prefix)]
-        if posixpath.basename(given) == upstream.package:
-            ways.append(posixpath.dirname(given))
-        found = [f for f in ways if f in found][:1]
+        found = [f for f in ways_of(query, tree) if f in found][:1]
     if len(found) == 1:
         return found[0]
     if tree is not None:
@@ -129,18 +153,30 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
     )
 
 
+def ways_of(query: PackageQuery, tree: str) -> list[str]:
+    """Return the folders that a user's word for the package's place can mean, in their order."""
+    given = tree.strip("/")
+    ways = [given, posixpath.join(given, query.upstream.prefix.rstrip("/"))]
+    if posixpath.basename(given) == query.upstream.package:
+        ways.append(posixpath.dirname(given))
+    return ways
+
+
 def package_at(
     query: PackageQuery, folder: str, members: Mapping[str, Member], names: Iterable[str]
 ) -> FoundPackage:
-    """Return the package in `folder`, out of all the members of an image and their names."""
+    """Return the package in `folder`, out of all the members of an image and their names.
+
+    A receipt around the folder is a checkout's: one of an installed package is in its .dist-info.
+    """
     inside = f"{folder}/".lstrip("/")
-    files = {posixpath.join(folder, name) for name in query.files}
-    holders = {above for path in files for above in parents(path) if above.startswith(inside)}
-    holders.discard(folder)
+    holders = {posixpath.join(folder, holder) for holder in query.holders}
+    is_installed = bool(query.infos(folder, members))
     homes = {
         posixpath.join(above, home)
         for above in (folder, *parents(folder))
         for home in (".git", ".pkgtools")
+        if not is_installed
     }
 
     def belongs(path: str) -> bool:
@@ -161,6 +197,6 @@ def package_at(
 def _could_be_imported(folder: str, upstream: Upstream) -> bool:
     """Whether a folder is where Python packages lie, or the upstream's source tree."""
     name = posixpath.basename(folder)
-    if name in _INSTALLED:
+    if name in INSTALLED:
         return True
     return bool(upstream.prefix) and f"/{folder}/".endswith(f"/{upstream.prefix}")

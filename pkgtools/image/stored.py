@@ -1,18 +1,18 @@
-"""Images on disk: read layer by layer, without an engine."""
+"""Images that are read layer by layer, without an engine."""
 
 from __future__ import annotations
 
-import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
-from pkgtools.image.layer import Kind, parents
-from pkgtools.image.merged import StoredLayer, merge
+from pkgtools.image.layer import FileKind, parents
+from pkgtools.image.location import candidates, installed_last
+from pkgtools.image.merged import Overlay, StoredLayer, read_paths
 from pkgtools.image.package import FoundPackage, choose_folder, package_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from pkgtools.image.layer import Member
     from pkgtools.image.package import PackageQuery
@@ -20,45 +20,52 @@ if TYPE_CHECKING:
 
 @dataclass
 class StoredFiles:
-    """The files of an image on disk."""
+    """The files of an image whose layers can be read."""
 
     label: str
     layers: Sequence[StoredLayer]
+    """From the lowest to the highest."""
     tree: str | None
     """The folder that holds the package, if the user says so."""
+    env: Sequence[str] = ()
+    """The image's environment, ``NAME=VALUE`` each."""
 
     def find(self, query: PackageQuery) -> FoundPackage:
-        """Return where the package lies; see `Image.find`."""
-        members = merge(self.layers, query.wants)
-        marker = f"{query.upstream.package}/__init__.py"
-        folders = [
-            posixpath.dirname(posixpath.dirname(path))
-            for path, member in members.items()
-            if member.kind is Kind.FILE and f"/{path}".endswith(f"/{marker}")
-        ]
-        folder = choose_folder(query, folders, self.tree, self.label)
-        package = package_at(query, folder, members, members)
-        self._refuse_links(package, members)
-        return package
+        """Return where the package lies; see `Image.find`.
 
-    def _refuse_links(self, package: FoundPackage, members: Mapping[str, Member]) -> None:
-        """Raise where a layer has a file below what is no folder: engines differ in what that is.
-
-        Raises:
-            TreeError: it has.
-
+        Layers are read from the top down, each to its end, so that its digest is checked. The
+        first layer that settles the answer is the last that is read; see `installed_last`.
         """
-        for path in sorted({parent for name in package.names for parent in parents(name)}):
-            member = members.get(path)
-            if member is not None and member.kind is not Kind.FOLDER:
-                raise TreeError(
-                    f"/{path} of {self.label} is no folder, and files lie below it",
-                    remedy="build the image anew, with the package in a folder",
-                )
+        overlay = Overlay(query.wants, query.keeps)
+        folder = None
+        for layer in reversed(self.layers):
+            overlay.add(layer)
+            folder = installed_last(query, overlay, self.tree, self.env)
+            if folder is not None:
+                break
+        if folder is None:
+            folders = candidates(query, overlay.members, self.tree)
+            folder = choose_folder(query, folders, self.tree, self.label)
+        package = package_at(query, folder, overlay.members, overlay.members)
+        self._refuse_links(package, overlay)
+        return package
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return what is at each path that there is; see `Image.read`."""
-        if not paths:
-            return {}
-        found = merge(self.layers, set(paths).__contains__)
-        return {path: found[path] for path in paths if path in found}
+        return read_paths(self.layers, paths) if paths else {}
+
+    def _refuse_links(self, package: FoundPackage, overlay: Overlay) -> None:
+        """Reject files whose parent path is not a directory: engines differ in what they do.
+
+        Raises:
+            TreeError: there is such a file.
+
+        """
+        for path in sorted({parent for name in package.names for parent in parents(name)}):
+            member = overlay.members.get(path)
+            is_folder = member is None or member.kind is FileKind.FOLDER
+            if path in overlay.others or not is_folder:
+                raise TreeError(
+                    f"/{path} of {self.label} is not a directory, and has files below it",
+                    remedy="build the image again, with the package in a directory",
+                )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
-from pkgtools.image.layer import Kind, Member, folders_above, parents
+from pkgtools.image.layer import FileKind, Member, folders_above, parents
 from pkgtools.image.package import PackageQuery
 from pkgtools.source import Tree, find_tree
 from pkgtools.tree.receipt import NAME, load_receipt
@@ -68,16 +68,15 @@ class ExtractedPackage:
                 that was put back keeps its own.
 
         """
-        marker = posixpath.join(self.package.folder, self.tree.upstream.package, "__init__.py")
-        owner = self.members[marker]
+        owner = self._owner()
         known = _with_folders({*self.package.names, *self.members})
         written = self.root.stat().st_ctime_ns
-        left = {path for path, m in self.members.items() if m.kind is not Kind.FOLDER}
+        left = {path for path, m in self.members.items() if m.kind is not FileKind.FOLDER}
         changed = []
         for path, found in _walk(self.root):
             old = self.members.get(path)
             now = replace(found, uid=(old or owner).uid, gid=(old or owner).gid)
-            if now.kind is Kind.FOLDER:
+            if now.kind is FileKind.FOLDER:
                 if path not in known:
                     changed.append(replace(now, permissions=0o755, mtime=mtime))
                 continue
@@ -89,6 +88,13 @@ class ExtractedPackage:
                 changed.append(replace(now, mtime=own))
         stays = _with_folders((known - _with_folders(left)) | {m.path for m in changed})
         return sorted(changed, key=lambda m: m.path), _outermost(left, stays)
+
+    def _owner(self) -> Member:
+        """Return the file whose owner a new one gets: a package need not have ``__init__.py``."""
+        inside = posixpath.join(self.package.folder, self.tree.upstream.package)
+        files = [p for p in self.package.members if p.startswith(f"{inside}/")]
+        marker = f"{inside}/__init__.py"
+        return self.package.members[marker if marker in files else min(files)]
 
 
 def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
@@ -147,9 +153,9 @@ def _refuse_links(members: Mapping[str, Member], label: str) -> None:
     for path, member in members.items():
         name = posixpath.basename(path)
         if name == "__pycache__" or name.endswith(".dist-info"):
-            expected = Kind.FOLDER
+            expected = FileKind.FOLDER
         elif ".dist-info/" in path or name in (NAME, "HEAD"):
-            expected = Kind.FILE
+            expected = FileKind.FILE
         else:
             continue
         if member.kind is not expected:
@@ -187,11 +193,11 @@ def _write(root: Path, members: Iterable[Member], package: FoundPackage) -> None
 
 def _put(path: Path, member: Member) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if member.kind is Kind.FOLDER:
+    if member.kind is FileKind.FOLDER:
         path.mkdir(exist_ok=True)
-    elif member.kind is Kind.LINK:
+    elif member.kind is FileKind.LINK:
         path.symlink_to(os.fsdecode(member.data))
-    elif member.kind is Kind.FILE:
+    elif member.kind is FileKind.FILE:
         path.write_bytes(member.data)
         path.chmod(_readable(member))
         os.utime(path, (member.mtime, member.mtime))
@@ -208,7 +214,7 @@ def _differ(old: Member, now: Member) -> bool:
     """Whether a path is other than it was; a link has no permissions that count."""
     if (old.kind, old.data) != (now.kind, now.data):
         return True
-    return now.kind is Kind.FILE and old.permissions != now.permissions
+    return now.kind is FileKind.FILE and old.permissions != now.permissions
 
 
 def _with_folders(paths: set[str]) -> set[str]:
@@ -243,11 +249,11 @@ def _walk(root: Path) -> Iterator[tuple[str, Member]]:
             relative = path.relative_to(root).as_posix()
             status = path.lstat()
             if stat.S_ISLNK(status.st_mode):
-                data, kind = os.fsencode(path.readlink()), Kind.LINK
+                data, kind = os.fsencode(path.readlink()), FileKind.LINK
             elif stat.S_ISREG(status.st_mode):
-                data, kind = path.read_bytes(), Kind.FILE
+                data, kind = path.read_bytes(), FileKind.FILE
             elif stat.S_ISDIR(status.st_mode):
-                data, kind = b"", Kind.FOLDER
+                data, kind = b"", FileKind.FOLDER
             else:
                 continue
             permissions = stat.S_IMODE(status.st_mode)

@@ -18,7 +18,7 @@ from engine import base_image, docker
 
 from pkgtools.image import checks
 from pkgtools.image.checks import _own
-from pkgtools.image.layer import Kind, Member
+from pkgtools.image.layer import FileKind, Member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,7 +147,7 @@ def test_what_compilation_makes_of_an_answer(answer: str, message: str | None) -
         def run(self, _: object) -> list[str]:
             return ["", answer]
 
-    members = {name: Member(name, Kind.FILE) for name in ("b.py", "a.py", "tool.sh")}
+    members = {name: Member(name, FileKind.FILE) for name in ("b.py", "a.py", "tool.sh")}
     part = SimpleNamespace(members=members)
     found = checks._compilation(cast("Any", Image()), cast("Any", part))
     assert found == message or (message is not None and (found or "").startswith(message))

@@ -16,7 +16,7 @@ from commands import call
 from engine import base_image, docker, has_engine
 
 from pkgtools.image.engine import EngineImage
-from pkgtools.image.layer import Kind, Member, write_layer
+from pkgtools.image.layer import FileKind, Member, write_layer
 from pkgtools.image.model import NewImage
 from pkgtools.image.reference import open_image
 
@@ -136,7 +136,7 @@ def rootfs(widget: list[Entry], repository: str) -> str:
 def test_a_whole_load_is_the_same_image(rootfs: str, repository: str) -> None:
     with open_image(rootfs) as image:
         assert isinstance(image, EngineImage)
-        layer = write_layer([Member("new", Kind.FILE, data=b"new")], [f"{SITE}/widget/tool.sh"])
+        layer = write_layer([Member("new", FileKind.FILE, data=b"new")], [f"{SITE}/widget/tool.sh"])
         when = image.config.created
         new = NewImage(image.config.extended(layer, {"a": "b"}, "test", when), layer, {})
         thin = image.store(new, f"{repository}:thin")

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
-from pkgtools.image import known, merged, stored
+from pkgtools.image import known
 from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
+from pkgtools.image.stored import StoredFiles
 from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
 from .images import SITE, Entry, add_to_index, moved, put_blob, tar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from project import Project
 
-    from pkgtools.image.layer import Member
-    from pkgtools.image.merged import StoredLayer
+    from pkgtools.image.package import FoundPackage, PackageQuery
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
@@ -34,13 +34,13 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the images whose layers are looked through from here on."""
     seen: list[str] = []
-    merge = merged.merge
+    find = StoredFiles.find
 
-    def counted(layers: Sequence[StoredLayer], wanted: Callable[[str], bool]) -> dict[str, Member]:
-        seen.append(layers[0].label.partition(" ")[0])
-        return merge(layers, wanted)
+    def counted(self: StoredFiles, query: PackageQuery) -> FoundPackage:
+        seen.append(self.label)
+        return find(self, query)
 
-    monkeypatch.setattr(stored, "merge", counted)
+    monkeypatch.setattr(StoredFiles, "find", counted)
     return seen
 
 

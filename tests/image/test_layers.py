@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from pkgtools.errors import MalformedError
 from pkgtools.image import layer as layers_module
-from pkgtools.image.layer import Kind, Member, write_layer
+from pkgtools.image import merged as merged_module
+from pkgtools.image.layer import FileKind, Member, write_layer
 from pkgtools.image.merged import StoredLayer, merge
 
 from .images import (
@@ -107,9 +109,9 @@ def _as_unpacked(plain: Sequence[bytes], scratch: Path) -> dict[str, tuple[str, 
 
 def _as_merged(layers: Sequence[StoredLayer]) -> dict[str, tuple[str, bytes, int]]:
     return {
-        path: (m.kind.name, m.data, m.permissions if m.kind is Kind.FILE else 0)
+        path: (m.kind.name, m.data, m.permissions if m.kind is FileKind.FILE else 0)
         for path, m in merge(layers, lambda _: True).items()
-        if m.kind is not Kind.FOLDER
+        if m.kind is not FileKind.FOLDER
     }
 
 
@@ -191,7 +193,7 @@ def test_only_what_is_wanted_is_kept() -> None:
 def test_owner_mode_and_time_are_read() -> None:
     entry = Entry("file", b"", 0o640, owner=(5, 2**31), mtime=7)
     (member,) = merge(_stored([tar([entry])]), lambda _: True).values()
-    assert member == Member("file", Kind.FILE, 0o640, 5, 2**31, 7, b"")
+    assert member == Member("file", FileKind.FILE, 0o640, 5, 2**31, 7, b"")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_a_path_that_leads_out_is_refused(entry: Entry, prefix: str) -> None:
 )
 def test_a_hard_link_to_no_file_is_refused_where_it_matters(entries: list[Entry]) -> None:
     layers = _stored([tar(entries)])
-    with pytest.raises(MalformedError, match=r"is a hard link to .*, which is no file"):
+    with pytest.raises(MalformedError, match=r"is a hard link to .*, which is not a file"):
         merge(layers, lambda _: True)
     merge(layers, lambda _: False)
 
@@ -299,9 +301,9 @@ def test_a_file_that_is_too_large_is_refused_where_it_matters(
 
 def test_a_layer_is_written_as_tar_reads_it() -> None:
     members = [
-        Member("b", Kind.FILE, 0o640, 3, 4, 5, b"data"),
-        Member(LONG, Kind.LINK, data=b"to"),
-        Member("a", Kind.FOLDER, 0o755),
+        Member("b", FileKind.FILE, 0o640, 3, 4, 5, b"data"),
+        Member(LONG, FileKind.LINK, data=b"to"),
+        Member("a", FileKind.FOLDER, 0o755),
     ]
     written = write_layer(members, ["c/gone", "top"])
     with tarfile.open(fileobj=io.BytesIO(written.data)) as archive:
@@ -312,3 +314,77 @@ def test_a_layer_is_written_as_tar_reads_it() -> None:
     assert (b.mode, b.uid, b.gid, b.mtime, b.uname, b.gname) == (0o640, 3, 4, 5, "", "")
     assert (found[LONG].issym(), found[LONG].linkname, found["a"].isdir()) == (True, "to", True)
     assert write_layer(reversed(members), ["top", "c/gone"]) == written
+
+
+def _measured(layer: bytes, how: Compression) -> tuple[str, int]:
+    """Return how a reading ends, and the memory that it takes at most."""
+    blob = compress(layer, how)
+    tracemalloc.start()
+    try:
+        merge([StoredLayer("layer 0", _opener(blob))], lambda _: False)
+        said = ""
+    except MalformedError as error:
+        said = error.message
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return said, peak
+
+
+def test_a_path_of_many_folders_is_refused() -> None:
+    deep = tar([Entry("a/" * 60_000 + "b")])
+    said, peak = _measured(deep, "gzip")
+    assert said.startswith("layer 0 has a path of 120001 characters")
+    assert peak < 10_000_000
+    deepest = tar([Entry("a/" * 2_000 + "b")])
+    assert _measured(deepest, "") < ("", 10_000_000)
+
+
+@pytest.mark.parametrize("kind", [b"L", b"K", b"x", b"g"])
+def test_an_extended_header_that_claims_gigabytes_is_refused(kind: bytes) -> None:
+    claimed = with_size(tar([Entry("a", kind=kind)]), 3 * 2**30)
+    said, peak = _measured(claimed + bytes(64 * 2**20), "zstd")
+    assert said == "layer 0 cannot be read: an extended header has a size of 3221225472"
+    assert peak < 10_000_000
+
+
+def test_empty_entries_take_little_memory() -> None:
+    one = tar([Entry("a")])[:512]
+    assert _measured(one * 20_000, "zstd") < ("", 10_000_000)
+
+
+def test_extended_headers_without_end_are_refused() -> None:
+    header = tar([Entry("a", pax={"comment": "x"})])[:1024]
+    assert "cannot be read" in _measured(header * 5_000 + bytes(1024), "")[0]
+    keys = b"".join(_global(number) for number in range(2_000))
+    said, peak = _measured(keys + bytes(1024), "")
+    assert said == "layer 0 cannot be read: it has more than 1000 global pax headers"
+    assert peak < 10_000_000
+
+
+def _global(number: int) -> bytes:
+    return (
+        tarfile.TarInfo.create_pax_global_header({f"key{number}": "value"})
+        + tar([Entry(f"f{number}")])[:512]
+    )
+
+
+@pytest.mark.parametrize("major", ["1", ""])
+def test_a_map_of_holes_without_end_is_refused(major: str) -> None:
+    """Python reads GNU's maps of sparse files without a bound, or for ever at the end."""
+    pax = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+    layer = tar([Entry("a", b"9" * 512, pax=pax)] if major else [Entry("a", kind=b"S")])
+    assert _measured(layer[:-1024], "")[0] == "layer 0 cannot be read: it has a sparse file"
+
+
+def test_a_damaged_header_is_not_the_end_of_a_layer() -> None:
+    plain = tar([Entry("a"), Entry("b")])
+    damaged = plain[:512] + plain[512:660] + b"zzzzzzzz" + plain[668:]
+    assert _measured(damaged, "")[0] == "layer 0 cannot be read: invalid header"
+
+
+def test_the_files_to_read_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_module, "LIMIT", 15)
+    layers = _stored([tar([Entry("a", b"x" * 8)]), tar([Entry("b", b"x" * 8)])])
+    with pytest.raises(MalformedError, match="the files to read are larger than 15 bytes"):
+        merge(layers, lambda _: True)
+    assert set(merge(layers, {"a"}.__contains__)) == {"a", "b"}

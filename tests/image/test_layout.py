@@ -15,7 +15,7 @@ from crash import fork, in_child
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import MalformedError, TreeError, UsageError
-from pkgtools.image import layout
+from pkgtools.image import archive, layout
 from pkgtools.image.reference import open_image
 from pkgtools.util.progress import Silent
 
@@ -606,3 +606,12 @@ def test_an_archive_of_one_layer_that_loops(project: Project, tmp_path: Path) ->
     (tmp_path / "base.tar").write_bytes(tar(entries))
     with pytest.raises(MalformedError, match=r"l\.tar is no layer"):
         build(project.catalog(), f"docker-archive:{tmp_path / 'base.tar'}")
+
+
+def test_an_archive_of_too_many_members_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(archive, "_MOST", 10)
+    (tmp_path / "many.tar").write_bytes(tar([Entry(str(n)) for n in range(11)]))
+    with pytest.raises(MalformedError, match="it has more than 10 members"):
+        open_image(f"docker-archive:{tmp_path}/many.tar")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ from pkgtools.errors import (
     TreeError,
     UsageError,
 )
+from pkgtools.image.package import PackageQuery
 
 from .building import SYSTEM, build, bytes_of, write_base
 from .images import (
+    OWNER,
     SITE,
     Entry,
     entries_of,
@@ -59,6 +62,34 @@ def test_an_installed_package_is_found(
     assert record_problems(site / "widget_kit-1.0.dist-info") == []
     assert read(built.reference).labels["pkgtools.tree"] == f"/{SITES[name]}"
     assert b"42" in (site / "widget" / "answer.py").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["gzip", "archive"])
+def test_a_package_without_init_is_found(
+    kind: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """A namespace package (PEP 420), which `apply` takes too."""
+    namespace = [e for e in widget if "/widget/__init__" not in e.path]
+    other = Entry(f"opt/app/{SITE}/widget/answer.py", b"ANSWER = 41\n")  # not installed
+    base = write_base(tmp_path / "base", [[*namespace, other]], kind)
+    built = build(project.catalog(), base)
+    site = unpack(built.reference, tmp_path / "rootfs")
+    assert b"42" in (site / "widget" / "answer.py").read_bytes()
+    written = [m for m in read(built.reference).top.values() if ".wh." not in m.name]
+    assert {m.uid for m in written} == {OWNER[0]}
+    beside = [e for e in namespace if ".dist-info" not in e.path]
+    for layers in ([beside], [beside, [Entry("opt/widget/__init__.py")]]):
+        base = write_base(tmp_path / "beside", layers)
+        assert build(project.catalog(), base, tree=f"/{SITE}/widget").written
+        shutil.rmtree(tmp_path / "beside")
+
+
+def test_a_folder_of_the_packages_name_inside_it(project: Project) -> None:
+    """What a path is in the package is told by each folder of that name, not by the last."""
+    catalog = project.catalog()
+    query = PackageQuery(catalog.upstreams[0], frozenset({"widget/sub/widget/a.py"}))
+    assert query.wants("usr/lib/widget/sub/widget/a.py")
+    assert not query.wants("usr/lib/sub/widget/a.py")
 
 
 def test_two_copies_need_the_users_word(
