@@ -114,7 +114,7 @@ def serve(  # noqa: PLR0913 - each is a fact of its own
             {**master.environment(segment), **(environment or {})},
         )
         try:
-            reader = Reader(master)
+            reader = Reader(master, segment)
             yield server, reader
             reader.close()
         finally:

@@ -143,14 +143,14 @@ class Store(Protocol):
 
 
 class Reader:
-    """What a trainer does: reads objects, lends nothing."""
+    """What a trainer does: reads objects of up to `buffer` bytes, lends nothing."""
 
-    def __init__(self, master: Store) -> None:
+    def __init__(self, master: Store, buffer: int = _BUFFER) -> None:
         from mooncake.store import MooncakeDistributedStore  # noqa: PLC0415
 
         self.store: Any = MooncakeDistributedStore()
         status = self.store.setup(
-            "127.0.0.1", master.metadata, 0, _BUFFER, "tcp", "", master.address
+            "127.0.0.1", master.metadata, 0, buffer, "tcp", "", master.address
         )
         assert status == 0, f"no connection to {master.address} ({status})"
 
