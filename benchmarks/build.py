@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from timing import PKGTOOLS, print_header, print_row, run, seconds
+from timing import PKGTOOLS, patch_files, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Target, find_catalog, load_catalog
 from pkgtools.image.names import with_tag
@@ -55,6 +55,8 @@ def main() -> None:
 
 
 def _wheel(target: Target, wheel: Path, scratch: Path, runs: int) -> None:
+    patches = patch_files(target.series, scratch / "patches")
+
     def ours() -> None:
         command = ["build", "wheel", "--target", target.name, "--wheel", str(wheel)]
         run([*PKGTOOLS, *command, "-o", str(scratch / "ours")])
@@ -63,8 +65,8 @@ def _wheel(target: Target, wheel: Path, scratch: Path, runs: int) -> None:
         unpacked = scratch / "unpacked"
         run([sys.executable, "-m", "wheel", "unpack", "--dest", str(unpacked), str(wheel)])
         tree = next(unpacked.iterdir())
-        for patch in target.series.patches:
-            run(["patch", "-p2", "-i", str(target.directory / patch.name)], cwd=tree)
+        for patch in patches:
+            run(["patch", "-p2", "-i", str(patch)], cwd=tree)
         run([sys.executable, "-m", "wheel", "pack", "--dest-dir", str(scratch), str(tree)])
         shutil.rmtree(unpacked)
 
@@ -75,9 +77,9 @@ def _wheel(target: Target, wheel: Path, scratch: Path, runs: int) -> None:
 
 def _image(target: Target, base: str, scratch: Path, runs: int) -> None:
     context = scratch / "context"
-    shutil.copytree(target.directory, context / "patches")
+    patches = patch_files(target.series, context / "patches")
     site = json.loads(_output([*PKGTOOLS, "image", "inspect", base, "--json"]))["tree"]
-    names = " ".join(patch.name for patch in target.series.patches)
+    names = " ".join(patch.name for patch in patches)
     bring = "command -v patch || (apt-get update && apt-get install --yes patch)"
     steps = f"cd {site} && for p in {names}; do patch -p2 -i /patches/$p || exit 1; done"
     dockerfile = f"FROM {base}\nRUN {bring}\nCOPY patches /patches\nRUN {steps}\n"

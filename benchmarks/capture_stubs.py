@@ -59,21 +59,13 @@ class Abort:
 
 
 def added_files(series: Path) -> dict[str, str]:
-    """Return the text of each file that a series' patches add, by its path."""
-    files: dict[str, list[str]] = {}
-    for name in (series / "series").read_text().split():
-        lines: list[str] | None = None
-        new = False
-        for line in (series / name).read_text().splitlines():
-            if line.startswith("diff --git "):
-                lines, new = None, False
-            elif line.startswith("new file mode "):
-                new = True
-            elif new and line.startswith("+++ b/"):
-                lines = files.setdefault(line.removeprefix("+++ b/"), [])
-            elif lines is not None and line.startswith("+"):
-                lines.append(line[1:] + "\n")
-    return {path: "".join(lines) for path, lines in files.items()}
+    """Return the text of each file that a series adds, by its path."""
+    return {
+        path.relative_to(series / name).as_posix(): path.read_text()
+        for name in (series / "series").read_text().split()
+        if name.endswith("/")
+        for path in (series / name).rglob("*.py")
+    }
 
 
 def load(series: Path, *changes: tuple[str, str]) -> ModuleType:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pkgtools.catalog import Series
+
 PKGTOOLS: Final = [sys.executable, "-m", "pkgtools"]
 
 
@@ -34,6 +36,15 @@ def seconds(work: Callable[[], None]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def patch_files(series: Series, folder: Path) -> list[Path]:
+    """Write a series as patch files, for git and patch(1), and return them in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{n:04}.patch" for n, _ in enumerate(series.patches, 1)]
+    for path, patch in zip(paths, series.patches, strict=True):
+        path.write_bytes(patch.data)
+    return paths
 
 
 def run(

@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timing import PKGTOOLS, print_header, print_row, run, seconds
+from timing import PKGTOOLS, patch_files, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Catalog, Target, find_catalog, load_catalog
 from pkgtools.source.release import release_wheel
@@ -52,6 +52,8 @@ def _one_wheel(catalog: Catalog, wheels: dict[str, Path], scratch: Path, runs: i
     target = catalog.target(None)
     wheel = wheels[target.name]
 
+    check = _git_apply(target, scratch)
+
     def ours() -> None:
         run([*PKGTOOLS, "verify", "--dry-run", "--target", target.name, "--wheel", str(wheel)])
 
@@ -60,7 +62,7 @@ def _one_wheel(catalog: Catalog, wheels: dict[str, Path], scratch: Path, runs: i
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(tree)
         # Outside any repository, where git apply checks instead of passing over.
-        run(_git_apply(target), cwd=tree.parent)
+        run(check, cwd=tree.parent)
         shutil.rmtree(tree)
 
     print_row(f"{target.name}, a wheel", ours, instead, runs)
@@ -72,6 +74,8 @@ def _one_commit(catalog: Catalog, repositories: Sequence[Path], scratch: Path, r
     repository = next(r for r in repositories if _has(r, commit))
     git = ["git", f"--git-dir={_git_dir(repository)}"]
 
+    check = _git_apply(target, scratch)
+
     def ours() -> None:
         command = ["verify", "--dry-run", "--target", target.name, "--rev", commit]
         run([*PKGTOOLS, *command, "--git", str(repository)])
@@ -79,7 +83,7 @@ def _one_commit(catalog: Catalog, repositories: Sequence[Path], scratch: Path, r
     def instead() -> None:
         tree = scratch / "worktree"
         run([*git, "worktree", "add", "--detach", "--quiet", str(tree), commit])
-        run(_git_apply(target), cwd=tree)
+        run(check, cwd=tree)
         run([*git, "worktree", "remove", "--force", str(tree)])
 
     print_row(f"{target.name}, a commit", ours, instead, runs)
@@ -93,10 +97,10 @@ def _everything(wheels: dict[str, Path], repositories: Sequence[Path], runs: int
     print(f"{'every target, every source':42} {median:8.2f}s")
 
 
-def _git_apply(target: Target) -> list[str]:
+def _git_apply(target: Target, scratch: Path) -> list[str]:
     """Return what checks a series with git: all of it, each patch on the one before."""
-    patches = [str(target.directory / patch.name) for patch in target.series.patches]
-    return ["git", "apply", "--check", *patches]
+    patches = patch_files(target.series, scratch / "patches")
+    return ["git", "apply", "--check", *map(str, patches)]
 
 
 def _has(repository: Path, commit: str) -> bool:

@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from pkgtools.catalog import Series
 
     Files = dict[str, Blob]
     Edit = Callable[[Files], None]
@@ -369,6 +372,15 @@ def git(where: Path, *arguments: str | Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def apply_with_git(tree: Path, series: Series) -> None:
+    """Apply a series with git: an oracle."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "patch")
+        for patch in series.patches:
+            path.write_bytes(patch.data)
+            git(tree, "apply", path)
 
 
 def git_environment() -> dict[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.catalog.series import load_series
+from pkgtools.catalog.series import LISTING, load_patch, load_series
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
-from pkgtools.patch import parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.port.gitdiff import diff_text
 from pkgtools.port.model import FileChange
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.catalog import Series
+    from pkgtools.patch import Patch
     from pkgtools.source import Source
 
 _NUMBERED: Final = re.compile(r"\d+-")
+_SUFFIX: Final = re.compile(r"\.(?:patch|diff)$")
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -36,19 +38,19 @@ def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -
         DoesNotApplyError: the series does not apply to `source`.
 
     """
-    files = [file for path in paths for file in _patch_files(path)]
-    if not files:
+    sources = [patch for path in paths for patch in _patches_in(path)]
+    if not sources:
         raise UsageError(
             f"there is no .patch or .diff in {', '.join(map(str, paths))}",
             remedy="name the patch files, or the folder that they lie in",
         )
-    patches = {}
-    for number, file in enumerate(files, 1):
-        stem = _UNFIT.sub("-", file.stem)
+    patches: dict[str, Patch] = {}
+    for number, patch in enumerate(sources, 1):
+        stem = _UNFIT.sub("-", _SUFFIX.sub("", patch.name))
         name = f"{stem if _NUMBERED.match(stem) else f'{number:04}-{stem}'}.patch"
         if name in patches:
             raise UsageError(f"two patches would be called {name}", remedy="rename one of them")
-        patches[name] = parse_patch(str(file), file.read_bytes())
+        patches[name] = replace(patch, name=name, is_shared=False)
     if source is not None:
         plan = plan_series(list(patches.values()), source.read)
         if not plan.ok:
@@ -57,18 +59,19 @@ def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -
                 remedy="give the source that they were made for with --from",
                 refusal=refusal(source, plan),
             )
-    write_series(output, {name: patch.data for name, patch in patches.items()}, None)
+    write_series(output, list(patches.values()), None)
     return list(patches)
 
 
-def _patch_files(path: Path) -> list[Path]:
+def _patches_in(path: Path) -> list[Patch]:
     if path.is_dir():
-        if (path / "series").is_file():
-            return [path / patch.name for patch in load_series(path).patches]
-        return sorted(f for f in path.iterdir() if f.suffix in (".patch", ".diff"))
+        if (path / LISTING).is_file():
+            return list(load_series(path).patches)
+        files = sorted(f for f in path.iterdir() if f.suffix in (".patch", ".diff"))
+        return [load_patch(file) for file in files]
     if not path.is_file():
         raise MalformedError(f"{path} is neither a file nor a folder")
-    return [path]
+    return [load_patch(path)]
 
 
 def export_series(series: Series, source: Source) -> bytes:

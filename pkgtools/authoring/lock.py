@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import tomlkit
 
-from pkgtools.catalog import AbsorbedPatch, Lock, LockedFile, LockedRevision, LockedWheel
+from pkgtools.catalog import (
+    AbsorbedPatch,
+    Lock,
+    LockedFile,
+    LockedRevision,
+    LockedWheel,
+    load_patch,
+)
 from pkgtools.catalog.lock import load_lock
 from pkgtools.errors import (
     CheckFailedError,
@@ -16,7 +23,7 @@ from pkgtools.errors import (
     MalformedError,
     SourceUnavailableError,
 )
-from pkgtools.patch import Kind, parse_patch
+from pkgtools.patch import Kind
 from pkgtools.plan import plan_series
 from pkgtools.plan.explain import absorbed_at
 from pkgtools.source.wheel import WheelSource
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Revision, Target
-    from pkgtools.patch import FilePatch
+    from pkgtools.patch import FilePatch, Patch
     from pkgtools.plan import Change
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
@@ -167,7 +174,10 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
         wheel=[LockedWheel(source.path.name, sha256(source.path))]
         if isinstance(source, WheelSource)
         else [],
-        absorbed=[prove_absorbed(path, source) for path in target.absorbed],
+        absorbed=[
+            AbsorbedPatch(target.absorbed_name(path), prove_absorbed(load_patch(path), source))
+            for path in target.absorbed
+        ],
     )
 
 
@@ -184,15 +194,15 @@ def _file(change: Change) -> LockedFile:
     )
 
 
-def prove_absorbed(path: Path, source: Source) -> AbsorbedPatch:
-    """Prove that a source holds everything that a patch makes.
+def prove_absorbed(patch: Patch, source: Source) -> list[str]:
+    """Return ``path:line`` of each hunk's post-image in a source that holds all of a patch.
 
     Raises:
-        CheckFailedError: it does not, or the patch has more than hunks, such as a mode.
+        CheckFailedError: it does not hold it, or the patch has more than hunks, such as a mode.
 
     """
     places = []
-    patch = parse_patch(str(path), path.read_bytes())
+    path = patch.path or patch.name
     for file in patch.files:
         blob = source.read(file.new_path)
         if not file.hunks and not _is_made_empty(file, blob):
@@ -210,7 +220,7 @@ def prove_absorbed(path: Path, source: Source) -> AbsorbedPatch:
                     remedy="put the patch into the series",
                 )
             places.append(f"{file.new_path}:{line}")
-    return AbsorbedPatch(f"{path.parent.name}/{path.name}", places)
+    return places
 
 
 def _is_made_empty(file: FilePatch, blob: Blob | None) -> bool:

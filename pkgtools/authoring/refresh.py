@@ -71,11 +71,11 @@ def refresh_series(
         )
     for path, blob in (_edited(layers, tree) if tree is not None else {}).items():
         layers = _fold(layers, path, blob, into)
-    patches = patches_of(layers, source)
+    patches = {patch.name: patch for patch in patches_of(layers, source)}
     old = {patch.name: patch.data for patch in series.patches}
-    rewritten = [name for name, data in patches.items() if data != old[name]]
+    rewritten = [name for name, patch in patches.items() if patch.data != old[name]]
     for name in rewritten:
-        replace_file(series.directory / name, patches[name])
+        replace_file(series.directory / name, patches[name].data)
     return Refreshed(str(series.directory), rewritten, [n for n in patches if n not in rewritten])
 
 

@@ -8,7 +8,7 @@ from pkgtools.catalog.lock import (
     LockedWheel,
 )
 from pkgtools.catalog.model import Alias, Revision, Target, Upstream
-from pkgtools.catalog.series import Series, load_series
+from pkgtools.catalog.series import Series, load_patch, load_series
 from pkgtools.catalog.table import Catalog, find_catalog, load_catalog
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "Upstream",
     "find_catalog",
     "load_catalog",
+    "load_patch",
     "load_series",
 ]

@@ -73,9 +73,11 @@ class Target:
     revision: Revision
     aliases: tuple[Alias, ...]
     directory: Path
-    """Where its series lies."""
+    """The folder of its series."""
+    shelf: Path
+    """The folder of its upstream's series and shared patches."""
     absorbed: tuple[Path, ...]
-    """Patches of sibling series that this revision carries itself."""
+    """Patches of other series, or shared ones, that this revision carries itself."""
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
@@ -88,6 +90,10 @@ class Target:
             if alias.name == name:
                 return alias.revision
         return self.revision
+
+    def absorbed_name(self, path: Path) -> str:
+        """Return what targets.toml and the lockfile call an absorbed patch."""
+        return path.relative_to(self.shelf).as_posix()
 
     @cached_property
     def series(self) -> Series:

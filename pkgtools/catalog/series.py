@@ -1,24 +1,37 @@
-"""A series: an ordered set of patches in one directory, as quilt keeps it."""
+"""A series: an ordered set of patches, as quilt keeps it.
+
+The file ``series`` names one patch a line, in order, by its path::
+
+    ../attn-residual-64-bit-token-offsets.patch   # shared by the upstream's series
+    ../spec-capture/                              # a folder of added files, shared too
+    spec-capture-arguments.patch                  # in the series' own folder
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.catalog.added import is_added_folder, load_added
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_LIST: Final = "name the patches in it, one a line, in order: ls *.patch > series"
+LISTING: Final = "series"
+_REMEDY: Final = "name the patches in it, one a line, in order: ls *.patch > series"
+_ABOVE: Final = "../"
+_NAME: Final = re.compile(r"(?:\.\./)?(?!\.\.?/?$)[^/\0]+|\.\./(?!\.\.?/)[^/\0]+/")
 
 
 @dataclass(frozen=True)
 class Series:
-    """The patches of one directory, in the order of its ``series`` file."""
+    """The patches that one ``series`` file names, in its order."""
 
     name: str
     directory: Path
@@ -51,14 +64,72 @@ def load_series(directory: Path) -> Series:
             patch lies in the directory and the series does not name it.
 
     """
-    listing = directory / "series"
+    listing = directory / LISTING
+    patches: dict[str, Patch] = {}
+    for where, reference in _references(listing):
+        patch = _load_reference(directory, reference, where)
+        if patch.name in patches:
+            raise MalformedError(f"{where}: a second patch {patch.name}")
+        patches[patch.name] = patch
+    if not patches:
+        raise MalformedError(f"{listing} names no patch")
+    _refuse_unlisted(directory, patches)
+    return Series(directory.name, directory, tuple(patches.values()))
+
+
+def load_patch(path: Path) -> Patch:
+    """Read one patch file or one folder of added files.
+
+    Raises:
+        MalformedError: it cannot be read, or is not well-formed.
+
+    """
+    if path.is_dir():
+        return replace(load_added(path), path=path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
+    return replace(parse_patch(str(path), data), name=path.name, path=path)
+
+
+def reference_of(patch: Patch) -> str:
+    """Return what a ``series`` file names a patch."""
+    if not patch.is_shared:
+        return patch.name
+    is_folder = patch.path is not None and patch.path.is_dir()
+    return f"{_ABOVE}{patch.name}{'/' if is_folder else ''}"
+
+
+def is_shared_reference(reference: str) -> bool:
+    """Whether a line of a ``series`` file names a shared patch."""
+    return reference.startswith(_ABOVE)
+
+
+def shared_patches(folder: Path) -> Mapping[str, Patch]:
+    """Return the patches and folders of added files in `folder`, as series below it name them.
+
+    Raises:
+        MalformedError: one of them is not well-formed.
+
+    """
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    found = [
+        replace(load_patch(path), is_shared=True)
+        for path in paths
+        if (path.is_file() and path.suffix in (".patch", ".diff")) or is_added_folder(path)
+    ]
+    return {reference_of(patch): patch for patch in found}
+
+
+def _references(listing: Path) -> Iterator[tuple[str, str]]:
+    """Yield each line's place and the patch that it names."""
     try:
         lines = listing.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
-        raise MalformedError(f"{listing} is missing", remedy=_LIST) from None
+        raise MalformedError(f"{listing} is missing", remedy=_REMEDY) from None
     except (OSError, UnicodeDecodeError) as error:
         raise MalformedError(f"{listing} cannot be read: {error}") from None
-    patches: dict[str, Patch] = {}
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
@@ -66,35 +137,39 @@ def load_series(directory: Path) -> Series:
         where = f"{listing}:{number}"
         if words[1:] not in ([], ["-p1"]):
             raise MalformedError(f"{where}: only -p1 can follow a patch, not {words[1:]}")
-        name = words[0]
-        if name == listing.name:
-            raise MalformedError(
-                f"{where}: {name} is this list, not a patch",
-                remedy=_LIST,
-            )
-        if "/" in name or name in patches:
-            problem = "is no plain file name" if "/" in name else "stands here twice"
-            raise MalformedError(f"{where}: {name} {problem}")
-        patches[name] = _load_patch(directory / name, where)
-    if not patches:
-        raise MalformedError(f"{listing} names no patch")
-    _refuse_unlisted(directory, patches)
-    return Series(directory.name, directory, tuple(patches.values()))
+        yield where, words[0]
 
 
-def _load_patch(path: Path, where: str) -> Patch:
+def _load_reference(directory: Path, reference: str, where: str) -> Patch:
+    if reference == LISTING:
+        raise MalformedError(f"{where}: {reference} is this list, not a patch", remedy=_REMEDY)
+    if not _NAME.fullmatch(reference):
+        raise MalformedError(
+            f"{where}: {reference} is not the name of a patch",
+            remedy="name a file in this folder (NAME.patch), or one that the upstream's series "
+            "share: ../NAME.patch, ../NAME/",
+        )
+    # A shared patch is in the parent of the series, even where the series is a link.
+    is_shared = is_shared_reference(reference)
+    path = (directory.parent if is_shared else directory) / reference.removeprefix(_ABOVE)
+    if path.is_dir() != reference.endswith("/"):
+        kind = "a folder" if path.is_dir() else "not a folder"
+        raise MalformedError(
+            f"{where}: {path} is {kind}", remedy="a folder of added files is named ../NAME/"
+        )
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise MalformedError(f"{where}: {path} cannot be read: {error.strerror}") from None
-    patch = parse_patch(str(path), data)
-    return Patch(path.name, patch.data, patch.files)
+        return replace(load_patch(path), is_shared=is_shared)
+    except MalformedError as error:
+        if path.exists():
+            raise
+        raise MalformedError(f"{where}: {error.message}") from None
 
 
-def _refuse_unlisted(directory: Path, patches: dict[str, Patch]) -> None:
+def _refuse_unlisted(directory: Path, patches: Mapping[str, Patch]) -> None:
+    own = {patch.name for patch in patches.values() if not patch.is_shared}
     for path in sorted(directory.iterdir()):
-        if path.suffix in (".patch", ".diff") and path.name not in patches:
+        if path.suffix in (".patch", ".diff") and path.name not in own:
             raise MalformedError(
-                f"{path} is not named in {directory / 'series'}",
+                f"{path} is not named in {directory / LISTING}",
                 remedy="add it to the series file, or move it away",
             )

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from packaging.version import InvalidVersion, Version
 
+from pkgtools.catalog.added import is_added_folder
 from pkgtools.catalog.model import Alias, Revision, Target, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.errors import MalformedError, UnknownNameError, UsageError
@@ -226,7 +227,8 @@ class _Reader:
                 "makes it before the target is written down",
             )
         for patch in raw.absorbed:
-            if not _is_inside(patch) or not (base / patch).is_file():
+            path = base / patch
+            if not _is_inside(patch) or not (path.is_file() or is_added_folder(path)):
                 self.file.fail(f"there is no patch {base / patch}", f"{at}.absorbed")
         aliases = tuple(
             Alias(
@@ -243,6 +245,7 @@ class _Reader:
             self._revision(raw, at),
             aliases,
             base / raw.series,
+            base,
             tuple(base / patch for patch in raw.absorbed),
         )
 

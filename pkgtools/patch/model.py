@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 _TAG: Final = re.compile(r"^\s*(\[[^]]*\]\s*)+")
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pkgtools.patch.binary import BinaryChange
     from pkgtools.patch.hunks import Hunk
 
@@ -53,6 +55,19 @@ class Patch:
     data: bytes
     """The file, byte by byte, mail headers included."""
     files: tuple[FilePatch, ...]
+    path: Path | None = None
+    """The file, or the folder of added files, that a catalog has it in."""
+    is_shared: bool = False
+    """Whether other series can name it too: it is kept above the series' own folder."""
+
+    @property
+    def change_id(self) -> str:
+        """SHA-256 over the changes without line numbers and blob ids, hexadecimal.
+
+        Patches with the same id make the same change in different revisions, as ``git
+        patch-id`` tells it (https://git-scm.com/docs/git-patch-id).
+        """
+        return hashlib.sha256(repr([_change(file) for file in self.files]).encode()).hexdigest()
 
     @property
     def subject(self) -> str:
@@ -76,3 +91,9 @@ class Patch:
     def paths(self) -> frozenset[str]:
         """Every path that the patch reads or writes."""
         return frozenset(p for f in self.files for p in (f.old_path, f.new_path))
+
+
+def _change(file: FilePatch) -> tuple[object, ...]:
+    lines = [hunk.lines for hunk in file.hunks]
+    binary = (file.old_id, file.new_id) if file.binary else None
+    return file.kind, file.old_path, file.new_path, file.new_mode, lines, binary

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.authoring.lock import prove_absorbed
-from pkgtools.catalog.series import Series, load_series
+from pkgtools.catalog.series import (
+    LISTING,
+    Series,
+    is_shared_reference,
+    load_series,
+    reference_of,
+)
 from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, UsageError
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
-_LEFT_BEHIND: Final = {"series", "lock.toml"}
+_LEFT_BEHIND: Final = {LISTING, "lock.toml"}
 """Files of a series that are written anew, or not at all."""
 
 
@@ -122,8 +128,11 @@ def refusal(source: Source, plan: Plan) -> Refusal:
     return Refusal("", source.label, None, plan.rejections)
 
 
-def patches_of(layers: Sequence[AppliedPatch], source: Source) -> dict[str, bytes]:
-    """Return the patch files, by name; one that still lies exactly as it says keeps its bytes.
+def patches_of(layers: Sequence[AppliedPatch], source: Source) -> list[Patch]:
+    """Return the patches that make the layers; one that still fits stays as it is.
+
+    A patch of the series itself fits where its headers name the right lines. A shared patch
+    serves several revisions, so its hunks may be at other lines.
 
     Raises:
         CheckFailedError: what was written does not make what was planned.
@@ -134,18 +143,18 @@ def patches_of(layers: Sequence[AppliedPatch], source: Source) -> dict[str, byte
     def read(path: str) -> Blob | None:
         return overlay[path] if path in overlay else source.read(path)
 
-    written = {}
+    written = []
     for layer in layers:
         if not layer.changes:
             continue
-        data = layer.patch.data
-        if not _fits(layer, layer.patch, read):
-            data = patch_text(layer.patch, layer.changes)
-            if not _fits(layer, parse_patch(layer.patch.name, data), read):
+        patch = layer.patch
+        if not _fits(layer, patch, read, moved=patch.is_shared):
+            patch = parse_patch(patch.name, patch_text(patch, layer.changes))
+            if not _fits(layer, patch, read):
                 raise CheckFailedError(
                     f"{layer.patch.name}: the patch that was written does not make the ported files"
                 )
-        written[layer.patch.name] = data
+        written.append(patch)
         for change in layer.changes:
             if change.old_path != change.path:
                 overlay[change.old_path] = None
@@ -153,10 +162,13 @@ def patches_of(layers: Sequence[AppliedPatch], source: Source) -> dict[str, byte
     return written
 
 
-def _fits(layer: AppliedPatch, patch: Patch, read: Callable[[str], Blob | None]) -> bool:
-    """Whether a patch makes exactly the layer's files, with every hunk where its header says."""
+def _fits(
+    layer: AppliedPatch, patch: Patch, read: Callable[[str], Blob | None], *, moved: bool = False
+) -> bool:
+    """Whether a patch makes exactly the layer's files; with every hunk in place unless `moved`."""
     plan = plan_series([patch], read)
-    if not plan.ok or any(p.offset for step in plan.steps for p in step.placements):
+    offsets = [p.offset for step in plan.steps for p in step.placements]
+    if not plan.ok or (any(offsets) and not moved):
         return False
     made = {change.path: change.after for change in plan.changes}
     wanted: dict[str, Blob | None] = {c.path: c.after for c in layer.changes}
@@ -164,21 +176,23 @@ def _fits(layer: AppliedPatch, patch: Patch, read: Callable[[str], Blob | None])
     return made == wanted
 
 
-def is_absorbed(path: Path, source: Source) -> bool:
+def is_absorbed(patch: Patch, source: Source) -> bool:
     """Whether a source holds all that a patch makes, as `pkgtools lock` proves it."""
     try:
-        prove_absorbed(path, source)
+        prove_absorbed(patch, source)
     except CheckFailedError:
         return False
     return True
 
 
-def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | None) -> list[str]:
+def write_series(folder: Path, patches: Sequence[Patch], original: Path | None) -> list[str]:
     """Write a series folder, whole or not at all, and return which other files came along.
+
+    A shared patch stays a reference where the folder is beside it; elsewhere it is copied.
 
     Args:
         folder: must not exist, or be empty.
-        patches: by name, in order.
+        patches: in order.
         original: a series whose comments and other files come along.
 
     Raises:
@@ -192,8 +206,27 @@ def write_series(folder: Path, patches: Mapping[str, bytes], original: Path | No
             is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
             if path.is_file() and is_other:
                 others[path.name] = path.read_bytes()
-    write_folder(folder, {"series": _listing(patches, original).encode(), **patches, **others})
+    references = references_from(folder, patches)
+    own = {
+        name: patch.data
+        for name, patch in zip(references, patches, strict=True)
+        if not is_shared_reference(name)
+    }
+    listing = _listing(dict(zip((p.name for p in patches), references, strict=True)), original)
+    write_folder(folder, {LISTING: listing.encode(), **own, **others})
     return list(others)
+
+
+def references_from(folder: Path, patches: Sequence[Patch]) -> list[str]:
+    """Return what the ``series`` file in `folder` names each patch."""
+    return [_reference(folder, patch) for patch in patches]
+
+
+def _reference(folder: Path, patch: Patch) -> str:
+    beside = folder.absolute().parent / patch.name
+    if patch.is_shared and patch.path and beside.exists() and beside.samefile(patch.path):
+        return reference_of(patch)
+    return patch.name if patch.name.endswith((".patch", ".diff")) else f"{patch.name}.patch"
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -239,14 +272,22 @@ def refuse_existing(folder: Path) -> None:
         )
 
 
-def _listing(patches: Mapping[str, bytes], original: Path | None) -> str:
-    """Return the ``series`` file: the original's, without what is gone."""
+def _listing(references: Mapping[str, str], original: Path | None) -> str:
+    """Return the ``series`` file: the original's, without what is gone.
+
+    Args:
+        references: what the file names each patch, by the patch's name.
+        original: the series whose lines and comments stay.
+
+    """
     if original is None:
-        return "".join(f"{name}\n" for name in patches)
-    known = {patch.name for patch in load_series(original).patches}
+        return "".join(f"{reference}\n" for reference in references.values())
+    names = {reference_of(patch): patch.name for patch in load_series(original).patches}
     lines = []
-    for line in (original / "series").read_text(encoding="utf-8").splitlines():
+    for line in (original / LISTING).read_text(encoding="utf-8").splitlines():
         words = line.partition("#")[0].split()
-        if not words or words[0] in patches or words[0] not in known:
+        if not words:
             lines.append(line)
+        elif reference := references.get(names[words[0]]):
+            lines.append(line.replace(words[0], reference, 1))
     return "".join(f"{line}\n" for line in lines)

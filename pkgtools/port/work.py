@@ -24,6 +24,7 @@ from pkgtools.port.series import (
     is_absorbed,
     patches_of,
     port_series,
+    references_from,
     refuse_existing,
     write_folder,
     write_series,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pkgtools.catalog import Series, Upstream
+    from pkgtools.patch import Patch
     from pkgtools.port.model import Conflict
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
@@ -116,7 +118,7 @@ class PortReport(msgspec.Struct):
     conflicts: list[str]
     """Files to edit."""
     patches: list[str]
-    """Of the new series."""
+    """What the new ``series`` file names."""
     dropped: list[str]
     """Patches of the old series that upstream has itself, or of which nothing is left."""
     absorbed: list[str]
@@ -267,7 +269,7 @@ def _run(job: Job, reporter: Reporter) -> PortReport:
     patches = patches_of(ported.layers, job.sources[-1])
     copied = write_series(job.output, patches, job.series.directory) if patches else []
     shutil.rmtree(job.folder, ignore_errors=True)
-    return _report(job, ported, list(patches), copied)
+    return _report(job, ported, patches, copied)
 
 
 def _decision(job: Job, conflict: Conflict) -> Decision | None:
@@ -308,11 +310,11 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     replace_file(job.folder / _STATE, _encode(job.state))
 
 
-def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> PortReport:
+def _report(job: Job, ported: Ported, patches: Sequence[Patch], copied: list[str]) -> PortReport:
     waiting = bool(ported.conflicts)
-    dropped = [] if waiting else [p for p in job.series.patches if p.name not in patches]
-    folder, shelf = job.series.directory, job.place(job.series.directory)
-    absorbed = [p.name for p in dropped if is_absorbed(folder / p.name, job.sources[-1])]
+    kept = {patch.name for patch in patches}
+    dropped = [] if waiting else [p for p in job.series.patches if p.name not in kept]
+    absorbed = [p.path for p in dropped if p.path and is_absorbed(p, job.sources[-1])]
     return PortReport(
         str(job.series.directory),
         str(job.output),
@@ -320,9 +322,9 @@ def _report(job: Job, ported: Ported, patches: list[str], copied: list[str]) -> 
         str(job.folder) if waiting else None,
         ported.steps,
         [str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
-        patches,
+        references_from(job.output, patches),
         [patch.name for patch in dropped],
-        [f"{shelf}/{name}" for name in absorbed] if shelf else [],
+        [name for path in absorbed if (name := job.place(path))],
         copied,
     )
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.patch import parse_patch
+from pkgtools.catalog import load_patch
 from pkgtools.tree.verify import DryRun, Outcome, dry_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pkgtools.catalog import Catalog, Revision, Target
     from pkgtools.patch import FilePatch, Hunk, Patch
     from pkgtools.source.at_hand import AtHand
+
+    _Key = tuple[str, int]
+    """A patch's change id, and how many patches of its series have the same before it."""
 
 _NUMBER: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
 
@@ -81,7 +85,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One purpose: the patches of that name in every series."""
+    """One patch: a shared file, or the same change in the files of several series."""
 
     name: str
     subject: str
@@ -102,7 +106,7 @@ class Matrix:
 def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
     """Hold every sound target's patches against every revision of it that is at hand."""
     columns: list[Column] = []
-    cells: list[dict[str, Cell]] = []
+    cells: list[dict[_Key, Cell]] = []
     for target in catalog.sound_targets:
         names = [(target.name, target.revision), *((a.name, a.revision) for a in target.aliases)]
         for name, revision in names:
@@ -110,16 +114,29 @@ def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
             full = revision.name if revision else "not known in full"
             source = Path(verdict.source or "").name  # the page is for others too
             columns.append(Column(name, target.name, full, source))
-            cells.append({_stem(c.patch): c for c in _cells(target, revision, verdict)})
-    subjects = {stem: cell.subject for column in reversed(cells) for stem, cell in column.items()}
-    order = dict.fromkeys(stem for column in cells for stem in column)
-    rows = tuple(Row(s, subjects[s], tuple(column.get(s) for column in cells)) for s in order)
+            cells.append(_by_key(_cells(target, revision, verdict)))
+    first = {key: cell for column in reversed(cells) for key, cell in column.items()}
+    order = dict.fromkeys(key for column in cells for key in column)
+    rows = tuple(
+        Row(_short(first[key].patch), first[key].subject, tuple(c.get(key) for c in cells))
+        for key in order
+    )
     problems = tuple(f"{name}: {error.message}" for name, error in catalog.problems.items())
     return Matrix(tuple(columns), rows, problems)
 
 
-def _stem(patch: str) -> str:
-    """Return a patch file's name without its number: the same purpose in every series."""
+def _by_key(cells: Iterable[tuple[Patch, Cell]]) -> dict[_Key, Cell]:
+    """Key cells by what the patch changes; a series may make one change more than once."""
+    keyed: dict[_Key, Cell] = {}
+    seen: Counter[str] = Counter()
+    for patch, cell in cells:
+        keyed[patch.change_id, seen[patch.change_id]] = cell
+        seen[patch.change_id] += 1
+    return keyed
+
+
+def _short(patch: str) -> str:
+    """Return a patch's name without number and suffix, which say nothing in a table."""
     return _NUMBER.sub("", patch)
 
 
@@ -134,21 +151,23 @@ def _verdict(
     return max(verdicts, key=lambda verdict: verdict.exit_code)
 
 
-def _cells(target: Target, revision: Revision | None, verdict: DryRun) -> Iterator[Cell]:
+def _cells(
+    target: Target, revision: Revision | None, verdict: DryRun
+) -> Iterator[tuple[Patch, Cell]]:
     for patch in target.series.patches:
-        yield _cell(patch, verdict)
+        yield patch, _cell(patch, verdict)
     locked = target.lock.find(revision.name) if revision else None
     at = {a.patch: a.at for a in locked.absorbed} if locked else {}
     for path in target.absorbed:
-        yield _absorbed(path, at.get(f"{path.parent.name}/{path.name}", []))
+        patch, name = load_patch(path), target.absorbed_name(path)
+        yield patch, _absorbed(patch, name, at.get(name, []))
 
 
-def _absorbed(path: Path, at: list[str]) -> Cell:
-    patch = parse_patch(str(path), path.read_bytes())
+def _absorbed(patch: Patch, name: str, at: list[str]) -> Cell:
     files = tuple(_shown(file, {}, "the revision holds it") for file in patch.files)
     where = f" at {', '.join(at)}" if at else ""
-    message = f"the revision holds this patch of {path.parent.name}{where}"
-    return Cell(CellState.ABSORBED, path.name, patch.subject, message, files)
+    message = f"the revision holds {name}{where}"
+    return Cell(CellState.ABSORBED, patch.name, patch.subject, message, files)
 
 
 def _cell(patch: Patch, verdict: DryRun) -> Cell:

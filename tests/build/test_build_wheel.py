@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from packaging.utils import parse_wheel_filename
-from project import PREFIX, Project, git, make_series, put
+from project import PREFIX, Project, apply_with_git, git, make_series, put
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.build.wheel import BuiltWheel, build_wheel
@@ -217,8 +217,7 @@ def test_a_real_release_is_what_git_apply_makes_of_it(
     tree = tmp_path / "tree"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tree / "python")
-    for patch in target.series.patches:
-        git(tree, "apply", target.directory / patch.name)
+    apply_with_git(tree, target.series)
     members = _members(built.path)
     for path in (tree / "python" / "sglang").rglob("*"):
         if path.is_file():

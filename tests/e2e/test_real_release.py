@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import call, run
-from project import git, git_environment, installed
+from project import apply_with_git, git, git_environment, installed
 from trees import contents, leftovers, record_problems, snapshot
 
 from pkgtools.blob import blob_id
@@ -165,8 +165,7 @@ def test_every_release_is_patched_as_git_would(
                 if member in names or ".dist-info/" in member:
                     wheel.extract(member, tmp_path / folder)
     git(tmp_path / "oracle", "init", "--quiet")
-    for patch in target.series.patches:
-        git(tmp_path / "oracle", "apply", target.directory / patch.name)
+    apply_with_git(tmp_path / "oracle", target.series)
     where: list[str | Path] = ["--tree", tmp_path / "site"]
     done = call("verify", "--dry-run", *where, "--json")
     assert [(v["target"], v["outcome"]) for v in done.facts] == [(f"v{version}", "applies")]

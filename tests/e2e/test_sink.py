@@ -1,6 +1,6 @@
 """The sink that the series add: against a store that fails at each call, and a real one.
 
-It is read out of the patch, as it stands there; a server is not needed for it.
+It is imported by itself: it needs no server.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from pkgtools.patch import parse_patch
-from pkgtools.plan.series import plan_series
 from serving.mooncake import Lender, Master, Reader
 from serving.process import Process
 
@@ -25,32 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-_SERIES: Final = Path(__file__).parents[2] / "patches" / "sglang"
-_CAPTURING: Final = ("kimi-k3-f8493a4", "v0.5.14", "v0.5.17", "v0.5.23")
+_SHELF: Final = Path(__file__).parents[2] / "patches" / "sglang"
+_ADDED: Final = "python/sglang/srt/spec_capture"
 _REGION: Final = np.arange(4096, dtype=np.uint8)
 _ADDRESS: Final = _REGION.ctypes.data
 
 
-def _added(series: str) -> dict[str, bytes]:
-    """Return the files that a series adds, by their names."""
-    files: dict[str, bytes] = {}
-    for path in sorted((_SERIES / series).glob("*spec-capture*.patch")):
-        patch = parse_patch(path.name, path.read_bytes())
-        for file in patch.files:
-            if "/spec_capture/" in file.new_path:
-                plan = plan_series([patch], lambda _: None)
-                files |= {
-                    Path(change.path).name: change.after.data
-                    for change in plan.changes
-                    if change.after is not None and "/spec_capture/" in change.path
-                }
-    return files
-
-
 @pytest.fixture(scope="session")
-def sink_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    path = tmp_path_factory.mktemp("sink") / "sink.py"
-    path.write_bytes(_added("v0.5.23")["sink.py"])
+def sink_module() -> ModuleType:
+    path = _SHELF / "spec-capture" / _ADDED / "sink.py"
     spec = importlib.util.spec_from_file_location("spec_capture_sink", path)
     assert spec is not None
     assert spec.loader is not None
@@ -61,11 +42,14 @@ def sink_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     return module
 
 
-def test_the_added_files_are_the_same_in_every_series() -> None:
-    first, *others = (_added(series) for series in _CAPTURING)
-    assert set(first) == {"__init__.py", "request.py", "sink.py", "methods.py", "capture.py"}
-    for series, files in zip(_CAPTURING[1:], others, strict=True):
-        assert files == first, series
+def test_each_added_file_exists_once() -> None:
+    files = sorted(path.relative_to(_SHELF).as_posix() for path in _SHELF.rglob("*.py"))
+    names = ("__init__.py", "capture.py", "methods.py", "request.py", "sink.py")
+    assert files == [f"spec-capture/{_ADDED}/{name}" for name in names]
+    for series in _SHELF.glob("*/series"):
+        assert "../spec-capture/" in series.read_text().splitlines(), series
+    for patch in _SHELF.rglob("*.patch"):
+        assert b"\nnew file mode " not in patch.read_bytes(), patch
 
 
 class FakeStore:

@@ -28,7 +28,9 @@ _CORE: Final = f"{PREFIX}widget/core.py"
 
 def _cells(matrix: Matrix, column: str) -> dict[str, Cell | None]:
     (place,) = (i for i, each in enumerate(matrix.columns) if each.name == column)
-    return {row.name: row.cells[place] for row in matrix.rows}
+    none: dict[str, Cell | None] = {row.name: None for row in matrix.rows}
+    # Patches of one name that change different lines have a row each.
+    return none | {row.name: row.cells[place] for row in matrix.rows if row.cells[place]}
 
 
 def _states(matrix: Matrix, column: str) -> dict[str, str | None]:

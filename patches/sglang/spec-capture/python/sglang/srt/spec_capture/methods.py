@@ -1,0 +1,89 @@
+"""Which layers are captured, and which hook of the model is told."""
+
+import logging
+from typing import TYPE_CHECKING, Any, List, Optional
+
+from sglang.srt.utils import get_bool_env_var
+
+if TYPE_CHECKING:
+    from sglang.srt.server_args import ServerArgs
+
+logger = logging.getLogger(__name__)
+
+_HOOKS = {
+    "eagle3": "set_eagle3_layers_to_capture",
+    "dflash": "set_dflash_layers_to_capture",
+    "dspark": "set_dspark_layers_to_capture",
+}
+
+
+def check_arguments(server_args: "ServerArgs") -> None:
+    """Refuse what capture cannot work with, before a model is loaded."""
+    a = server_args
+    if a.spec_capture_method not in _HOOKS:
+        raise ValueError(f"--spec-capture-method takes {', '.join(_HOOKS)}")
+    if a.chunked_prefill_size is not None and a.chunked_prefill_size > 0:
+        raise ValueError(
+            "--enable-spec-capture needs the whole sequence in one prefill, but prefill "
+            f"is chunked at {a.chunked_prefill_size} tokens: add "
+            "--chunked-prefill-size -1"
+        )
+    for broken, what in (
+        (a.speculative_algorithm is not None, "speculative decoding"),
+        (a.pp_size > 1, "pipeline parallelism"),
+        (getattr(a, "attn_cp_size", 1) > 1, "context parallelism"),
+        (a.disaggregation_mode != "null", "prefill-decode disaggregation"),
+        (a.enable_pdmux, "--enable-pdmux"),
+        (a.enable_two_batch_overlap, "--enable-two-batch-overlap"),
+        (a.is_embedding, "embedding models"),
+        (getattr(a, "dllm_algorithm", None) is not None, "diffusion models"),
+        (get_bool_env_var("SGLANG_RUST_SERVER"), "the embedded Rust server"),
+    ):
+        if broken:
+            raise ValueError(f"--enable-spec-capture does not work with {what}")
+    if a.spec_capture_method != "eagle3" and not a.spec_capture_aux_layer_ids:
+        raise ValueError(
+            f"--spec-capture-method {a.spec_capture_method} needs "
+            "--spec-capture-aux-layer-ids"
+        )
+
+    graphs = getattr(a, "cuda_graph_config", None)
+    if graphs is not None and graphs.prefill.backend != "disabled":
+        logger.info("spec capture: no prefill CUDA graphs, they hide what is captured")
+        graphs.prefill.backend = "disabled"
+
+
+def resolve_layer_ids(
+    method: str, layer_ids: Optional[List[int]], num_layers: int
+) -> List[int]:
+    """The layers to capture, checked against the model's depth."""
+    if not layer_ids:
+        # EAGLE3's own choice: behind the second layer, in the middle, before the end.
+        layer_ids = [1, num_layers // 2 - 1, num_layers - 4]
+    # EAGLE3 and DFlash take a layer's output where the next layer reads it.
+    last = num_layers - 1 if method == "dspark" else num_layers - 2
+    wrong = [i for i in layer_ids if not 0 <= i <= last]
+    if wrong:
+        raise ValueError(
+            f"--spec-capture-aux-layer-ids: the model has {num_layers} layers, "
+            f"{method} captures 0 to {last}, not {', '.join(map(str, wrong))}"
+        )
+    if list(layer_ids) != sorted(set(layer_ids)):
+        raise ValueError(
+            "--spec-capture-aux-layer-ids must go up: layers are captured in their order"
+        )
+    return list(layer_ids)
+
+
+def set_layers_to_capture(model: Any, method: str, layer_ids: List[int]) -> None:
+    """Tell the model, through the hook of the method."""
+    hook = getattr(model, _HOOKS[method], None)
+    if hook is None and method == "dspark":
+        hook = getattr(model, _HOOKS["dflash"], None)  # as for a DSpark draft
+    if hook is None:
+        has = [name for name, attribute in _HOOKS.items() if hasattr(model, attribute)]
+        raise ValueError(
+            f"--spec-capture-method {method}: {type(model).__name__} has no "
+            f"{_HOOKS[method]}; it can do {', '.join(has) or 'no capture at all'}"
+        )
+    hook(list(layer_ids))
