@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from pkgtools.merge.blocks import is_sound
@@ -61,17 +61,23 @@ def reads_as_well(made: Block, theirs: Block) -> bool:
 
     tree-sitter takes more than Python does, and newer Python than the one that runs this.
     """
-    return is_sound(made) and (_compiles(made) or not _compiles(theirs))
+    return is_sound(made) and (
+        syntax_error(made.source) is None or syntax_error(theirs.source) is not None
+    )
 
 
-def _compiles(module: Block) -> bool:
+@lru_cache(maxsize=12)
+def syntax_error(source: bytes) -> str | None:
+    """Return why Python does not compile a file, with the line; None if it does."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # upstream's own
-            ast.parse(module.source)
-    except (SyntaxError, ValueError):
-        return False
-    return True
+            compile(source, "", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, MemoryError, RecursionError) as error:  # a null byte, absurd nesting
+        return str(error) or type(error).__name__
+    return None
 
 
 def _difference(old: Counter[T], new: Counter[T]) -> Counter[T]:

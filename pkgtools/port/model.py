@@ -105,6 +105,8 @@ class Conflict:
     """The file with conflict markers."""
     hunks: tuple[HunkReport, ...]
     """What a person decides in it, and why."""
+    compiles: bool
+    """Whether both sides are Python that compiles."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge
 from pkgtools.merge.blocks import parse
+from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import Markers, mark, mark_whole, regions
 from pkgtools.merge.names import lost_import
 from pkgtools.patch.lines import text
@@ -69,7 +70,7 @@ class PortStep:
             hunks: list[HunkReport] = []
             for change in layer.changes:
                 made, found = self._port_file(layer, change)
-                changes += made
+                changes += [c for c in made if c.before != c.after or c.old_path != c.path]
                 hunks += found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
@@ -180,8 +181,7 @@ class PortStep:
             return [*made, *others], told
         after = Blob(merged.data, _mode(change, theirs))
         self._write(old_path, path, after)
-        changes = [FileChange(old_path, path, theirs, after), *others]
-        return [c for c in changes if c.before != c.after or c.old_path != c.path], reports
+        return [FileChange(old_path, path, theirs, after), *others], reports
 
     def _leave(
         self,
@@ -201,7 +201,8 @@ class PortStep:
             path,
             _digest(change.before, change.after, theirs),
             _marked(change, theirs, merged, markers),
-            tuple(r for r in reports if r.outcome is HunkOutcome.CONFLICT),
+            hunks=tuple(r for r in reports if r.outcome is HunkOutcome.CONFLICT),
+            compiles=path.endswith(".py") and _compile(change.after, theirs),
         )
         decision = self.decide(conflict)
         if decision is None:
@@ -327,6 +328,10 @@ def _mode(change: FileChange, theirs: Blob) -> int:
 
 def _is_text(*blobs: Blob) -> bool:
     return all(blob.mode != SYMLINK and b"\0" not in blob.data for blob in blobs)
+
+
+def _compile(*blobs: Blob | None) -> bool:
+    return all(syntax_error(blob.data) is None for blob in blobs if blob is not None)
 
 
 def _digest(*blobs: Blob | None) -> str:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from pkgtools.blob import REGULAR, Blob
+from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import has_markers
 from pkgtools.port.model import Decision, StepReport
 from pkgtools.port.series import (
@@ -32,7 +33,7 @@ from pkgtools.port.series import (
 from pkgtools.util.files import read_file, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pkgtools.catalog import Series, Upstream
     from pkgtools.patch import Patch
@@ -73,6 +74,8 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     path: str
     key: str
     questions: tuple[Question, ...] = ()
+    compiles: bool = False
+    """Whether both sides are Python that compiles: then so must be what a person makes of them."""
 
 
 class MarkersLeftError(DoesNotApplyError):
@@ -181,7 +184,7 @@ def resume(job: Job, reporter: Reporter) -> PortReport:
     """Take what a person made of the conflicts, and go on.
 
     Raises:
-        DoesNotApplyError: a file still has conflict markers.
+        DoesNotApplyError: a file still has conflict markers, or does not compile.
 
     """
     refuse_existing(job.output)
@@ -196,6 +199,7 @@ def resume(job: Job, reporter: Reporter) -> PortReport:
             conflicts=[str(job.folder / "conflicts" / w.path) for w in marked],
             waiting=marked,
         )
+    _refuse_broken(job, edited)
     for waiting, blob in edited.items():
         name = None
         if blob is not None:
@@ -214,6 +218,19 @@ def resume(job: Job, reporter: Reporter) -> PortReport:
         )
     job.state.waiting = []
     return _run(job, reporter)
+
+
+def _refuse_broken(job: Job, edited: Mapping[Waiting, Blob | None]) -> None:
+    """Raise where a file does not compile although both sides of its conflict do."""
+    files = {w.path: b for w, b in edited.items() if w.compiles and b and b.mode != SYMLINK}
+    errors = {path: syntax_error(blob.data) for path, blob in files.items()}
+    broken = "".join(f"\n  {path}: {error}" for path, error in errors.items() if error)
+    if broken:
+        raise DoesNotApplyError(
+            f"these files do not compile, but both sides of their conflicts do:{broken}",
+            remedy=f"correct them in {job.folder / 'conflicts'}, then "
+            f"`pkgtools port --continue -o {job.output}`",
+        )
 
 
 def _asked(waiting: Waiting) -> Iterator[str]:
@@ -295,7 +312,8 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     job.state.waiting = [
         Waiting(
             *(c.step, c.patch, c.path, c.key),
-            tuple(Question(hunk.line, hunk.reason or "") for hunk in c.hunks),
+            questions=tuple(Question(hunk.line, hunk.reason or "") for hunk in c.hunks),
+            compiles=c.compiles,
         )
         for c in conflicts
     ]

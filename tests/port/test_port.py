@@ -284,6 +284,68 @@ def test_an_answer_that_no_patch_can_make_can_be_corrected(small: Small, tmp_pat
     assert call("port", "--continue", "-o", tmp_path / "new").code == 0
 
 
+def test_an_answer_that_does_not_compile_is_refused(small: Small, tmp_path: Path) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    for broken in (A.replace("    return", "  return"), A + "return 1\n"):
+        conflict.write_text(broken)
+        done = call("port", "--continue", "-o", tmp_path / "new")
+        assert done.code == 3
+        assert "do not compile" in done.err
+        assert "src/widget/a.py: line " in done.err
+        assert conflict.read_text() == broken
+    conflict.write_text(A1)
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+
+
+def test_a_file_that_did_not_compile_before_needs_not_compile_now(tmp_path: Path) -> None:
+    old = A + "print 1\n"
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": old}, "1.1": {"a.py": old.replace("one * 2", "one * 4")}},
+        [("one", {"a.py": old.replace("one * 2", "one * 3")})],
+    )
+    assert small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new").code == 3
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(old.replace("one * 2", "one * 5"))
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+
+
+LONG = """\
+def second(hidden, residual, scale):
+    total = hidden + residual
+    for step in range(10):
+        total = total * scale + step
+    total = total - 1
+    if total > 100:
+        total = 100
+    return total
+"""
+
+
+def test_a_moved_definition_that_has_the_change_already(tmp_path: Path) -> None:
+    """Its file has no change of its own: none is written for it."""
+    first = "import math\n\n\ndef first(a):\n    return math.floor(a)\n\n\n"
+    changed = LONG.replace("total - 1", "total - 2")
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": first + LONG},
+            "1.1": {
+                "a.py": first.replace("floor", "trunc") + "from widget.b import second\n",
+                "b.py": '"""Moved."""\n\n\n' + changed,
+            },
+        },
+        [("one", {"a.py": first.replace("floor", "ceil") + changed})],
+    )
+    assert small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new").code == 3
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(first.replace("floor", "trunc") + "from widget.b import second\n")
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert "no patch is left" in done.out
+
+
 _ANSWER = {"step": 1, "patch": "p", "path": "a", "key": "k", "mode": 0o100644}
 
 
