@@ -193,16 +193,15 @@ _REGISTERS: Final[tuple[Callable[[bytes], bool], ...]] = (
 )
 
 
+def is_registration(block: Block) -> bool:
+    """Whether a call registers something under a name of its own, as argparse does."""
+    if block.kind != "call" or block.key is None:
+        return False
+    called, _, argument = block.key[1].rpartition(b"(")
+    return bool(argument) and any(test(called.split(b" ")[-1]) for test in _REGISTERS)
+
+
 def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:
-    """Whether both only register things under names of their own, as argparse does."""
-    names: list[bytes] = []
-    for node in (*added, *others):
-        if node.is_comment:
-            continue
-        if node.kind != "call" or node.key is None:
-            return False
-        called, _, argument = node.key[1].rpartition(b"(")
-        if not argument or not any(test(called.split(b" ")[-1]) for test in _REGISTERS):
-            return False
-        names.append(argument)
-    return len(names) == len(set(names))
+    """Whether both only register things, all under different names."""
+    blocks = [n for n in (*added, *others) if not n.is_comment]
+    return all(map(is_registration, blocks)) and len({n.key for n in blocks}) == len(blocks)

@@ -17,6 +17,8 @@ class Unsure:
     """There is no single right way to carry a change over."""
 
     reason: str
+    is_final: bool = False
+    """Whether placing the lines between their neighbours would be wrong, too."""
 
 
 @dataclass(frozen=True)

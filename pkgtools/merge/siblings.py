@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pkgtools.merge import layout
 from pkgtools.merge.align import ALIKE, align
 from pkgtools.merge.blocks import Block, Shape, same, similarity
-from pkgtools.merge.order import Order, commute, is_exclusive, is_import, order_of, sorted_place
+from pkgtools.merge.effects import effects, independent
+from pkgtools.merge.order import (
+    Order,
+    commute,
+    is_exclusive,
+    is_import,
+    is_registration,
+    order_of,
+    sorted_place,
+)
 from pkgtools.merge.result import Carried, Unsure, carried, join
+from pkgtools.merge.twins import rival, twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,19 +156,19 @@ class Siblings:
 
     def _insert(self, index: int, new: tuple[int, int]) -> Carried | Unsure:
         added = self.ours[slice(*new)]
-        twins = {node: self._twin(index, node) for node in added}
-        left = [node for node in added if twins[node] is None]
-        parts = [self.into.absorb(None, node, twin) for node, twin in twins.items() if twin]
+        found = {node: self._twin(index, node) for node in added}
+        left = [node for node, twin in found.items() if twin is None]
+        parts = [
+            twin if isinstance(twin, Unsure) else self.into.absorb(None, node, twin)
+            for node, twin in found.items()
+            if twin is not None
+        ]
         if len(left) < len(added) and all(n.is_comment for n in left):
             # Remarks on what is there already.
             parts += [Carried(absorbed=node.counted) for node in left]
             left = []
-        doubt = next((d for d in map(self._rival, left) if d), None)
-        if doubt:
-            return doubt
-        if left:
-            parts.append(self._inserted(index, new, left))
-        return join(parts)
+        parts += [d for d in map(self._rival, left) if d is not None]
+        return join([*parts, *([self._inserted(index, new, left)] if left else [])])
 
     def _inserted(
         self, index: int, new: tuple[int, int], added: Sequence[Block]
@@ -168,26 +178,38 @@ class Siblings:
             return place
         return carried(place.rule, self._insertion(siblings, place, index, new, added))
 
-    def _twin(self, index: int, block: Block) -> Block | None:
+    def _twin(self, index: int, block: Block) -> Block | Unsure | None:
         """Return what upstream added and is the same as an insertion of the patch's."""
+        found = [] if block.is_comment else twins(block, self.base, self.theirs)
         known = set(self.to_theirs.values())
         low, high = self._span(index)
-        anywhere = is_exclusive(block) or is_import(block)
-        twins = [
-            n
-            for i, n in enumerate(self.theirs)
-            if i not in known and same(n, block) and (anywhere or low <= i < high)
-        ]
-        return twins[0] if len(twins) == 1 and not block.is_comment else None
+        for at, other in enumerate(self.theirs):
+            if other not in found or (at in known and not is_import(block)):
+                continue
+            between = self.theirs[high:at] if at >= high else self.theirs[at + 1 : low]
+            if self._is_as_good_behind(block, between):
+                return other
+            reason = f"upstream has the same in line {other.line}, and the order matters"
+            return Unsure(reason, is_final=True)
+        return None
+
+    def _is_as_good_behind(self, block: Block, between: Sequence[Block]) -> bool:
+        """Whether a twin of `block` is as good at the other side of what is between."""
+        code = [n for n in between if not n.is_comment]
+        if is_import(block) and block.kind.endswith("_statement"):
+            return all(n.is_definition or is_import(n) for n in code)
+        if not code or is_exclusive(block) or is_import(block) or is_registration(block):
+            return True
+        if self.is_list or block.kind == "decorator":
+            return order_of(self.outer, [block]) is not Order.STRICT
+        return independent(effects([block]), effects(code))
 
     def _rival(self, block: Block) -> Unsure | None:
         """Return that upstream adds something else of that name."""
-        if block.key is None or not is_exclusive(block):
+        if rival(block, self.base, self.theirs) is None:
             return None
-        known = any(n.key == block.key for n in self.base)
-        if known or all(n.key != block.key for n in self.theirs):
-            return None
-        return Unsure(f"upstream adds another {block.key[1].decode(errors='replace')!r}")
+        name = block.key[1].decode(errors="replace") if block.key else block.kind
+        return Unsure(f"upstream adds another {name!r}", is_final=True)
 
     def _place(self, index: int, added: Sequence[Block]) -> _Place | Unsure:
         """Return where in theirs an insertion before ``base[index]`` goes."""

@@ -60,7 +60,7 @@ def merge_structure(
         return Unsure("the file is not Python that can be read, or has carriage returns")
     change = Transplant(theirs, _current(find, others)).carry(base, ours, theirs)
     made = _made(change, versions, others)
-    if isinstance(made, Unsure):
+    if isinstance(made, Unsure) and not made.is_final:
         placed = place_lines(group, ours_lines, base, theirs)
         return _made(carried("neighbour-changed", placed), versions, others) if placed else made
     return made

@@ -13,6 +13,7 @@ from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.names import definitions, lost_name, owner_of_lines
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import merge_structure
+from pkgtools.merge.twins import doubled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,8 +109,8 @@ def _merge(versions: Versions, left: Mapping[Chunk, str], *, python: bool) -> Me
     merges |= _by_lines(versions, [c for c in mine if c not in left])
     clean = [c for c in mine if c in merges and merges[c].how is How.MOVED]
     if python and versions.upstream and clean and versions.are_sound:
-        strayed = _strayed(versions, clean)
-        clean = [c for c in clean if c not in strayed]
+        apart = [*_strayed(versions, clean), *_doubled(versions, clean)]
+        clean = [c for c in clean if c not in apart]
     decided = {*clean, *(c for c in merges if merges[c].how is not How.MOVED)}
     halves = _halves(clean, [c for c in mine if c not in decided], lines)
     clean = [c for c in clean if c not in halves]
@@ -184,6 +185,15 @@ def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
         if before != after and (before in new or after in known):
             strayed.append(chunk)
     return strayed
+
+
+def _doubled(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
+    """Return chunks that add to a block what upstream adds to it as well."""
+    found = []
+    for block in doubled(versions.base, versions.ours, versions.theirs):
+        lines = range(block.line - 1, block.line + block.text.count(b"\n"))
+        found += [c for c in clean if c.new < lines.stop and lines.start < c.new_end]
+    return found
 
 
 def _faults(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chunk, str]:

@@ -215,9 +215,7 @@ CASES: Final = (
         "def f(x):\n    a(x)\n    b(x)\n    c(x)\n    d(x)\n    return x\n",
         "def f(x):\n    a(x)\n    check(x)\n    b(x)\n    c(x)\n    d(x)\n    return x\n",
         "def f(x):\n    a(x, 1)\n    b(x)\n    c(x)\n    check(x)\n    d(x)\n    return x\n",
-        "def f(x):\n    a(x, 1)\n    check(x)\n    b(x)\n    c(x)\n    check(x)\n    d(x)\n"
-        "    return x\n",
-        "neighbour-changed",
+        None,
     ),
     Case(
         "assignments that know nothing of each other",
@@ -541,5 +539,157 @@ CASES: Final = (
         'def f():\n    with z:\n        a()\n        g("""x\n  y\n""")\n'
         "        b()\n    return 1\n",
         "neighbours-moved",
+    ),
+)
+
+
+_POOL: Final = "class Pool:" + "\n".join(
+    f"\n    def m{n}(self):\n        return {n}" for n in range(5)
+)
+_METHOD: Final = "    def new(self):\n        return {}\n\n"
+_TABLE: Final = "D = {\n" + "".join(f"    'k{n}': {n},\n" for n in range(8)) + "}\n"
+_OPTIONS: Final = "".join(f'p.add_argument("--o{n}")\n' for n in range(8))
+_CALL: Final = "x = call(\n" + "".join(f"    k{n}={n},\n" for n in range(8)) + ")\n"
+_STEPS: Final = "def f(x, p=None):\n    a = g(x)\n    b = [0]\n    c = [1]\n    return a, b, c\n"
+_IF: Final = "    if p is not None:\n        x = x + p\n"
+
+
+def _at(text: str, before: str, added: str) -> str:
+    return text.replace(before, added + before)
+
+
+TWINS: Final = (
+    Case(
+        "a method that upstream adds elsewhere in the class",
+        _POOL,
+        _at(_POOL, "    def m4", _METHOD.format(5)),
+        _at(_POOL, "    def m1", _METHOD.format(5)),
+        _at(_POOL, "    def m1", _METHOD.format(5)),
+        "same-change",
+    ),
+    Case(
+        "another method of that name elsewhere in the class",
+        _POOL,
+        _at(_POOL, "    def m4", _METHOD.format(5)),
+        _at(_POOL, "    def m1", _METHOD.format(6)),
+        None,
+    ),
+    Case(
+        "an attribute of the name of a method that upstream adds",
+        _POOL,
+        _at(_POOL, "    def m4", _METHOD.format(5)),
+        _at(_POOL, "    def m1", "    new = 5\n\n"),
+        None,
+    ),
+    Case(
+        "a function that upstream adds elsewhere in the module",
+        _OPTIONS,
+        _at(_OPTIONS, 'p.add_argument("--o7")', "def new():\n    return 1\n\n\n"),
+        _at(_OPTIONS, 'p.add_argument("--o2")', "def new():\n    return 1\n\n\n"),
+        _at(_OPTIONS, 'p.add_argument("--o2")', "def new():\n    return 1\n\n\n"),
+        "same-change",
+    ),
+    Case(
+        "a key that upstream adds elsewhere in the dictionary",
+        _TABLE,
+        _at(_TABLE, "    'k7'", "    'new': 1,\n"),
+        _at(_TABLE, "    'k2'", "    'new': 1,\n"),
+        _at(_TABLE, "    'k2'", "    'new': 1,\n"),
+        "same-change",
+    ),
+    Case(
+        "a key with another value elsewhere in the dictionary",
+        _TABLE,
+        _at(_TABLE, "    'k7'", "    'new': 1,\n"),
+        _at(_TABLE, "    'k2'", "    'new': 2,\n"),
+        None,
+    ),
+    Case(
+        "a key beside another dictionary that may hold it",
+        _TABLE,
+        _at(_TABLE, "    'k7'", "    'new': 1,\n"),
+        _at(_TABLE, "    'k2'", "    **more,\n"),
+        None,
+    ),
+    Case(
+        "an option that upstream registers elsewhere",
+        _OPTIONS,
+        _at(_OPTIONS, 'p.add_argument("--o7")', 'p.add_argument("--new")\n'),
+        _at(_OPTIONS, 'p.add_argument("--o2")', 'p.add_argument("--new")\n'),
+        _at(_OPTIONS, 'p.add_argument("--o2")', 'p.add_argument("--new")\n'),
+        "same-change",
+    ),
+    Case(
+        "an option that upstream registers elsewhere with another default",
+        _OPTIONS,
+        _at(_OPTIONS, 'p.add_argument("--o7")', 'p.add_argument("--new")\n'),
+        _at(_OPTIONS, 'p.add_argument("--o2")', 'p.add_argument("--new", default=1)\n'),
+        None,
+    ),
+    Case(
+        "a keyword argument that upstream gives elsewhere in the call",
+        _CALL,
+        _at(_CALL, "    k7", "    new=1,\n"),
+        _at(_CALL, "    k2", "    new=1,\n"),
+        _at(_CALL, "    k2", "    new=1,\n"),
+        "same-change",
+    ),
+    Case(
+        "a keyword argument beside keywords that upstream adds with two stars",
+        _CALL,
+        _at(_CALL, "    k7", "    new=1,\n"),
+        _at(_CALL, "    k2", "    **more,\n"),
+        None,
+    ),
+    Case(
+        "a parameter that upstream adds elsewhere",
+        _CALL.replace("x = call(", "def f(").replace(")", "):\n    pass"),
+        _at(_CALL, "    k7", "    new=1,\n")
+        .replace("x = call(", "def f(")
+        .replace(")", "):\n    pass"),
+        _at(_CALL, "    k2", "    new=1,\n")
+        .replace("x = call(", "def f(")
+        .replace(")", "):\n    pass"),
+        _at(_CALL, "    k2", "    new=1,\n")
+        .replace("x = call(", "def f(")
+        .replace(")", "):\n    pass"),
+        "same-change",
+    ),
+    Case(
+        "an import that upstream has in one statement with another",
+        _OPTIONS,
+        "import os\nfrom kit import a\n" + _OPTIONS,
+        _at(_OPTIONS, 'p.add_argument("--o2")', "from kit import a, b\n"),
+        None,
+    ),
+    Case(
+        "an import that upstream makes elsewhere",
+        "import os\n" + _OPTIONS,
+        "import os\nfrom kit import a\n" + _OPTIONS,
+        "from kit import a, b\nimport os\n" + _OPTIONS,
+        "from kit import a, b\nimport os\n" + _OPTIONS,
+        "same-change",
+    ),
+    Case(
+        "a statement that upstream has two lines on, past what knows nothing of it",
+        _STEPS,
+        _at(_STEPS, "    b = [0]", _IF),
+        _at(_STEPS, "    return", _IF),
+        _at(_STEPS, "    return", _IF),
+        "same-change",
+    ),
+    Case(
+        "a statement that upstream has two lines on, past what reads what it writes",
+        _STEPS.replace("[1]", "[x]"),
+        _at(_STEPS.replace("[1]", "[x]"), "    b = [0]", _IF),
+        _at(_STEPS.replace("[1]", "[x]"), "    return", _IF),
+        None,
+    ),
+    Case(
+        "a decorator that upstream adds beside another",
+        "@one\n@two\n@three\n@four\ndef f():\n    pass\n",
+        "@one\n@two\n@three\n@new\n@four\ndef f():\n    pass\n",
+        "@new\n@one\n@two\n@three\n@four\ndef f():\n    pass\n",
+        None,
     ),
 )

@@ -6,9 +6,12 @@ import ast
 from textwrap import dedent
 
 import pytest
-from rule_cases import CASES, Case
+from rule_cases import CASES as RULES
+from rule_cases import TWINS, Case
 
 from pkgtools.merge import How, merge
+
+CASES = (*RULES, *TWINS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

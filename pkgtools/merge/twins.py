@@ -1,0 +1,85 @@
+"""What both sides add to one block, wherever in it: added once, or left to a person.
+
+A merge of lines takes two equal additions at different places as two changes, and makes
+them twice: two methods of one name, of which the later wins, or an option that is registered
+twice, with which the program does not start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.align import align
+from pkgtools.merge.blocks import Block, Shape, same
+from pkgtools.merge.effects import imported_names
+from pkgtools.merge.order import is_exclusive, is_import, is_registration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_NAMED: Final = {"assignment", "class", "function"}
+"""Statements that give one name in their block a meaning."""
+_OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
+
+
+def doubled(base: Block, ours: Block, theirs: Block) -> Iterator[Block]:
+    """Yield what ours adds to a block to which theirs adds the same, or another of that name."""
+    if same(base, ours) or same(base, theirs):
+        return
+    if base.elements or base.shape in (Shape.BODY, Shape.LIST):
+        to_ours = align(base.elements, ours.elements)
+        to_theirs = align(base.elements, theirs.elements)
+        known = set(to_ours.values())
+        for index, block in enumerate(ours.elements):
+            if index not in known and not block.is_comment:
+                lists = base.elements, theirs.elements
+                if twins(block, *lists) or rival(block, *lists):
+                    yield block
+        for index, other in to_ours.items():
+            if index in to_theirs:
+                one, three = base.elements[index], theirs.elements[to_theirs[index]]
+                yield from doubled(one, ours.elements[other], three)
+        return
+    for role, part in base.parts.items():
+        if role in ours.parts and role in theirs.parts:
+            yield from doubled(part, ours.parts[role], theirs.parts[role])
+
+
+def twins(block: Block, base: Sequence[Block], theirs: Sequence[Block]) -> list[Block]:
+    """Return what is the same as `block` in theirs, if there is more of it than in base."""
+    found = [n for n in theirs if _has_all(n, block)]
+    return found if len(found) > sum(_has_all(n, block) for n in base) else []
+
+
+def rival(block: Block, base: Sequence[Block], theirs: Sequence[Block]) -> Block | None:
+    """Return what theirs adds under a name that `block` gives, or what may override it."""
+    names = _names(block)
+    known = {name for n in base for name in _names(n)}
+    for other in theirs:
+        if (names & _names(other)) - known:
+            return other
+        if block.kind in _OVERRIDES.get(other.kind, ()) and not any(same(other, n) for n in base):
+            return other
+    return None
+
+
+def _has_all(one: Block, block: Block) -> bool:
+    """Whether a statement is the same as another one, or imports all that the other one does."""
+    if one.kind == block.kind == "import_from_statement" and one.key == block.key:
+        names = {n.tokens for n in _imported(block)}
+        return bool(names) and names <= {n.tokens for n in _imported(one)}
+    return same(one, block)
+
+
+def _imported(block: Block) -> Sequence[Block]:
+    return block.parts["names"].elements if "names" in block.parts else ()
+
+
+def _names(block: Block) -> frozenset[tuple[str, bytes]]:
+    """Return the names that a block gives among its siblings, each of which can be given once."""
+    if is_import(block) and block.kind.endswith("_statement"):
+        return frozenset(("name", name) for name in imported_names(block.raw[0]))
+    if block.key is None or not (is_exclusive(block) or is_registration(block)):
+        return frozenset()
+    kind, name = block.key
+    return frozenset({("name" if kind in _NAMED else kind, name)})
