@@ -16,7 +16,7 @@ test: $(VENV)/tested lint
 lint: $(VENV)/tested
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy pkgtools checks tests benchmarks docker
+	$(BIN)/mypy pkgtools checks tests benchmarks docker patches
 	$(BIN)/pkgtools changelog check
 
 $(VENV)/installed: pyproject.toml

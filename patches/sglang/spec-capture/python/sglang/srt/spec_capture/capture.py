@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sglang.srt.layers.logits_processor import LogitsProcessor
@@ -58,18 +58,19 @@ def _positive(name: str, default: int) -> int:
 class CaptureState:
     """One captured request, from its arrival until its response."""
 
-    def __init__(self, capture: "SpecCapture", wire: Dict[str, Any]) -> None:
+    def __init__(self, capture: "SpecCapture", wire: dict[str, Any]) -> None:
         self.capture = capture
         self.wire = wire
         self.begun = False  # its prefill is being captured, or was
         self.cancelled = False  # nobody will read what is written for it
-        self.stored: List[str] = []  # the keys that it has in the store
-        self.features: Dict[str, Dict[str, Any]] = {}
-        self.result: Optional[Dict[str, Any]] = None
+        self.stored: list[str] = []  # the keys that it has in the store
+        self.features: dict[str, dict[str, Any]] = {}
+        self.result: dict[str, Any] | None = None
         if "error" in wire:
             self.fail(wire["error"])
 
     def fail(self, error: str) -> None:
+        """Make an error the result, and let go of what was to be written."""
         self.result = {"sample_id": self.wire.get("sample_id"), "error": error}
         self.wire = {"sample_id": self.wire.get("sample_id")}  # its bytes can go
 
@@ -90,21 +91,23 @@ class _Slab:
 
 
 class _Job:
-    def __init__(self, states: List[CaptureState], deadline: float) -> None:
+    def __init__(self, states: list[CaptureState], deadline: float) -> None:
         self.states = states
         self.deadline = deadline
-        self.groups: List[Objects] = []
-        self.slab: Optional[_Slab] = None
-        self.replaced_slab: Optional[_Slab] = None
+        self.groups: list[Objects] = []
+        self.slab: _Slab | None = None
+        self.replaced_slab: _Slab | None = None
         self.copied: Any = None  # an event of the copy stream
         self.sources: Any = None  # keeps the device tensors until they are copied
-        self.times: List[float] = []
+        self.times: list[float] = []
 
 
 class SpecCapture:
+    """Capture on one rank of the scheduler."""
+
     @classmethod
-    def create(cls, scheduler: "Scheduler") -> Optional["SpecCapture"]:
-        """The scheduler's capture, or None where it is not enabled."""
+    def create(cls, scheduler: "Scheduler") -> "SpecCapture | None":
+        """Return the scheduler's capture, or None where it is not enabled."""
         return cls(scheduler) if scheduler.server_args.enable_spec_capture else None
 
     def __init__(self, scheduler: "Scheduler") -> None:
@@ -123,7 +126,7 @@ class SpecCapture:
         self._begun_at = 0.0
         self._log_jobs = os.environ.get("SGLANG_SPEC_CAPTURE_LOG", "") == "1"
         self._writes = get_parallel().attn_tp_rank == 0
-        self._copy_streams: List[Any] = []
+        self._copy_streams: list[Any] = []
         if self._on_device and self._writes:
             self._copy_streams = [scheduler.device_module.Stream() for _ in range(2)]
 
@@ -134,18 +137,18 @@ class SpecCapture:
         self._settled = 0
         self._stuck = False
         self._arrivals = 0
-        self._current: Optional[List[Tuple[CaptureState, int, int]]] = None
+        self._current: list[tuple[CaptureState, int, int]] | None = None
 
         # Rank 0's own.
         self._finished = 0
-        self._outstanding: Deque[_Job] = deque()
-        self._held: Dict[str, "Req"] = {}
+        self._outstanding: deque[_Job] = deque()
+        self._held: dict[str, Req] = {}
         self._waiting = False
-        self._slabs: List[_Slab] = []
+        self._slabs: list[_Slab] = []
         # Reentrant: a collected request can be cancelled in the middle of a locked part.
         self._lock = threading.RLock()
-        self._queue: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
-        self._done: Deque[_Job] = deque()
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._done: deque[_Job] = deque()
 
         if self._writes:
             self._sink = MooncakeSink(StoreConfig.from_env())
@@ -158,9 +161,7 @@ class SpecCapture:
         for processor in processors:
             processor.register_forward_pre_hook(self._before_logits, with_kwargs=True)
         if self._writes:
-            device = (
-                scheduler.device_module.current_device() if self._on_device else None
-            )
+            device = scheduler.device_module.current_device() if self._on_device else None
             threading.Thread(
                 target=self._write_jobs,
                 args=(device,),
@@ -176,8 +177,8 @@ class SpecCapture:
 
     # The scheduler's hooks, in the order in which a request meets them.
 
-    def attach(self, req: "Req", wire: Optional[Dict[str, Any]]) -> None:
-        """A request arrives."""
+    def attach(self, req: "Req", wire: dict[str, Any] | None) -> None:
+        """Take note of a request that arrives."""
         if wire is None:
             return
         state = CaptureState(self, wire)
@@ -204,14 +205,14 @@ class SpecCapture:
         return self._waiting
 
     def begin(self, batch: "ScheduleBatch") -> None:
-        """A batch goes to the model."""
+        """Take note of a batch that goes to the model."""
         self._settle_unseen()
         if not batch.forward_mode.is_extend():
             return
-        rows: List[Tuple[CaptureState, int, int]] = []
+        rows: list[tuple[CaptureState, int, int]] = []
         end = 0
         for req, length, prefix in zip(
-            batch.reqs, batch.extend_lens, batch.prefix_lens
+            batch.reqs, batch.extend_lens, batch.prefix_lens, strict=False
         ):
             start, end = end, end + length
             state = req.__dict__.get("spec_capture")
@@ -253,7 +254,7 @@ class SpecCapture:
         state.stored = []  # from here on it is the client's
         return False
 
-    def poll(self, recv_reqs: List[Any]) -> None:
+    def poll(self, recv_reqs: list[Any]) -> None:
         """Once in each round of the scheduler's loop."""
         self._tick += 1
         if not self._writes:
@@ -296,10 +297,8 @@ class SpecCapture:
     # What every rank knows.
 
     def _sync(self) -> None:
-        stuck = bool(
-            self._outstanding and time.monotonic() >= self._outstanding[0].deadline
-        )
-        news = [self._finished, stuck]
+        stuck = bool(self._outstanding and time.monotonic() >= self._outstanding[0].deadline)
+        news: list[Any] = [self._finished, stuck]
         s = self._scheduler
         if get_parallel().attn_tp_size > 1:
             group = s.attn_tp_group
@@ -312,7 +311,7 @@ class SpecCapture:
         self._settled, self._stuck = news
 
     def _settle_unseen(self) -> None:
-        """A batch went by without its features: a graph replayed it."""
+        """Fail a batch that a graph replayed: it went by without its features."""
         rows, self._current = self._current, None
         if rows is None or not self._writes:
             return
@@ -325,10 +324,10 @@ class SpecCapture:
     # In the forward pass.
 
     def _before_logits(
-        self, module: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]
-    ) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Take the features, and hide them: the rest goes on as without capture."""
-        named = {**dict(zip(_LOGITS_ARGS, args)), **kwargs}
+        named = {**dict(zip(_LOGITS_ARGS, args, strict=False)), **kwargs}
         rows, self._current = self._current, None
         if rows is not None and self._writes:
             self._take(rows, named["hidden_states"], named.get("aux_hidden_states"))
@@ -339,9 +338,7 @@ class SpecCapture:
             args = (*args[:at], None, *args[at + 1 :])
         return args, kwargs
 
-    def _take(
-        self, rows: List[Tuple[CaptureState, int, int]], hidden: Any, aux: Any
-    ) -> None:
+    def _take(self, rows: list[tuple[CaptureState, int, int]], hidden: Any, aux: Any) -> None:
         job = _Job([s for s, _, _ in rows], time.monotonic() + self._timeout)
         job.times += (self._begun_at, time.monotonic())
         self._outstanding.append(job)
@@ -360,15 +357,15 @@ class SpecCapture:
     def _copy(
         self,
         job: _Job,
-        rows: List[Tuple[CaptureState, int, int]],
+        rows: list[tuple[CaptureState, int, int]],
         hidden: torch.Tensor,
-        aux: List[torch.Tensor],
+        aux: list[torch.Tensor],
     ) -> None:
         # First what goes where, then one piece of memory for it, then the copies.
         given = {AUX: aux, LAST_HIDDEN: [hidden]}
         size = 0
-        parts: List[Tuple[int, torch.Tensor]] = []
-        layout: List[Tuple[CaptureState, List[Tuple[str, int, int]]]] = []
+        parts: list[tuple[int, torch.Tensor]] = []
+        layout: list[tuple[CaptureState, list[tuple[str, int, int]]]] = []
         for state, start, end in rows:
             wire, objects = state.wire, []
             wanted = [(name, given[key]) for key, name in wire["features"].items()]
@@ -398,8 +395,8 @@ class SpecCapture:
                 objects.append((tensor["name"], size, raw.numel()))
                 size += -(-raw.numel() // _ALIGNMENT) * _ALIGNMENT
             layout.append((state, objects))
-        self._take_slab(job, max(size, 1))
-        memory, pointer = job.slab.memory, job.slab.pointer
+        slab = self._take_slab(job, max(size, 1))
+        memory, pointer = slab.memory, slab.pointer
         copies = [(memory[at : at + raw.numel()], raw) for at, raw in parts]
         if self._on_device:
             job.copied = self._copy_aside(copies)
@@ -418,7 +415,7 @@ class SpecCapture:
             job.states.append(state)
             job.groups.append(group)
 
-    def _copy_aside(self, copies: List[Tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    def _copy_aside(self, copies: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
         """Copy behind the forward pass, beside what follows; the event of its end.
 
         What one stream has queued, a device copies before it looks at the next: other
@@ -429,8 +426,8 @@ class SpecCapture:
         after = device.current_stream()
         streams = itertools.cycle(self._copy_streams)
         for target, raw in copies:
-            pieces = zip(target.split(_PIECE_BYTES), raw.split(_PIECE_BYTES))
-            for (to, piece), stream in zip(pieces, streams):
+            pieces = zip(target.split(_PIECE_BYTES), raw.split(_PIECE_BYTES), strict=False)
+            for (to, piece), stream in zip(pieces, streams, strict=False):
                 stream.wait_stream(after)
                 with device.stream(stream):
                     to.copy_(piece, non_blocking=True)
@@ -439,13 +436,13 @@ class SpecCapture:
         copied.record(after)
         return copied
 
-    def _complete(self, aux: List[torch.Tensor]) -> bool:
+    def _complete(self, aux: list[torch.Tensor]) -> bool:
         """Whether every layer is there: as a tensor each, or packed in one."""
         if len(aux) == 1 and len(self.layer_ids) > 1:
             return aux[0].shape[-1] % len(self.layer_ids) == 0
         return len(aux) == len(self.layer_ids)
 
-    def _take_slab(self, job: _Job, size: int) -> None:
+    def _take_slab(self, job: _Job, size: int) -> _Slab:
         slab = self._slabs.pop() if self._slabs else None
         if slab is None or slab.size < size:
             job.replaced_slab = slab
@@ -456,6 +453,7 @@ class SpecCapture:
                 step = min(step, 256 << 20)
             slab = _Slab(-(-size // step) * step, pinned=self._on_device)
         job.slab = slab
+        return slab
 
     # Ends of a request.
 
@@ -475,7 +473,7 @@ class SpecCapture:
 
     # The writer's thread.
 
-    def _write_jobs(self, device: Optional[int]) -> None:
+    def _write_jobs(self, device: int | None) -> None:
         if device is not None:
             self._scheduler.device_module.set_device(device)
         try:
@@ -507,11 +505,11 @@ class SpecCapture:
             job.replaced_slab = None
         going = [i for i, state in enumerate(job.states) if not state.cancelled]
         groups = [job.groups[i] for i in going]
-        if not groups:
+        if job.slab is None or not groups:
             return
         errors = self._sink.write(groups, (job.slab.pointer, job.slab.size))
-        unread: List[str] = []
-        for i, error in zip(going, errors):
+        unread: list[str] = []
+        for i, error in zip(going, errors, strict=False):
             state, keys = job.states[i], job.groups[i].keys
             with self._lock:
                 if state.cancelled:
@@ -522,7 +520,7 @@ class SpecCapture:
                     self._succeed(state, keys)
         self._sink.remove(unread)
 
-    def _succeed(self, state: CaptureState, keys: List[str]) -> None:
+    def _succeed(self, state: CaptureState, keys: list[str]) -> None:
         state.stored = keys
         state.result = {
             "sample_id": state.wire["sample_id"],
@@ -534,7 +532,7 @@ class SpecCapture:
         state.wire = {"sample_id": state.wire["sample_id"]}
 
 
-def _side_by_side(tensors: List[torch.Tensor]) -> torch.Tensor:
+def _side_by_side(tensors: list[torch.Tensor]) -> torch.Tensor:
     """One contiguous tensor, made on the stream of the forward pass.
 
     Later, on another stream, each kernel would wait for those of the next prefill to

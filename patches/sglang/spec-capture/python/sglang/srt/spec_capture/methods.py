@@ -1,7 +1,7 @@
 """Which layers are captured, and which hook of the model is told."""
 
 import logging
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import TYPE_CHECKING, Any
 
 from sglang.srt.utils import get_bool_env_var
 
@@ -43,8 +43,7 @@ def check_arguments(server_args: "ServerArgs") -> None:
             raise ValueError(f"--enable-spec-capture does not work with {what}")
     if a.spec_capture_method != "eagle3" and not a.spec_capture_aux_layer_ids:
         raise ValueError(
-            f"--spec-capture-method {a.spec_capture_method} needs "
-            "--spec-capture-aux-layer-ids"
+            f"--spec-capture-method {a.spec_capture_method} needs --spec-capture-aux-layer-ids"
         )
 
     graphs = getattr(a, "cuda_graph_config", None)
@@ -53,10 +52,8 @@ def check_arguments(server_args: "ServerArgs") -> None:
         graphs.prefill.backend = "disabled"
 
 
-def resolve_layer_ids(
-    method: str, layer_ids: Optional[List[int]], num_layers: int
-) -> List[int]:
-    """The layers to capture, checked against the model's depth."""
+def resolve_layer_ids(method: str, layer_ids: list[int] | None, num_layers: int) -> list[int]:
+    """Return the layers to capture, checked against the model's depth."""
     if not layer_ids:
         # EAGLE3's own choice: behind the second layer, in the middle, before the end.
         layer_ids = [1, num_layers // 2 - 1, num_layers - 4]
@@ -75,7 +72,7 @@ def resolve_layer_ids(
     return list(layer_ids)
 
 
-def set_layers_to_capture(model: Any, method: str, layer_ids: List[int]) -> None:
+def set_layers_to_capture(model: Any, method: str, layer_ids: list[int]) -> None:
     """Tell the model, through the hook of the method."""
     hook = getattr(model, _HOOKS[method], None)
     if hook is None and method == "dspark":

@@ -8,7 +8,7 @@ belongs to one request, and the others of the same HTTP call go on.
 import base64
 import binascii
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ FEATURES = (AUX, LAST_HIDDEN)
 
 _NUMPY = {
     name: np.dtype(name)
-    for name in ("bool uint8 int8 int16 int32 int64 float16 float32 float64".split())
+    for name in "bool uint8 int8 int16 int32 int64 float16 float32 float64".split()  # noqa: SIM905
 }
 _ITEM_BYTES = {"bfloat16": 2, **{name: t.itemsize for name, t in _NUMPY.items()}}
 
@@ -38,10 +38,8 @@ class RequestError(ValueError):
     """Why one request cannot be captured."""
 
 
-def parse_spec_capture(
-    obj: "GenerateReqInput", server_args: "ServerArgs"
-) -> Optional[Dict[str, Any]]:
-    """The checked form of a request's `spec_capture`, an error in it included."""
+def parse_spec_capture(obj: "GenerateReqInput", server_args: "ServerArgs") -> dict[str, Any] | None:
+    """Return the checked form of a request's `spec_capture`, an error in it included."""
     entry = obj.spec_capture
     if entry is None or not server_args.enable_spec_capture:
         return None
@@ -57,7 +55,7 @@ def parse_spec_capture(
         return {"sample_id": sample_id, "error": str(e)}
 
 
-def take_result(meta_info: Dict[str, Any]) -> None:
+def take_result(meta_info: dict[str, Any]) -> None:
     """Move a result from the finish reason to its place in `meta_info`."""
     reason = meta_info["finish_reason"]
     if isinstance(reason, dict) and _FIELD in reason:
@@ -70,14 +68,14 @@ def holds_back(req: "Req") -> bool:
     return state is not None and state.capture.hold(req, state)
 
 
-def add_result(req: "Req", finished_reasons: List[Optional[Dict[str, Any]]]) -> None:
+def add_result(req: "Req", finished_reasons: list[Any]) -> None:
     """Put a result into the finish reason that was just added for its request."""
     state = req.__dict__.get(_FIELD)
     if state is not None and req.finished():
         finished_reasons[-1][_FIELD] = state.result
 
 
-def _parse(entry: Any) -> Dict[str, Any]:
+def _parse(entry: Any) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise RequestError(
             "spec_capture must be an object, and a list of them, one for each prompt, "
@@ -101,9 +99,7 @@ def _parse(entry: Any) -> Dict[str, Any]:
         raise RequestError("features must map what to capture to its name")
     for feature in features:
         if feature not in FEATURES:
-            raise RequestError(
-                f"unknown feature {feature!r}: there are {' and '.join(FEATURES)}"
-            )
+            raise RequestError(f"unknown feature {feature!r}: there are {' and '.join(FEATURES)}")
     passthrough = entry.get("passthrough")
     passthrough = [] if passthrough is None else passthrough
     if not isinstance(passthrough, list):
@@ -125,15 +121,13 @@ def _parse(entry: Any) -> Dict[str, Any]:
     }
 
 
-def _parse_tensor(i: int, tensor: Any) -> Dict[str, Any]:
+def _parse_tensor(i: int, tensor: Any) -> dict[str, Any]:
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise RequestError(f"passthrough {i} must be an object with a name")
     where = f"passthrough {tensor['name']!r}"
     shape, dtype, data = (tensor.get(key) for key in ("shape", "dtype", "data"))
     if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
-        raise RequestError(
-            f"{where}: unknown dtype {dtype!r}: there are {', '.join(_ITEM_BYTES)}"
-        )
+        raise RequestError(f"{where}: unknown dtype {dtype!r}: there are {', '.join(_ITEM_BYTES)}")
     if not isinstance(shape, list) or not all(
         isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape
     ):
@@ -158,7 +152,7 @@ def _from_base64(where: str, data: str) -> bytes:
         raise RequestError(f"{where}: data is no base64: {e}") from e
 
 
-def _as_array(where: str, data: Any, shape: List[int]) -> np.ndarray:
+def _as_array(where: str, data: Any, shape: list[int]) -> np.ndarray:
     try:
         array = np.asarray(data)
     except (ValueError, OverflowError) as e:
@@ -166,9 +160,7 @@ def _as_array(where: str, data: Any, shape: List[int]) -> np.ndarray:
     if array.dtype.kind not in "biuf":
         raise RequestError(f"{where}: data must be numbers, as lists or as base64")
     if list(array.shape) not in (shape, [math.prod(shape)]):
-        raise RequestError(
-            f"{where}: data has shape {list(array.shape)}, shape says {shape}"
-        )
+        raise RequestError(f"{where}: data has shape {list(array.shape)}, shape says {shape}")
     return array
 
 

@@ -8,8 +8,9 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,12 @@ class StoreConfig:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "StoreConfig":
+        """Read the variables.
+
+        Raises:
+            ValueError: there is no master, or a size is not one.
+
+        """
         master = env.get("MOONCAKE_MASTER_SERVER_ADDR", "")
         if not master:
             raise ValueError(
@@ -91,18 +98,24 @@ class Objects:
     """What one request writes: keys, and where their bytes are."""
 
     replace: bool
-    keys: List[str] = field(default_factory=list)
-    pointers: List[int] = field(default_factory=list)
-    sizes: List[int] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    pointers: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
 
     def add(self, key: str, pointer: int, size: int) -> None:
+        """Add a key, and where its bytes are."""
         self.keys.append(key)
         self.pointers.append(pointer)
         self.sizes.append(size)
 
 
-def connect_mooncake(config: StoreConfig) -> Tuple[Any, Any]:
-    """A client of the store, and how it is to keep objects."""
+def connect_mooncake(config: StoreConfig) -> tuple[Any, Any]:
+    """Return a client of the store, and how it is to keep objects.
+
+    Raises:
+        StoreError: Mooncake is not installed, or its master does not answer.
+
+    """
     try:
         from mooncake.store import MooncakeDistributedStore, ReplicateConfig
     except ImportError as e:
@@ -139,18 +152,20 @@ def _probe(master: str) -> None:
 
 
 class MooncakeSink:
+    """Writes the objects of one process to the store."""
+
     def __init__(
         self,
         config: StoreConfig,
-        connect: Callable[[StoreConfig], Tuple[Any, Any]] = connect_mooncake,
+        connect: Callable[[StoreConfig], tuple[Any, Any]] = connect_mooncake,
     ) -> None:
         self._config = config
         self._connect = connect
         self._store: Any = None
         self._keep: Any = None
-        self._registered: Dict[int, int] = {}
-        self._leftovers: Set[str] = set()
-        self._failure: Optional[StoreError] = None
+        self._registered: dict[int, int] = {}
+        self._leftovers: set[str] = set()
+        self._failure: StoreError | None = None
         self._failed_at = 0.0
 
     def open(self) -> None:
@@ -167,9 +182,7 @@ class MooncakeSink:
             raise self._failure from e
         self._failure = None
 
-    def write(
-        self, groups: List[Objects], region: Tuple[int, int]
-    ) -> List[Optional[str]]:
+    def write(self, groups: list[Objects], region: tuple[int, int]) -> list[str | None]:
         """Write each group whole or not at all; why not, for each that failed.
 
         `region` is the address and the size of the memory that the bytes are in.
@@ -181,7 +194,7 @@ class MooncakeSink:
             return [str(e) or type(e).__name__] * len(groups)
         if self._leftovers:
             self.remove(list(self._leftovers))
-        errors: List[Optional[str]] = [None] * len(groups)
+        errors: list[str | None] = [None] * len(groups)
         self._clear_replaced(groups, errors)
         self._refuse_taken(groups, errors)
         self._put(groups, errors)
@@ -198,16 +211,14 @@ class MooncakeSink:
         try:
             statuses = self._remove(keys)
         except Exception as e:
-            logger.warning(
-                "spec capture: could not remove %d objects: %s", len(keys), e
-            )
+            logger.warning("spec capture: could not remove %d objects: %s", len(keys), e)
             return
         self._leftovers.difference_update(
-            key for key, code in zip(keys, statuses) if code in (0, _NOT_FOUND)
+            key for key, code in zip(keys, statuses, strict=False) if code in (0, _NOT_FOUND)
         )
 
     def forget(self, pointer: int) -> None:
-        """A region is about to be freed."""
+        """Unregister a region that is about to be freed."""
         if self._registered.pop(pointer, None) is not None and self._store is not None:
             self._store.unregister_buffer(pointer)
 
@@ -224,33 +235,31 @@ class MooncakeSink:
             )
         self._registered[pointer] = size
 
-    def _clear_replaced(
-        self, groups: List[Objects], errors: List[Optional[str]]
-    ) -> None:
+    def _clear_replaced(self, groups: list[Objects], errors: list[str | None]) -> None:
         keys = [key for group in groups if group.replace for key in group.keys]
         if not keys:
             return
         statuses = self._ask(lambda: self._remove(keys), len(keys), "remove")
-        by_key = dict(zip(keys, statuses))
+        by_key = dict(zip(keys, statuses, strict=False))
         for i, group in enumerate(groups):
             for key in group.keys if group.replace else ():
                 # What a dead writer left unfinished cannot be removed: the put tells.
                 if by_key[key] not in (0, _NOT_FOUND, _UNFINISHED):
                     errors[i] = f"could not replace {key}: {_why(by_key[key])}"
 
-    def _refuse_taken(self, groups: List[Objects], errors: List[Optional[str]]) -> None:
+    def _refuse_taken(self, groups: list[Objects], errors: list[str | None]) -> None:
         # The store calls it a success to put an object that is there, and keeps the old.
         keys = [
             key
-            for group, error in zip(groups, errors)
+            for group, error in zip(groups, errors, strict=False)
             if error is None
             for key in group.keys
         ]
         if not keys:
             return
         there = self._ask(lambda: self._store.batch_is_exist(keys), len(keys), "look")
-        by_key = dict(zip(keys, there))
-        claimed: Set[str] = set()
+        by_key = dict(zip(keys, there, strict=False))
+        claimed: set[str] = set()
         for i, group in enumerate(groups):
             if errors[i] is not None:
                 continue
@@ -264,7 +273,7 @@ class MooncakeSink:
             if errors[i] is None:
                 claimed.update(group.keys)
 
-    def _put(self, groups: List[Objects], errors: List[Optional[str]]) -> None:
+    def _put(self, groups: list[Objects], errors: list[str | None]) -> None:
         going = [i for i, error in enumerate(errors) if error is None]
         keys = [key for i in going for key in groups[i].keys]
         pointers = [pointer for i in going for pointer in groups[i].pointers]
@@ -276,8 +285,8 @@ class MooncakeSink:
             len(keys),
             "write",
         )
-        by_key = {**dict(zip(keys, statuses)), **self._unreadable(keys, statuses)}
-        undone: List[str] = []
+        by_key = {**dict(zip(keys, statuses, strict=False)), **self._unreadable(keys, statuses)}
+        undone: list[str] = []
         for i in going:
             failed = [key for key in groups[i].keys if by_key[key] != 0]
             if failed:
@@ -287,23 +296,25 @@ class MooncakeSink:
                 self._leftovers.difference_update(groups[i].keys)
         self.remove(undone)
 
-    def _unreadable(self, keys: List[str], statuses: List[Any]) -> Dict[str, Any]:
+    def _unreadable(self, keys: list[str], statuses: list[Any]) -> dict[str, Any]:
         # The store also calls it a success to put what another writer has begun: only
         # what can be read was written.
-        put = [key for key, status in zip(keys, statuses) if status == 0]
+        put = [key for key, status in zip(keys, statuses, strict=False) if status == 0]
         if not put:
             return {}
         there = self._ask(lambda: self._store.batch_is_exist(put), len(put), "look")
         return {
-            key: status or _UNFINISHED for key, status in zip(put, there) if status != 1
+            key: status or _UNFINISHED
+            for key, status in zip(put, there, strict=False)
+            if status != 1
         }
 
-    def _remove(self, keys: List[str]) -> List[int]:
+    def _remove(self, keys: list[str]) -> list[int]:
         # force: a reader's lease must not keep what nobody may read.
         return list(self._store.batch_remove(keys, True))
 
-    def _ask(self, call: Callable[[], Any], count: int, what: str) -> List[Any]:
-        """The statuses of a call, one for each key whatever the store does."""
+    def _ask(self, call: Callable[[], Any], count: int, what: str) -> list[Any]:
+        """Return the statuses of a call, one for each key whatever the store does."""
         try:
             statuses = list(call())
         except Exception as e:
