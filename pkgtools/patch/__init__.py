@@ -2,7 +2,18 @@
 
 from pkgtools.patch.binary import BinaryChange
 from pkgtools.patch.hunks import Hunk
+from pkgtools.patch.mail import split_mails, subject_of
 from pkgtools.patch.model import FilePatch, Kind, Patch
-from pkgtools.patch.parser import parse_patch
+from pkgtools.patch.parser import parse_patch, shown_level
 
-__all__ = ["BinaryChange", "FilePatch", "Hunk", "Kind", "Patch", "parse_patch"]
+__all__ = [
+    "BinaryChange",
+    "FilePatch",
+    "Hunk",
+    "Kind",
+    "Patch",
+    "parse_patch",
+    "shown_level",
+    "split_mails",
+    "subject_of",
+]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-_TAG: Final = re.compile(r"^\s*(\[[^]]*\]\s*)+")
+from pkgtools.patch.mail import subject_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +58,10 @@ class Patch:
     """The file, or the folder of added files, that a catalog has it in."""
     is_shared: bool = False
     """Whether other series can name it too: it is kept above the series' own folder."""
+    decoded: bytes | None = None
+    """What the file says where it is an encoded mail, or starts with a byte order mark."""
+    level: int = 1
+    """How many folders stand before its names."""
 
     @property
     def change_id(self) -> str:
@@ -70,17 +73,14 @@ class Patch:
         return hashlib.sha256(repr([_change(file) for file in self.files]).encode()).hexdigest()
 
     @property
+    def text(self) -> bytes:
+        """The patch as its author wrote it: what line numbers count in."""
+        return self.data if self.decoded is None else self.decoded
+
+    @property
     def subject(self) -> str:
         """The mail's subject, unfolded and without its ``[PATCH]``; else the file name."""
-        import email.parser  # noqa: PLC0415 - slow to import, and only people ask
-        import email.policy  # noqa: PLC0415
-
-        headers = self.data
-        if headers.startswith(b"From "):  # an mbox line, not a header
-            _, _, headers = headers.partition(b"\n")
-        message = email.parser.BytesHeaderParser(policy=email.policy.default).parsebytes(headers)
-        subject = " ".join(str(message["Subject"] or self.name).split())
-        return _TAG.sub("", subject)
+        return subject_of(self.text) or self.name
 
     @property
     def digest(self) -> str:

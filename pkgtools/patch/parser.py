@@ -1,305 +1,248 @@
 """From the bytes of a patch file to a `Patch`.
 
-Accepts what ``git apply`` accepts of git's own output and of plain unified
-diffs, with strip level 1. What git would pass over in silence (surplus hunk
-lines, a section that changes nothing) is an error here.
+Accepts what ``git apply`` accepts of git's own output and of plain unified diffs. What git
+would pass over in silence (surplus hunk lines, a section that changes nothing, a mail behind
+the first one) is an error here.
 """
 
 from __future__ import annotations
 
-import re
-import stat
-from dataclasses import dataclass, field
 from typing import Final
 
-from pkgtools.blob import SUBMODULE, canonical_mode
-from pkgtools.patch.binary import BinaryChange, read_binary
-from pkgtools.patch.hunks import Hunk, is_hunk_header, read_hunk
+from pkgtools.errors import MalformedError
+from pkgtools.patch.encoding import without_marks
+from pkgtools.patch.hunks import read_hunk
+from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, same_file
 from pkgtools.patch.lines import Lines, text
+from pkgtools.patch.mail import decoded, header_length, split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch
-from pkgtools.patch.paths import (
-    DEV_NULL,
-    PathError,
-    git_header_name,
-    header_name,
-    is_epoch,
-    rest_name,
-    safe_path,
-    strip_first,
+from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
+from pkgtools.patch.prose import check_text
+from pkgtools.patch.section import (
+    GIT,
+    Section,
+    read_git_section,
+    read_plain_section,
+    starts_plain_section,
 )
 
-_INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6}))?\n")
-_MODE: Final = re.compile(rb"[0-7]{6}\n?")
 _EMPTY: Final = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """The blob id of an empty file."""
 
 
-def parse_patch(name: str, data: bytes) -> Patch:
+def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     """Read one patch file.
 
     Args:
         name: what to call it in errors.
         data: its bytes.
+        level: how many folders to strip from its names; by default what the names show.
 
     Raises:
         MalformedError: with the file, the line and what is wrong there.
 
     """
-    lines = Lines(name, data)
-    files: list[FilePatch] = []
+    mails = split_mails(data)
+    if len(mails) > 1:
+        raise MalformedError(
+            f"{name}: the file holds {len(mails)} patches, of one commit each",
+            remedy=f"make a file of each: pkgtools import {name} -o DIR",
+            details={"file": name, "line": 1},
+        )
+    text_data = decoded(name, without_marks(name, data))
+    lines = Lines(name if text_data == data else f"{name} (decoded)", text_data)
+    sections = _read_sections(lines, text_data)
+    if not sections:
+        lines.fail("there is no diff in this file", line=1)
+    if level is None:
+        level = _shown_level(lines, sections)
+    files = tuple(_finish(lines, section, level) for section in sections)
+    return Patch(name, data, files, text_data, level)
+
+
+def shown_level(name: str, data: bytes) -> Level | None:
+    """Return how many folders a patch's names show before them, or None if they do not.
+
+    Raises:
+        MalformedError: it cannot be read, or its sections contradict each other.
+
+    """
+    text_data = decoded(name, without_marks(name, data))
+    lines = Lines(name, text_data)
+    sections = _read_sections(lines, text_data)
+    try:
+        return find_level(sections)
+    except LevelError as error:
+        lines.fail(str(error), line=sections[0].line, remedy=_STRIP)
+
+
+_STRIP: Final = (
+    "give the number of folders to strip: -p1 behind its name in the series file, or "
+    "`pkgtools import -p 1`"
+)
+
+
+def _shown_level(lines: Lines, sections: list[Section]) -> int:
+    try:
+        level = find_level(sections)
+    except LevelError as error:
+        lines.fail(str(error), line=sections[0].line, remedy=_STRIP)
+    if level is None or not level.is_certain:
+        lines.fail(
+            "the names in the patch have no a/ or b/ before them, so that their place is not "
+            "certain",
+            line=sections[0].line,
+            remedy=_STRIP.replace("p1", "p0").replace("-p 1", "-p 0"),
+        )
+    return level.number
+
+
+def _read_sections(lines: Lines, data: bytes) -> list[Section]:
+    sections: list[Section] = []
+    in_message = header_length(data) > 0
     while not lines.at_end:
-        if lines.peek().startswith(b"diff --git "):
-            section = _git_section(lines)
-        elif _starts_plain_section(lines):
-            section = _Section(lines.number)
-            _read_names(lines, section)
+        if lines.peek().startswith(GIT):
+            section = read_git_section(lines)
+        elif starts_plain_section(lines):
+            section = read_plain_section(lines)
         else:
-            _check_text(lines)
+            in_message = in_message and lines.peek() != b"---\n"
+            check_text(lines, in_message=in_message)
             lines.take()
             continue
+        in_message = False
         while lines.peek().startswith(b"@@ "):
             section.hunks.append(read_hunk(lines))
-        files.append(_finish(lines, section))
-    if not files:
-        lines.fail("there is no diff in this file", line=1)
-    return Patch(name, data, tuple(files))
+        if section.has_names and not (section.hunks or section.binary):
+            lines.fail("the content of this section is missing", line=section.line)
+        sections.append(section)
+    return sections
 
 
-@dataclass
-class _Section:
-    """A file's section while it is read; names are raw and without ``a/`` or ``b/``."""
-
-    line: int
-    has_names: bool = False
-    common: bytes | None = None
-    """The name in ``diff --git``, when both sides agree."""
-    is_git: bool = False
-    old: bytes | None = None
-    new: bytes | None = None
-    created: bool = False
-    deleted: bool = False
-    renamed: bool = False
-    copied: bool = False
-    old_mode: int | None = None
-    new_mode: int | None = None
-    old_id: str | None = None
-    new_id: str | None = None
-    binary: BinaryChange | None = None
-    hunks: list[Hunk] = field(default_factory=list)
-
-
-def _check_text(lines: Lines) -> None:
-    """Refuse what is a change, but not one that can be made; text would be passed over."""
-    line = lines.peek()
-    if is_hunk_header(line):
-        lines.fail("a hunk stands behind no file header")
-    if line.startswith(b"Binary files ") and line.rstrip().endswith(b" differ"):
-        lines.fail(
-            "a binary file differs, but the patch does not hold its data",
-            remedy="write the patch again with `git diff --binary` or `git format-patch`",
-        )
-    if line.startswith((b"diff --cc ", b"diff --combined ")):
-        lines.fail(
-            "the combined diff of a merge cannot be applied",
-            remedy="write the patch again against one parent (`git diff HEAD^ HEAD`)",
-        )
-
-
-def _starts_plain_section(lines: Lines) -> bool:
-    return (
-        lines.peek().startswith(b"--- ")
-        and lines.peek(1).startswith(b"+++ ")
-        and lines.peek(2).startswith(b"@@ -")
-    )
-
-
-def _git_section(lines: Lines) -> _Section:
-    """Read ``diff --git`` and git's extended headers, up to the first hunk."""
-    section = _Section(lines.number, is_git=True)
-    _check_line_end(lines)
-    try:
-        section.common = git_header_name(lines.peek().removeprefix(b"diff --git "))
-    except PathError as error:
-        lines.fail(str(error))
-    lines.take()
-    while _extended_header(lines, section):
-        pass
-    return section
-
-
-def _check_line_end(lines: Lines) -> None:
-    """Refuse a header line that was converted, or cut off where the file ends."""
-    if lines.peek().endswith(b"\r\n"):
-        lines.fail(
-            "the patch's own header lines end in CRLF: the file was converted on its way",
-            remedy="store patches as they are (`*.patch -text` in .gitattributes)",
-        )
-    if not lines.peek().endswith(b"\n"):
-        lines.fail("the file ends in the middle of a line")
-
-
-def _extended_header(lines: Lines, section: _Section) -> bool:
-    """Take one extended header line; False where they end."""
-    line = lines.peek()
-    if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
-        _read_names(lines, section)
-        return False
-    if line.startswith((b"--- ", b"+++ ")):
-        lines.fail("of the --- and +++ lines, one is missing")
-    if line == b"GIT binary patch\n":
-        lines.take()
-        section.binary = read_binary(lines)
-        return False
-    _check_text(lines)
-    for prefix, take in _HEADERS.items():
-        if line.startswith(prefix):
-            _check_line_end(lines)
-            try:
-                take(section, line[len(prefix) :])
-            except (PathError, ValueError) as error:
-                lines.fail(f"{text(line.strip())!r}: {error}")
-            lines.take()
-            return True
-    return False
-
-
-def _mode(value: bytes) -> int:
-    raw = int(value, 8) if _MODE.fullmatch(value) else 0
-    if stat.S_IFMT(raw) == SUBMODULE:
-        raise ValueError("submodules are not supported")
-    if not (stat.S_ISREG(raw) or stat.S_ISLNK(raw)):
-        raise ValueError("this is no mode of a file")
-    return canonical_mode(raw)
-
-
-def _take_old_mode(section: _Section, value: bytes) -> None:
-    section.old_mode = _mode(value)
-
-
-def _take_new_mode(section: _Section, value: bytes) -> None:
-    section.new_mode = _mode(value)
-
-
-def _take_created(section: _Section, value: bytes) -> None:
-    section.created = True
-    section.new_mode = _mode(value)
-
-
-def _take_deleted(section: _Section, value: bytes) -> None:
-    section.deleted = True
-    section.old_mode = _mode(value)
-
-
-def _take_rename_from(section: _Section, value: bytes) -> None:
-    section.renamed = True
-    section.old = rest_name(value)
-
-
-def _take_rename_to(section: _Section, value: bytes) -> None:
-    section.renamed = True
-    section.new = rest_name(value)
-
-
-def _take_copy_from(section: _Section, value: bytes) -> None:
-    section.copied = True
-    section.old = rest_name(value)
-
-
-def _take_copy_to(section: _Section, value: bytes) -> None:
-    section.copied = True
-    section.new = rest_name(value)
-
-
-def _take_index(section: _Section, value: bytes) -> None:
-    match = _INDEX.fullmatch(value)
-    if match is None:
-        raise ValueError("this index line is malformed")
-    section.old_id, section.new_id = match[1].decode(), match[2].decode()
-    if match[3]:
-        section.old_mode = _mode(match[3])
-
-
-def _ignore(section: _Section, value: bytes) -> None:
-    """Similarity is for people."""
-
-
-_HEADERS: Final = {
-    b"old mode ": _take_old_mode,
-    b"new mode ": _take_new_mode,
-    b"new file mode ": _take_created,
-    b"deleted file mode ": _take_deleted,
-    b"rename from ": _take_rename_from,
-    b"rename to ": _take_rename_to,
-    b"copy from ": _take_copy_from,
-    b"copy to ": _take_copy_to,
-    b"similarity index ": _ignore,
-    b"dissimilarity index ": _ignore,
-    b"index ": _take_index,
-}
-
-
-def _read_names(lines: Lines, section: _Section) -> None:
-    """Read the ``---`` and ``+++`` lines and hold them against what is known."""
-    section.has_names = True
-    for side, flag, header in (("old", "created", "new"), ("new", "deleted", "deleted")):
-        known = getattr(section, side) or section.common
-        _check_line_end(lines)
-        try:
-            raw = header_name(lines.peek()[4:])
-            name = None if raw == DEV_NULL else strip_first(raw)
-        except PathError as error:
-            lines.fail(str(error))
-        if section.is_git and getattr(section, flag) != (name is None):
-            lines.fail(f"/dev/null and a `{header} file mode` line go together, one is missing")
-        if name is None:
-            setattr(section, flag, True)
-        elif known is not None and name != known:
-            lines.fail(
-                f"the name {text(name)!r} differs from {text(known)!r} in the header above it"
-            )
-        else:
-            setattr(section, side, name)
-            # diff(1) -N names a missing file too, and dates it 1970
-            if not (section.is_git or section.created) and is_epoch(lines.peek()):
-                setattr(section, flag, True)
-        lines.take()
-
-
-def _finish(lines: Lines, section: _Section) -> FilePatch:
+def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
     """Turn a section into a `FilePatch`, or say what it lacks."""
     at = section.line
-    if (section.renamed or section.copied) and not (section.old and section.new):
+    moves = section.renamed or section.copied
+    if moves and (section.moved_from is None or section.moved_to is None):
         lines.fail("a rename or copy names only one side", line=at)
-    old, new = section.old or section.common, section.new or section.common
-    if not section.is_git and section.hunks[0].old_start == section.hunks[0].old_count == 0:
-        section.created = True  # diff(1) -N names both sides; an empty old side is a new file
-    if section.deleted and not section.created:
-        new = old
-    elif section.created and not section.deleted:
-        old = new
-    if old is None or new is None:
-        lines.fail("the name of this file cannot be told from the patch", line=at)
+    if section.is_git:
+        _check_null(lines, section)
+    else:
+        _take_dates(lines, section)
     try:
+        old, new = _names(lines, section, level)
         old_path, new_path = safe_path(old), safe_path(new)
     except PathError as error:
         lines.fail(str(error), line=at, remedy="paths in a patch stay inside the source tree")
     kind = _kind(lines, section, same=old_path == new_path)
     _check_content(lines, section, kind)
     return FilePatch(
-        kind,
-        old_path,
-        new_path,
-        section.old_mode,
-        section.new_mode,
-        section.old_id,
-        section.new_id,
-        tuple(section.hunks),
-        section.binary,
-        at,
+        kind=kind,
+        old_path=old_path,
+        new_path=new_path,
+        old_mode=section.old_mode,
+        new_mode=section.new_mode,
+        old_id=section.old_id,
+        new_id=section.new_id,
+        hunks=tuple(section.hunks),
+        binary=section.binary,
+        line=at,
     )
 
 
-def _kind(lines: Lines, section: _Section, *, same: bool) -> Kind:
+def _check_null(lines: Lines, section: Section) -> None:
+    if not section.has_names:
+        return
+    for says, missing, header in (
+        (section.created, section.old_missing, "new"),
+        (section.deleted, section.new_missing, "deleted"),
+    ):
+        if says != missing:
+            lines.fail(
+                f"/dev/null and a `{header} file mode` line go together, one is missing",
+                line=section.line,
+            )
+
+
+def _take_dates(lines: Lines, section: Section) -> None:
+    """Decide whether a plain diff makes or removes its file.
+
+    diff(1) -N names a missing file too, and dates it at the start of 1970. Files of some
+    archives are dated so as well: one with lines is there.
+    """
+    has_old = any(hunk.old_count for hunk in section.hunks)
+    has_new = any(hunk.new_count for hunk in section.hunks)
+    first = section.hunks[0]
+    is_there = section.old_name is not None and has_old
+    section.created = (section.old_missing and not is_there) or (
+        first.old_start == first.old_count == 0
+    )
+    section.deleted = section.new_missing and not (section.new_name is not None and has_new)
+    if section.deleted and is_there and section.old_missing:
+        lines.fail(
+            "both sides are dated 1970: whether the file is emptied or removed cannot be told",
+            line=section.line,
+            remedy="write /dev/null in the +++ line if it is removed",
+        )
+
+
+def _names(lines: Lines, section: Section, level: int) -> tuple[bytes, bytes]:
+    """Return both names without their prefix.
+
+    Raises:
+        PathError: a name is shorter than the prefix.
+
+    """
+    known: bytes | None = None
+    if section.git_line is not None:
+        stripped = ((strip_or_none(a, level), strip_or_none(b, level)) for a, b in _git(section))
+        known = next((a for a, b in stripped if a == b and a is not None), None)
+    # Rename lines have the name without the prefix: with -p2 one folder goes from it.
+    fewer = level_of_move(section)
+    more = max(level - (1 if fewer is None else fewer), 0)
+    old, new = (
+        known if name is None else strip(name, more)
+        for name in (section.moved_from, section.moved_to)
+    )
+    sides = []
+    for raw, above in ((section.old_name, old), (section.new_name, new)):
+        name = None if raw is None else strip(raw, level)
+        if None not in (name, above) and name != above:
+            lines.fail(
+                f"the name {_shown(name)!r} differs from {_shown(above)!r} in the header above it",
+                line=section.line,
+            )
+        sides.append(name or above)
+    old, new = sides
+    if section.deleted and not section.created:
+        new = old or new
+        old = new
+    elif section.created and not section.deleted:
+        old = new = new or old
+    if old is None or new is None:
+        lines.fail("the name of this file cannot be told from the patch", line=section.line)
+    if not section.is_git:
+        old = new = same_file(old, new) or _two_files(lines, section)
+    return old, new
+
+
+def _git(section: Section) -> list[tuple[bytes, bytes]]:
+    return list(git_pairs(section.git_line or b""))
+
+
+def _shown(name: bytes | None) -> str:
+    return text(name or b"")
+
+
+def _two_files(lines: Lines, section: Section) -> bytes:
+    lines.fail(
+        "the old and the new name differ and the patch says neither rename nor copy",
+        line=section.line,
+        remedy="write the patch again with `git diff`, or give both lines the file's name",
+    )
+
+
+def _kind(lines: Lines, section: Section, *, same: bool) -> Kind:
     flags = {
         Kind.CREATE: section.created,
         Kind.DELETE: section.deleted,
@@ -310,14 +253,11 @@ def _kind(lines: Lines, section: _Section, *, same: bool) -> Kind:
     if len(kinds) > 1:
         lines.fail(f"this section says both {kinds[0]} and {kinds[1]}", line=section.line)
     if not kinds and not same:
-        lines.fail(
-            "the old and the new name differ and the patch says neither rename nor copy",
-            line=section.line,
-        )
+        _two_files(lines, section)
     return kinds[0] if kinds else Kind.MODIFY
 
 
-def _promises_content(section: _Section) -> bool:
+def _promises_content(section: Section) -> bool:
     """Whether the ``index`` line says that a content changes; an empty file has no hunk."""
     ids = {i for i in (section.old_id, section.new_id) if i and i.strip("0")}
     if section.created or section.deleted:
@@ -325,7 +265,7 @@ def _promises_content(section: _Section) -> bool:
     return len(ids) > 1
 
 
-def _check_content(lines: Lines, section: _Section, kind: Kind) -> None:
+def _check_content(lines: Lines, section: Section, kind: Kind) -> None:
     """Refuse sections that say nothing, or more than their kind can."""
     at = section.line
     hunks = section.hunks
@@ -335,7 +275,7 @@ def _check_content(lines: Lines, section: _Section, kind: Kind) -> None:
         lines.fail("a deleted file's hunk has new lines", line=at)
     if kind in (Kind.CREATE, Kind.DELETE) and len(hunks) > 1:
         lines.fail("a new or deleted file has one hunk at most", line=at)
-    if not (hunks or section.binary) and (section.has_names or _promises_content(section)):
+    if not (hunks or section.binary) and _promises_content(section):
         lines.fail("the content of this section is missing", line=at)
     mode_changes = None not in (section.old_mode, section.new_mode) and (
         section.old_mode != section.new_mode
@@ -358,3 +298,5 @@ def _check_content(lines: Lines, section: _Section, kind: Kind) -> None:
                     line=hunk.line,
                     remedy="write the patch again with context (`git diff -U3`)",
                 )
+            if all(line.startswith(b"Subproject commit ") for _, line in hunk.lines):
+                lines.fail("submodules are not supported", line=hunk.line)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ESCAPES: Final = {
     b"a": b"\a",
@@ -18,13 +21,26 @@ _ESCAPES: Final = {
 }
 _QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _ESCAPE: Final = re.compile(rb"\\([0-3][0-7]{2}|.)", re.DOTALL)
-_EPOCH: Final = re.compile(
-    rb"\t(1969-12-31|1970-01-01) ([0-2]\d):([0-5]\d):00(?:\.0+)? ([-+][0-2]\d):?([0-5]\d)\n"
+_ZONE: Final = rb"(?:UTC|GMT|Z|[-+]\d{1,2}:?\d\d)"
+_STAMP: Final = re.compile(
+    rb"(?P<gap>[ \t]+)(?P<date>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d(?:[.,]\d+)?)"
+    rb"(?: ?(?P<zone>" + _ZONE + rb"))?[ \t]*$"
 )
-_DATE: Final = re.compile(rb" \d\d(\d\d)?-\d\d-\d\d \d\d:\d\d:\d\d")
+"""A date as diff(1) of GNU, of FreeBSD and macOS write it."""
+_CTIME: Final = re.compile(
+    rb"(?P<gap>[ \t]+)(?:[A-Z][a-z]{2},? +)(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) "
+    rb"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d+)?)(?: (?:[A-Z]{3,4}))? (?P<year>\d{4})"
+    rb"(?: (?P<zone>" + _ZONE + rb"))?[ \t]*$"
+)
+"""A date as ctime(3) has it: OpenBSD, NetBSD, Mercurial (which adds the zone)."""
+_LIKE_DATE: Final = re.compile(
+    rb" \d\d(\d\d)?-\d\d-\d\d \d\d:\d\d|[ \t]+\((?:revision|working copy|nonexistent|rev)[^)]*\)$"
+    rb"| [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d"
+)
 _HFS_IGNORES: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 DEV_NULL: Final = b"/dev/null"
+_EPOCH_DAYS: Final = (b"1970-01-01", b"1970-Jan-01", b"1969-12-31", b"1969-Dec-31")
 
 
 class PathError(ValueError):
@@ -57,27 +73,37 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
     return _ESCAPE.sub(unescape, match[1]), raw[match.end() :]
 
 
-def strip_first(name: bytes) -> bytes:
-    """Remove the first component (``a/``, ``b/``), as ``git apply -p1`` does."""
-    _, slash, rest = name.partition(b"/")
-    if not slash or not rest:
-        raise PathError(
-            f"the path {name.decode('utf-8', 'backslashreplace')!r} has no a/ or b/ before it"
-        )
-    return rest
+def strip(name: bytes, level: int) -> bytes:
+    """Remove the first `level` components, as ``git apply -p`` does.
+
+    Raises:
+        PathError: the name has no more than these.
+
+    """
+    parts = name.split(b"/", level)
+    if len(parts) <= level or not parts[-1]:
+        shown = name.decode("utf-8", "backslashreplace")
+        wanted = "a/ or b/" if level == 1 else f"{level} folders"
+        raise PathError(f"the path {shown!r} has no {wanted} before it")
+    return parts[-1]
 
 
 def header_name(line: bytes) -> bytes:
-    """Return the name in a ``---`` or ``+++`` line's rest: quoted, or up to a tab or the end.
+    """Return the name in a ``---`` or ``+++`` line's rest: quoted, or up to a tab or a date.
+
+    Git finds a date behind spaces as well, where a mailer or an editor replaced the tab.
 
     Raises:
-        PathError: it is not quoted well, or takes a date for a part of the name.
+        PathError: it is not quoted well, or ends in something like a date.
 
     """
     if line.startswith(b'"'):
         return unquote(line)[0]
-    name = line.rstrip(b"\n").split(b"\t")[0]
-    if _DATE.search(name):
+    rest = line.rstrip(b"\n")
+    date = _STAMP.search(rest)
+    name = rest[: date.start()] if date else rest
+    name = name.split(b"\t")[0]
+    if _LIKE_DATE.search(name):
         raise PathError("the tab between the name and its date was lost on the way")
     return _plain_name(name)
 
@@ -94,39 +120,59 @@ def _plain_name(name: bytes) -> bytes:
 
 
 def is_epoch(line: bytes) -> bool:
-    """Whether a header line is dated at the start of 1970: diff(1)'s way to say "no file"."""
-    match = _EPOCH.search(line)
-    if match is None:
-        return False
-    hour, minute, zone_hour, zone_minute = (int(match[group]) for group in (2, 3, 4, 5))
-    zone = abs(zone_hour) * 60 + zone_minute
-    since_midnight = hour * 60 + minute - (-zone if match[4].startswith(b"-") else zone)
-    return since_midnight == (0 if match[1].startswith(b"1970") else 24 * 60)
+    """Whether a header line is dated at the start of 1970: diff(1)'s way to say "no file".
 
-
-def git_header_name(line: bytes) -> bytes | None:
-    """Return the stripped name of ``diff --git``, when both sides name the same file.
-
-    The line is the only source of the name for a mode change or an empty file.
-    Unquoted names may hold spaces, so the split is where both halves are equal.
+    ctime(3) names no zone, so that there any hour counts at which 1970 began somewhere.
     """
     rest = line.rstrip(b"\n")
+    match = _STAMP.search(rest) or _CTIME.search(rest)
+    if match is None:
+        return False
+    groups = match.groupdict()
+    day = groups.get("date") or b"%s-%s-%02d" % (match["year"], match["month"], int(match["day"]))
+    whole, _, fraction = match["time"].replace(b",", b".").partition(b".")
+    hour, minute, second = (int(part) for part in whole.split(b":"))
+    if day not in _EPOCH_DAYS or second or fraction.strip(b"0"):
+        return False
+    since_1970 = hour * 60 + minute - (0 if day in _EPOCH_DAYS[:2] else 24 * 60)
+    zone = _minutes(match["zone"])
+    if zone is None:
+        return since_1970 % 15 == 0 and -12 * 60 <= since_1970 <= 14 * 60
+    return since_1970 == zone
+
+
+def _minutes(zone: bytes | None) -> int | None:
+    """Return how far a zone is ahead of UTC."""
+    if zone is None:
+        return None
+    if not zone.startswith((b"-", b"+")):
+        return 0
+    digits = zone[1:].replace(b":", b"")
+    minutes = int(digits[:-2]) * 60 + int(digits[-2:])
+    return -minutes if zone.startswith(b"-") else minutes
+
+
+def git_pairs(rest: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what both sides of ``diff --git`` may be called.
+
+    Unquoted names may hold spaces, so each space may be the one between them.
+
+    Raises:
+        PathError: a name is not quoted well.
+
+    """
     if b'"' in rest:
         names = []
         while rest:
             name, rest = unquote(rest) if rest.startswith(b'"') else _plain(rest)
             names.append(name)
             rest = rest.removeprefix(b" ")
-        if len(names) == 2 and strip_first(names[0]) == strip_first(names[1]):
-            return strip_first(names[0])
-        return None
-    for at in range(len(rest)):
-        if rest[at : at + 1] != b" ":
-            continue
-        left, right = rest[:at], rest[at + 1 :]
-        if b"/" in left and b"/" in right and strip_or_none(left) == strip_or_none(right):
-            return strip_or_none(left)
-    return None
+        if len(names) == 2:
+            yield names[0], names[1]
+        return
+    for at in range(1, len(rest) - 1):
+        if rest[at : at + 1] == b" ":
+            yield rest[:at], rest[at + 1 :]
 
 
 def _plain(rest: bytes) -> tuple[bytes, bytes]:
@@ -135,10 +181,10 @@ def _plain(rest: bytes) -> tuple[bytes, bytes]:
     return name, b'"' + after if after else b""
 
 
-def strip_or_none(name: bytes) -> bytes | None:
-    """`strip_first`, or None where there is nothing to strip."""
+def strip_or_none(name: bytes, level: int) -> bytes | None:
+    """`strip`, or None where the name is too short."""
     try:
-        return strip_first(name)
+        return strip(name, level)
     except PathError:
         return None
 

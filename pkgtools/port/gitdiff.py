@@ -52,9 +52,9 @@ def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> byte
 
 def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
     """Return a patch file with the headers and the message of `patch` and these changes."""
-    data = patch.data
-    lines = data.splitlines(keepends=True)
-    head = b"".join(lines[: patch.files[0].line - 1])
+    data = patch.text
+    lines = data.split(b"\n")  # a message may hold carriage returns, which end no line of it
+    head = b"".join(line + b"\n" for line in lines[: patch.files[0].line - 1])
     signature = _SIGNATURE.search(data)
     diff = diff_text(changes, full_index=_FULL_ID.search(data) is not None)
     if _STAT.search(head):

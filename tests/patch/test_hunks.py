@@ -132,9 +132,8 @@ def hunk_of(old: int, new: int, *, said_old: int, said_new: int) -> bytes:
         b"@@ -90 +90 @@\n-a\n+b\n",
         b"--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
         b"Index: g\n",
-        b"\n\nFrom 0123 Mon Sep 17 00:00:00 2001\n",
     ],
-    ids=["end", "mail", "own", "stripped", "section", "hunk", "plain", "index", "mbox"],
+    ids=["end", "mail", "own", "stripped", "section", "hunk", "plain", "index"],
 )
 def test_wrong_count_is_refused_with_both_numbers(
     old: int, new: int, said_old: int, said_new: int, behind: bytes

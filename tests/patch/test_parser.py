@@ -201,7 +201,7 @@ def test_section_that_is_cut_or_contradicts_itself_is_refused(
     ("line", "said"),
     [
         (b"diff --git a/f b/g\n", "the name of this file cannot be told from the patch"),
-        (b"diff --git f f\n", "the name of this file cannot be told from the patch"),
+        (b"diff --git f f\n", "the names in the patch have no a/ or b/ before them"),
         (b'diff --git "a/f b/f\n', "a quoted path has no closing quote"),
     ],
 )
@@ -296,11 +296,52 @@ def test_plain_diff_says_by_null_or_by_date_that_a_file_comes_or_goes(
     assert (file.kind, file.old_path, file.new_path) == (kind, "f", "f")
 
 
+EPOCHS = [b"1970-01-01 09:00:00.000000000 +0900", b"Thu Jan 01 00:00:00 1970 +0000"]
+DATE = b"2024-01-01 00:00:00.000000000 +0000"
+
+
+@pytest.mark.parametrize("epoch", EPOCHS)
+def test_file_that_is_only_dated_1970_is_there(epoch: bytes) -> None:
+    for old, new in ((epoch, epoch), (epoch, DATE), (DATE, epoch)):
+        file = only_file(b"--- a/f\t", old, b"\n+++ b/f\t", new, b"\n", EDIT)
+        assert file.kind is Kind.MODIFY
+    file = only_file(b"--- a/f\t", epoch, b"\n+++ b/f\t", DATE, b"\n", REMOVE)
+    assert file.kind is Kind.MODIFY
+    file = only_file(b"--- a/f\t", epoch, b"\n+++ b/f\t", epoch, b"\n", ADD)
+    assert file.kind is Kind.CREATE
+
+
+@pytest.mark.parametrize("epoch", EPOCHS)
+def test_file_that_is_emptied_or_removed_is_refused_where_both_dates_are_1970(
+    epoch: bytes,
+) -> None:
+    error = refusal(b"--- a/f\t", epoch, b"\n+++ b/f\t", epoch, b"\n", REMOVE)
+    assert "whether the file is emptied or removed cannot be told" in str(error)
+    assert error.remedy is not None
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/St_Johns", "Pacific/Auckland"])
+def test_files_that_diff_calls_missing_come_and_go(tmp_path: Path, zone: str) -> None:
+    for side, name in (("a", "gone"), ("b", "new")):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / name).write_text("a\n")
+    made = subprocess.run(
+        ["diff", "-ruN", "a", "b"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "TZ": zone},
+        capture_output=True,
+        check=False,
+    )
+    patch = parse_patch("x.patch", made.stdout)
+    assert {(f.kind, f.new_path) for f in patch.files} == {("delete", "gone"), ("create", "new")}
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (b"--- f\n+++ f\n", "has no a/ or b/ before it"),
-        (b"--- a/f.orig\n+++ b/f\n", "neither rename nor copy"),
+        (b"--- f\n+++ f\n", "the names in the patch have no a/ or b/ before them"),
+        (b"--- a/f.py\n+++ b/g.py\n", "neither rename nor copy"),
+        (b"--- a/f.py\n+++ b/f.pyi\n", "neither rename nor copy"),
         (b"--- /dev/null\n+++ /dev/null\n", "cannot be told from the patch"),
     ],
 )
@@ -402,9 +443,11 @@ def test_part_of_a_diff_in_the_text_is_refused(body: bytes, said: str) -> None:
     assert str(refusal(mail(body))) == said
 
 
-def test_mailbox_of_two_patches_is_one_patch() -> None:
+def test_mailbox_of_two_patches_is_refused() -> None:
     second = mail().replace(b"a/f", b"a/g").replace(b"b/f", b"b/g")
-    assert [file.new_path for file in parse_patch("x.mbox", mail() + second).files] == ["f", "g"]
+    error = refusal(mail() + second)
+    assert str(error) == "x.patch: the file holds 2 patches, of one commit each"
+    assert error.remedy == "make a file of each: pkgtools import x.patch -o DIR"
 
 
 # What real git writes.

@@ -10,12 +10,13 @@ from pkgtools.errors import MalformedError
 from pkgtools.patch import FilePatch, parse_patch
 from pkgtools.patch.paths import (
     PathError,
-    git_header_name,
+    git_pairs,
     header_name,
     is_epoch,
     rest_name,
     safe_path,
-    strip_first,
+    strip,
+    strip_or_none,
     unquote,
 )
 
@@ -78,10 +79,33 @@ def test_control_character_must_be_quoted(rest: bytes) -> None:
         rest_name(rest)
 
 
-def test_date_without_its_tab_is_not_taken_for_a_name() -> None:
-    # git finds the name "f" here; a reader that stops at tabs alone would create another file
+@pytest.mark.parametrize(
+    "date",
+    [
+        b"2024-01-02 03:04:05 +0900",
+        b"2021-08-14 01:44:55.714195094 -0700",
+        b"2024-01-02 03:04:05",
+        b"2024-01-02 03:04:05.5 +05:30",
+    ],
+)
+@pytest.mark.parametrize("gap", [b" ", b"  ", b"        ", b" \t"])
+def test_date_behind_spaces_is_no_part_of_the_name(date: bytes, gap: bytes) -> None:
+    assert header_name(b"b/f" + gap + date + b"\n") == b"b/f"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"b/f 24-01-02 03:04:05\n",
+        b"b/f 2024-01-02 03:04\n",
+        b"b/f  Tue Jan  2 03:04:05 2024\n",
+        b"b/f (revision 12)\n",
+        b"b/f    (working copy)\n",
+    ],
+)
+def test_what_looks_like_a_date_is_not_taken_for_a_name(rest: bytes) -> None:
     with pytest.raises(PathError, match="the tab between the name and its date was lost"):
-        header_name(b"b/f 2024-01-02 03:04:05 +0900\n")
+        header_name(rest)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +131,22 @@ def test_rename_line_holds_nothing_but_the_name(rest: bytes, name: bytes) -> Non
         (b"1969-12-31 20:30:00 -0330", True),
         (b"1970-01-01 00:00:00 +0900", False),
         (b"1969-12-31 19:00:00 +0500", False),
+        (b"1970-01-01 01:00:00,000000000 +0100", True),
+        (b"1970-01-01 00:00:00 UTC", True),
+        (b"1970-01-01 01:00:00", True),
+        (b"1970-01-01 00:07:00", False),
+        (b"Thu Jan  1 00:00:00 1970", True),
+        (b"Thu Jan 01 00:00:00 1970 +0000", True),
+        (b"Thu Jan  1 09:00:00 1970", True),
+        (b"Thu Jan  1 01:00:00 1970 +0100", True),
+        (b"Wed Dec 31 16:00:00 1969", True),
+        (b"Wed Dec 31 19:00:00 1969 -0500", True),
+        (b"Thu Jan  1 00:00:00 CET 1970", True),
+        (b"Thu Jan  1 00:00:00 1970 +0100", False),
+        (b"Thu Jan  1 00:00:01 1970", False),
+        (b"Thu Jan  1 20:00:00 1970", False),
+        (b"Fri Jan  2 00:00:00 1970", False),
+        (b"Tue Nov 14 22:13:20 2023", False),
         (b"1970-01-01 00:00:00.5 +0000", False),
         (b"1970-01-01 00:00:01 +0000", False),
         (b"2024-01-01 00:00:00 +0000", False),
@@ -115,6 +155,7 @@ def test_rename_line_holds_nothing_but_the_name(rest: bytes, name: bytes) -> Non
 )
 def test_date_of_a_missing_file_is_the_start_of_1970_anywhere(date: bytes, yes: bool) -> None:
     assert is_epoch(b"--- a/f\t" + date + b"\n") is yes
+    assert is_epoch(b"--- a/f  " + date + b"\n") is yes
 
 
 @pytest.mark.parametrize(
@@ -137,20 +178,21 @@ def test_date_of_a_missing_file_is_the_start_of_1970_anywhere(date: bytes, yes: 
     ],
 )
 def test_diff_line_names_a_file_where_both_sides_agree(rest: bytes, name: bytes | None) -> None:
-    assert git_header_name(rest) == name
+    both = ((strip_or_none(a, 1), strip_or_none(b, 1)) for a, b in git_pairs(rest[:-1]))
+    assert next((a for a, b in both if a == b and a is not None), None) == name
 
 
 @pytest.mark.parametrize(
     ("name", "rest"), [(b"a/f", b"f"), (b"python/pkg/f", b"pkg/f"), (b"a//f", b"/f")]
 )
 def test_first_component_is_stripped(name: bytes, rest: bytes) -> None:
-    assert strip_first(name) == rest
+    assert strip(name, 1) == rest
 
 
 @pytest.mark.parametrize("name", [b"f", b"", b"a/"])
 def test_name_without_a_first_component_is_refused(name: bytes) -> None:
     with pytest.raises(PathError, match="has no a/ or b/ before it"):
-        strip_first(name)
+        strip(name, 1)
 
 
 @pytest.mark.parametrize(

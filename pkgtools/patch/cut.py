@@ -1,0 +1,61 @@
+"""A patch in two: the sections of some files, and those of all others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.errors import MalformedError
+from pkgtools.patch.parser import parse_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pkgtools.patch.model import FilePatch, Patch
+
+_ABOVE: Final = re.compile(rb"(?:Index: |=+$|diff (?!--git ))")
+"""Lines above a section that belong to it."""
+
+
+def cut(patch: Patch, keep: Callable[[str], bool]) -> tuple[Patch | None, Patch | None]:
+    """Return the part of a patch with the files that `keep` accepts, and the other part.
+
+    Both have the whole commit message, and every section byte by byte. A patch that lies on
+    one side comes back as it is.
+
+    Raises:
+        MalformedError: a file moves from one part to the other.
+
+    """
+    kept = [keep(file.new_path) for file in patch.files]
+    for file in patch.files:
+        if keep(file.old_path) != keep(file.new_path):
+            raise MalformedError(
+                f"{patch.name}:{file.line}: {file.old_path} moves to {file.new_path}: one of them "
+                "is outside the package",
+                remedy="take this section out of the patch by hand",
+            )
+    if all(kept):
+        return patch, None
+    if not any(kept):
+        return None, patch
+    return _part(patch, kept, wanted=True), _part(patch, kept, wanted=False)
+
+
+def _part(patch: Patch, kept: list[bool], *, wanted: bool) -> Patch:
+    lines = [line + b"\n" for line in patch.text.split(b"\n")]
+    lines[-1] = lines[-1].removesuffix(b"\n")
+    starts = [_start(lines, patch.files, number) for number in range(len(patch.files))]
+    out = lines[: starts[0]]
+    for start, end, is_kept in zip(starts, [*starts[1:], len(lines)], kept, strict=True):
+        if is_kept is wanted:
+            out += lines[start:end]
+    return parse_patch(patch.name, b"".join(out), patch.level)
+
+
+def _start(lines: list[bytes], files: tuple[FilePatch, ...], number: int) -> int:
+    """Return the 0-based line at which a section starts, with what stands above it."""
+    at = files[number].line - 1
+    while at and _ABOVE.match(lines[at - 1]):
+        at -= 1
+    return at

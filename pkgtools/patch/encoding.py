@@ -1,0 +1,49 @@
+"""From the bytes of a file to the bytes of a patch: marks and encodings that editors add."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final
+
+from pkgtools.errors import MalformedError
+
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SAMPLE: Final = 64
+_COLOURED: Final = re.compile(rb"^\x1b\[[0-9;]*m(?:diff |@@ |--- |\+\+\+ )", re.MULTILINE)
+
+
+def without_marks(name: str, data: bytes) -> bytes:
+    """Return the patch without a UTF-8 byte order mark at its start.
+
+    The mark is an editor's: no diff starts with one. Content keeps its own, because a
+    hunk's first column stands before it. UTF-16 and colours are refused: shells that write
+    them also change line ends or characters, which nobody can undo for certain.
+
+    Raises:
+        MalformedError: the file is UTF-16, or has a terminal's colours.
+
+    """
+    if data.startswith(_UTF16) or _alternates(data):
+        raise MalformedError(
+            f"{name}: the file is UTF-16 text, as PowerShell writes what it redirects",
+            remedy="write the patch again with `git diff --output=FILE` or `git format-patch`",
+            details={"file": name, "line": 1},
+        )
+    data = data.removeprefix(codecs.BOM_UTF8)
+    coloured = _COLOURED.search(data)
+    if coloured is not None:
+        line = data.count(b"\n", 0, coloured.start()) + 1
+        raise MalformedError(
+            f"{name}:{line}: the patch holds a terminal's colour codes",
+            remedy="write the patch again with `git diff --no-color`",
+            details={"file": name, "line": line},
+        )
+    return data
+
+
+def _alternates(data: bytes) -> bool:
+    """Whether every second byte at the start is zero, as in UTF-16 without its mark."""
+    sample = data[:_SAMPLE]
+    pairs = len(sample) // 2
+    return pairs > 1 and pairs in (sample[::2].count(0), sample[1::2].count(0))

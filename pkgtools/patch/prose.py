@@ -1,0 +1,120 @@
+"""What stands around the sections of a patch file: text, or a change that the file only names.
+
+``git apply`` and patch(1) pass over every line outside a section. Here a line that belongs
+to a diff is refused there: its section would disappear in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.patch.hunks import is_hunk_header
+
+if TYPE_CHECKING:
+    from pkgtools.patch.lines import Lines
+
+_BINARY: Final = "write the patch again with `git diff --binary` or `git format-patch`"
+_UNIFIED: Final = "write the patch again with `git diff` or `diff -ru`"
+_NAMED: Final = (
+    # (pattern of the line, what it says, what to do); anywhere in the file
+    (
+        rb"Binary files .* differ\s*\n?",
+        "a binary file differs, but the patch does not hold its data",
+        _BINARY,
+    ),
+    (
+        rb"(?:Binary file .* has changed|Cannot display: file marked as a binary type\.)\s*",
+        "a binary file differs, but the patch does not hold its data",
+        _BINARY,
+    ),
+    (
+        rb"diff --(?:cc|combined) .*\s*|@@@+ -\d.* @@@+.*\s*",
+        "the combined diff of a merge cannot be applied",
+        "write the patch again against one parent (`git diff HEAD^ HEAD`)",
+    ),
+    (
+        rb"Only in \S+: \S+\s*",
+        "a file is on one side only, and the patch does not hold its content",
+        "write the patch again with `diff -N` or `git diff`",
+    ),
+    (
+        rb"File \S.* is an? .* while file \S.* is an? .*\s*",
+        "a file changes its type, and the patch does not hold the change",
+        "write the patch again with `git diff`",
+    ),
+    (
+        rb"Files \S.* and \S.* differ\s*",
+        "files differ, and the patch does not hold the change",
+        _UNIFIED,
+    ),
+    (
+        rb"Submodule .* [0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}\b.*\s*",
+        "submodules are not supported",
+        "take the submodule out of the patch",
+    ),
+    (
+        rb"(?:Added|Deleted|Modified|Name): svn:(?:executable|special)\s*",
+        "Subversion changes a file's mode, and the patch does not hold the change",
+        "write the patch again with `git diff`",
+    ),
+)
+_PARTS: Final = (
+    # lines of a section; in a commit message they are prose
+    (
+        re.compile(
+            rb"(?:(?:old|new|new file|deleted file) mode [0-7]{6}|similarity index \d+%|"
+            rb"dissimilarity index \d+%|GIT binary patch)\s*"
+        ),
+        None,
+    ),
+    (re.compile(rb"(?:rename|copy) from .*\s*"), re.compile(rb"(?:rename|copy) to .*\s*")),
+    (
+        re.compile(rb"index [0-9a-f]{4,40}\.\.[0-9a-f]{4,40}(?: [0-7]{6})?\s*"),
+        re.compile(rb"[^-].*\s*"),
+    ),
+    (re.compile(rb"--- \S.*\s*"), re.compile(rb"\+\+\+ \S.*\s*")),
+    (re.compile(rb"[+-](?!-*\s*$|----|- ?$).*\s*"), None),
+)
+_CONTEXT_DIFF: Final = (re.compile(rb"\*{3} \S.*\s*"), re.compile(rb"--- \S.*\s*"))
+_NORMAL_DIFF: Final = (re.compile(rb"\d+(?:,\d+)?[acd]\d+(?:,\d+)?\s*"), re.compile(rb"[<>] .*\s*"))
+# Quoted or indented it is an example; behind anything else it is a section that is damaged.
+_DIFF: Final = re.compile(rb"(\W{1,8})diff --git \S")
+_QUOTES: Final = re.compile(rb"[\s>|#*+-]*(?:[`'\"(]*)")
+
+
+def check_text(lines: Lines, *, in_message: bool, in_section: bool = False) -> None:
+    """Refuse the next line if it belongs to a diff; any other is text.
+
+    Args:
+        lines: of which the next one is outside every section.
+        in_message: whether it is in a mail's commit message, which may speak of diffs.
+        in_section: whether it follows the headers of a section.
+
+    Raises:
+        MalformedError: with what the line says and what to do.
+
+    """
+    line = lines.peek()
+    if is_hunk_header(line):
+        lines.fail("a hunk stands behind no file header")
+    for pattern, message, remedy in _NAMED:
+        if re.fullmatch(pattern, line):
+            lines.fail(message, remedy=remedy)
+    damaged = _DIFF.match(line)
+    if damaged and not _QUOTES.fullmatch(damaged[1]):
+        lines.fail(
+            "characters stand before `diff --git`, so that no section starts here",
+            remedy="take them out; a file's byte order mark in the middle is one",
+        )
+    for form, (first, second) in (("context", _CONTEXT_DIFF), ("normal", _NORMAL_DIFF)):
+        if first.fullmatch(line) and second.fullmatch(lines.peek(1)):
+            lines.fail(f"this is a {form} diff, not a unified one", remedy=_UNIFIED)
+    if in_message or in_section:
+        return
+    for first_part, then in _PARTS:
+        if first_part.fullmatch(line) and (then is None or then.fullmatch(lines.peek(1))):
+            lines.fail(
+                "this line is a part of a diff, but stands outside every file's section",
+                remedy="write the patch again, or take the line out if it is a comment",
+            )

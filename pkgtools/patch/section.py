@@ -1,0 +1,219 @@
+"""One file's section while it is read: its headers as they stand, names with their prefixes."""
+
+from __future__ import annotations
+
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.blob import SUBMODULE, canonical_mode
+from pkgtools.patch.binary import read_binary
+from pkgtools.patch.lines import text
+from pkgtools.patch.paths import DEV_NULL, PathError, git_pairs, header_name, is_epoch, rest_name
+from pkgtools.patch.prose import check_text
+
+if TYPE_CHECKING:
+    from pkgtools.patch.binary import BinaryChange
+    from pkgtools.patch.hunks import Hunk
+    from pkgtools.patch.lines import Lines
+
+_INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6}))?\n")
+_MODE: Final = re.compile(rb"[0-7]{6}\n?")
+GIT: Final = b"diff --git "
+
+
+@dataclass
+class Section:
+    """The headers of one file's part of a patch."""
+
+    line: int
+    git_line: bytes | None = None
+    """What follows ``diff --git``; None in a plain diff."""
+    has_names: bool = False
+    old_name: bytes | None = None
+    """What the ``---`` line names, with its prefix; None for ``/dev/null`` or without the line."""
+    new_name: bytes | None = None
+    old_missing: bool = False
+    """Whether the ``---`` line says that there is no file: ``/dev/null``, or a date of 1970."""
+    new_missing: bool = False
+    created: bool = False
+    deleted: bool = False
+    renamed: bool = False
+    copied: bool = False
+    moved_from: bytes | None = None
+    moved_to: bytes | None = None
+    old_mode: int | None = None
+    new_mode: int | None = None
+    old_id: str | None = None
+    new_id: str | None = None
+    binary: BinaryChange | None = None
+    hunks: list[Hunk] = field(default_factory=list)
+
+    @property
+    def is_git(self) -> bool:
+        """Whether git wrote it."""
+        return self.git_line is not None
+
+
+def starts_plain_section(lines: Lines) -> bool:
+    """Whether a plain diff's section starts at the next line."""
+    return (
+        lines.peek().startswith(b"--- ")
+        and lines.peek(1).startswith(b"+++ ")
+        and lines.peek(2).startswith(b"@@ -")
+    )
+
+
+def read_plain_section(lines: Lines) -> Section:
+    """Read the two lines of names of a plain diff."""
+    section = Section(lines.number)
+    _read_names(lines, section)
+    return section
+
+
+def read_git_section(lines: Lines) -> Section:
+    """Read ``diff --git`` and git's extended headers, up to the first hunk."""
+    section = Section(lines.number)
+    _check_line_end(lines)
+    section.git_line = lines.peek().removeprefix(GIT).removesuffix(b"\n")
+    try:
+        list(git_pairs(section.git_line))
+    except PathError as error:
+        lines.fail(str(error))
+    lines.take()
+    while _extended_header(lines, section):
+        pass
+    return section
+
+
+def _check_line_end(lines: Lines) -> None:
+    """Refuse a header line that was converted, or cut off where the file ends."""
+    if lines.peek().endswith(b"\r\n"):
+        lines.fail(
+            "the patch's own header lines end in CRLF: the file was converted on its way",
+            remedy="store patches as they are (`*.patch -text` in .gitattributes)",
+        )
+    if not lines.peek().endswith(b"\n"):
+        lines.fail("the file ends in the middle of a line")
+
+
+def _extended_header(lines: Lines, section: Section) -> bool:
+    """Take one extended header line; False where they end."""
+    line = lines.peek()
+    if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
+        _read_names(lines, section)
+        return False
+    if line.startswith((b"--- ", b"+++ ")):
+        lines.fail("of the --- and +++ lines, one is missing")
+    if line == b"GIT binary patch\n":
+        lines.take()
+        section.binary = read_binary(lines)
+        return False
+    for prefix, take in _HEADERS.items():
+        if line.startswith(prefix):
+            _check_line_end(lines)
+            try:
+                take(section, line[len(prefix) :])
+            except (PathError, ValueError) as error:
+                lines.fail(f"{text(line.strip())!r}: {error}")
+            lines.take()
+            return True
+    check_text(lines, in_message=False, in_section=True)
+    return False
+
+
+def _mode(value: bytes) -> int:
+    raw = int(value, 8) if _MODE.fullmatch(value) else 0
+    if stat.S_IFMT(raw) == SUBMODULE:
+        raise ValueError("submodules are not supported")
+    if not (stat.S_ISREG(raw) or stat.S_ISLNK(raw)):
+        raise ValueError("this is no mode of a file")
+    return canonical_mode(raw)
+
+
+def _take_old_mode(section: Section, value: bytes) -> None:
+    section.old_mode = _mode(value)
+
+
+def _take_new_mode(section: Section, value: bytes) -> None:
+    section.new_mode = _mode(value)
+
+
+def _take_created(section: Section, value: bytes) -> None:
+    section.created = True
+    section.new_mode = _mode(value)
+
+
+def _take_deleted(section: Section, value: bytes) -> None:
+    section.deleted = True
+    section.old_mode = _mode(value)
+
+
+def _take_rename_from(section: Section, value: bytes) -> None:
+    section.renamed = True
+    section.moved_from = rest_name(value)
+
+
+def _take_rename_to(section: Section, value: bytes) -> None:
+    section.renamed = True
+    section.moved_to = rest_name(value)
+
+
+def _take_copy_from(section: Section, value: bytes) -> None:
+    section.copied = True
+    section.moved_from = rest_name(value)
+
+
+def _take_copy_to(section: Section, value: bytes) -> None:
+    section.copied = True
+    section.moved_to = rest_name(value)
+
+
+def _take_index(section: Section, value: bytes) -> None:
+    match = _INDEX.fullmatch(value)
+    if match is None:
+        raise ValueError("this index line is malformed")
+    section.old_id, section.new_id = match[1].decode(), match[2].decode()
+    if match[3]:
+        section.old_mode = _mode(match[3])
+
+
+def _ignore(section: Section, value: bytes) -> None:
+    """Similarity is for people."""
+
+
+_HEADERS: Final = {
+    b"old mode ": _take_old_mode,
+    b"new mode ": _take_new_mode,
+    b"new file mode ": _take_created,
+    b"deleted file mode ": _take_deleted,
+    b"rename from ": _take_rename_from,
+    b"rename to ": _take_rename_to,
+    b"copy from ": _take_copy_from,
+    b"copy to ": _take_copy_to,
+    b"similarity index ": _ignore,
+    b"dissimilarity index ": _ignore,
+    b"index ": _take_index,
+}
+
+
+def _read_names(lines: Lines, section: Section) -> None:
+    section.has_names = True
+    section.old_name, section.old_missing = _read_name(lines, section)
+    section.new_name, section.new_missing = _read_name(lines, section)
+
+
+def _read_name(lines: Lines, section: Section) -> tuple[bytes | None, bool]:
+    """Read one line: the name, and whether the file is missing."""
+    _check_line_end(lines)
+    line = lines.peek()
+    try:
+        name = header_name(line[4:])
+    except PathError as error:
+        lines.fail(str(error))
+    lines.take()
+    if name == DEV_NULL:
+        return None, True
+    # diff(1) -N names a missing file too, and dates it at the start of 1970.
+    return name, not section.is_git and is_epoch(line)
