@@ -3,34 +3,65 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.catalog.series import LISTING, load_patch, load_series
+from pkgtools.authoring.levels import LevelFinder, Mail
+from pkgtools.catalog.series import LISTING, line_of, load_series
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.patch import split_mails, subject_of
 from pkgtools.plan import plan_series
 from pkgtools.port.gitdiff import diff_text
 from pkgtools.port.model import FileChange
-from pkgtools.port.series import refusal, write_series
+from pkgtools.port.series import refusal, refuse_existing, write_folder
+from pkgtools.source.wheel import all_outside_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pkgtools.catalog import Series
+    from pkgtools.catalog import Series, Upstream
     from pkgtools.patch import Patch
     from pkgtools.source import Source
 
 _NUMBERED: Final = re.compile(r"\d+-")
 _SUFFIX: Final = re.compile(r"\.(?:patch|diff)$")
+_DIGITS: Final = re.compile(r"(\d+)")
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._+-]+")
+_OUTSIDE: Final = "outside"
 
 
-def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -> list[str]:
+@dataclass(frozen=True)
+class Imported:
+    """What `import_patches` wrote."""
+
+    patches: tuple[str, ...]
+    levels: dict[str, int]
+    """How many folders stand before a patch's names, where they are not ``a/`` and ``b/``."""
+    outside: dict[str, tuple[str, ...]]
+    """For each patch that was cut, the files outside the package."""
+
+
+def import_patches(
+    paths: Sequence[Path],
+    output: Path,
+    source: Source | None,
+    *,
+    level: int | None = None,
+    package: Upstream | None = None,
+) -> Imported:
     """Make a series of patch files or of folders of them, byte by byte as they are.
 
-    A folder's own ``series`` file gives the order, else the names do. Files
-    without a number get one.
+    A folder's own ``series`` file gives the order, else the numbers in the names do. A mailbox
+    becomes a patch for each of its mails. Files without a number get one.
+
+    Args:
+        paths: patch files, mailboxes and folders.
+        output: the new series' folder.
+        source: what the patches are checked against.
+        level: how many folders to strip from the names; by default it is worked out.
+        package: the upstream whose package alone the series is for. Other files' parts are
+            written to the folder ``outside`` below `output`.
 
     Raises:
         UsageError: there is no patch, or something at `output`.
@@ -38,40 +69,117 @@ def import_patches(paths: Sequence[Path], output: Path, source: Source | None) -
         DoesNotApplyError: the series does not apply to `source`.
 
     """
-    sources = [patch for path in paths for patch in _patches_in(path)]
-    if not sources:
+    refuse_existing(output)
+    mails = list(_mails(paths, level))
+    if not mails:
         raise UsageError(
             f"there is no .patch or .diff in {', '.join(map(str, paths))}",
             remedy="name the patch files, or the folder that they lie in",
         )
-    patches: dict[str, Patch] = {}
-    for number, patch in enumerate(sources, 1):
-        stem = _UNFIT.sub("-", _SUFFIX.sub("", patch.name))
-        name = f"{stem if _NUMBERED.match(stem) else f'{number:04}-{stem}'}.patch"
-        if name in patches:
-            raise UsageError(f"two patches would be called {name}", remedy="rename one of them")
-        patches[name] = replace(patch, name=name, is_shared=False)
-    if source is not None:
-        plan = plan_series(list(patches.values()), source.read)
-        if not plan.ok:
-            raise DoesNotApplyError(
-                f"the patches do not apply to {source.label}",
-                remedy="give the source that they were made for with --from",
-                refusal=refusal(source, plan),
+    reader = LevelFinder(source, package)
+    outside: dict[str, Patch] = {}
+    names = set()
+    for mail in mails:
+        if mail.name in names:
+            raise UsageError(
+                f"two patches would be called {mail.name}", remedy="rename one of them"
             )
-    write_series(output, list(patches.values()), None)
-    return list(patches)
+        names.add(mail.name)
+        outer = reader.read(mail)
+        if outer is not None:
+            outside[mail.name] = outer
+    patches = {patch.name: patch for patch in reader.patches}
+    if not patches:
+        raise UsageError("no patch changes a file of the package", remedy="see --upstream")
+    if source is not None:
+        _hold_against(source, reader.patches)
+    files = {LISTING: _listing(patches)} | {name: p.data for name, p in patches.items()}
+    if outside:
+        files[f"{_OUTSIDE}/{LISTING}"] = _listing(outside)
+        files |= {f"{_OUTSIDE}/{name}": patch.data for name, patch in outside.items()}
+    write_folder(output, files)
+    return Imported(
+        tuple(patches),
+        {name: patch.level for name, patch in patches.items() if patch.level != 1},
+        {name: tuple(sorted(patch.paths)) for name, patch in outside.items()},
+    )
 
 
-def _patches_in(path: Path) -> list[Patch]:
+def _listing(patches: Mapping[str, Patch]) -> bytes:
+    lines = (f"{line_of(patch, name)}\n" for name, patch in patches.items())
+    return "".join(lines).encode()
+
+
+def _hold_against(source: Source, patches: Sequence[Patch]) -> None:
+    with all_outside_named(source, {path for patch in patches for path in patch.paths}):
+        plan = plan_series(patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"the patches do not apply to {source.label}",
+            remedy="give the source that they were made for with --from",
+            refusal=refusal(source, plan),
+        )
+
+
+def _mails(paths: Sequence[Path], level: int | None) -> Iterator[Mail]:
+    files = [found for path in paths for found in _patch_files(path)]
+    _refuse_order(paths)
+    number = 0
+    for file in files:
+        mails = split_mails(file.data)
+        for place, data in enumerate(mails, 1):
+            number += 1
+            if len(mails) == 1:
+                stem = _UNFIT.sub("-", file.name)
+                name = stem if _NUMBERED.match(stem) else f"{number:04}-{stem}"
+                origin = file.origin
+            else:
+                origin = f"{file.origin} (patch {place} of {len(mails)})"
+                subject = subject_of(data) or file.name
+                name = f"{number:04}-{_UNFIT.sub('-', subject).strip('-.')[:52]}"
+            said = level if file.level is None else file.level
+            yield Mail(origin, f"{name}.patch", data, said)
+
+
+def _patch_files(path: Path) -> list[Mail]:
+    """Return the files, named without their suffix."""
     if path.is_dir():
         if (path / LISTING).is_file():
-            return list(load_series(path).patches)
-        files = sorted(f for f in path.iterdir() if f.suffix in (".patch", ".diff"))
-        return [load_patch(file) for file in files]
+            return [
+                Mail(str(patch.path), _SUFFIX.sub("", patch.name), patch.data, patch.level)
+                for patch in load_series(path).patches
+            ]
+        found = [f for f in path.iterdir() if f.suffix in (".patch", ".diff")]
+        return [_file(file) for file in sorted(found, key=_by_number)]
     if not path.is_file():
         raise MalformedError(f"{path} is neither a file nor a folder")
-    return [load_patch(path)]
+    return [_file(path)]
+
+
+def _file(path: Path) -> Mail:
+    return Mail(str(path), path.stem, path.read_bytes(), None)
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """Sort 2 before 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(path.name)]
+
+
+def _refuse_order(paths: Sequence[Path]) -> None:
+    """Refuse files in the alphabet's order, as ``*.patch`` gives them, where numbers say another.
+
+    The user may mean either, and patches that merge in both orders would hide it.
+    """
+    names = [str(path) for path in paths]
+    numbered = all(_NUMBERED.match(path.name) for path in paths)
+    by_number = sorted(paths, key=_by_number)
+    if numbered and names == sorted(names) and list(paths) != by_number:
+        first = next(a for a, b in zip(paths, by_number, strict=True) if a != b)
+        raise UsageError(
+            f"{first.name} is named before a patch with a lower number",
+            remedy="name the folder alone, which is read in the order of the numbers, or rename "
+            "the files to 0001-..., 0002-...",
+        )
 
 
 def export_series(series: Series, source: Source) -> bytes:

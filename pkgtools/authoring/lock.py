@@ -26,7 +26,7 @@ from pkgtools.errors import (
 from pkgtools.patch import Kind
 from pkgtools.plan import plan_series
 from pkgtools.plan.explain import absorbed_at
-from pkgtools.source.wheel import WheelSource
+from pkgtools.source.wheel import WheelSource, all_outside_named
 from pkgtools.tree.check import Refusal
 from pkgtools.tree.state import entry_id
 from pkgtools.util.files import replace_file, sha256
@@ -160,7 +160,8 @@ def _prove(
 
 
 def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision:
-    plan = plan_series(target.series.patches, source.read)
+    with all_outside_named(source, target.series.paths):
+        plan = plan_series(target.series.patches, source.read)
     if not plan.ok:
         raise DoesNotApplyError(
             f"{target.name}: its series does not apply to {source.label}",

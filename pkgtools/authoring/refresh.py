@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pkgtools.blob import DIRECTORY
+from pkgtools.catalog.series import LISTING, without_levels
 from pkgtools.errors import UsageError
 from pkgtools.patch import Patch
 from pkgtools.port.gitdiff import diff_text
@@ -76,6 +77,10 @@ def refresh_series(
     rewritten = [name for name, patch in patches.items() if patch.data != old[name]]
     for name in rewritten:
         replace_file(series.directory / name, patches[name].data)
+    if any(patch.level != 1 for patch in series.patches if patch.name in rewritten):
+        listing = series.directory / LISTING
+        text = without_levels(listing.read_text(encoding="utf-8"), rewritten)
+        replace_file(listing, text.encode())
     return Refreshed(str(series.directory), rewritten, [n for n in patches if n not in rewritten])
 
 

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog.added import is_added_folder, load_added
 from pkgtools.errors import MalformedError
-from pkgtools.patch import Patch, parse_patch
+from pkgtools.patch import Patch, parse_patch, shown_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 LISTING: Final = "series"
 _REMEDY: Final = "name the patches in it, one a line, in order: ls *.patch > series"
+_STRIP: Final = re.compile(r"-p\d{1,2}")
 _ABOVE: Final = "../"
 _NAME: Final = re.compile(r"(?:\.\./)?(?!\.\.?/?$)[^/\0]+|\.\./(?!\.\.?/)[^/\0]+/")
 
@@ -42,7 +43,8 @@ class Series:
         """``sha256:`` and the SHA-256 over each patch's name and digest, in order."""
         whole = hashlib.sha256()
         for patch in self.patches:
-            whole.update(f"{patch.digest}  {patch.name}\n".encode())
+            option = "" if patch.level == 1 else f" -p{patch.level}"
+            whole.update(f"{patch.digest}  {patch.name}{option}\n".encode())
         return f"sha256:{whole.hexdigest()}"
 
     @property
@@ -66,8 +68,8 @@ def load_series(directory: Path) -> Series:
     """
     listing = directory / LISTING
     patches: dict[str, Patch] = {}
-    for where, reference in _references(listing):
-        patch = _load_reference(directory, reference, where)
+    for where, reference, level in _references(listing):
+        patch = _load_reference(directory, reference, where, level)
         if patch.name in patches:
             raise MalformedError(f"{where}: a second patch {patch.name}")
         patches[patch.name] = patch
@@ -77,8 +79,12 @@ def load_series(directory: Path) -> Series:
     return Series(directory.name, directory, tuple(patches.values()))
 
 
-def load_patch(path: Path) -> Patch:
+def load_patch(path: Path, level: int | None = None) -> Patch:
     """Read one patch file or one folder of added files.
+
+    Args:
+        path: the file, or the folder.
+        level: how many folders to strip from the names; by default what the names show.
 
     Raises:
         MalformedError: it cannot be read, or is not well-formed.
@@ -90,7 +96,7 @@ def load_patch(path: Path) -> Patch:
         data = path.read_bytes()
     except OSError as error:
         raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
-    return replace(parse_patch(str(path), data), name=path.name, path=path)
+    return replace(parse_patch(str(path), data, level), name=path.name, path=path)
 
 
 def reference_of(patch: Patch) -> str:
@@ -99,6 +105,25 @@ def reference_of(patch: Patch) -> str:
         return patch.name
     is_folder = patch.path is not None and patch.path.is_dir()
     return f"{_ABOVE}{patch.name}{'/' if is_folder else ''}"
+
+
+def line_of(patch: Patch, reference: str) -> str:
+    """Return the line of a ``series`` file, with ``-pN`` where the names do not show it."""
+    shown = shown_level(patch.name, patch.data)
+    is_shown = shown is not None and shown.is_certain and shown.number == patch.level
+    return reference if is_shown else f"{reference} -p{patch.level}"
+
+
+def without_levels(listing: str, references: Collection[str]) -> str:
+    """Return a ``series`` file without ``-pN`` behind `references`, which now have a/ and b/."""
+    lines = []
+    for line in listing.splitlines(keepends=True):
+        words = line.partition("#")[0].split()
+        if words[1:] and words[0] in references:
+            lines.append(line.replace(f" {words[1]}", "", 1))
+        else:
+            lines.append(line)
+    return "".join(lines)
 
 
 def is_shared_reference(reference: str) -> bool:
@@ -122,8 +147,8 @@ def shared_patches(folder: Path) -> Mapping[str, Patch]:
     return {reference_of(patch): patch for patch in found}
 
 
-def _references(listing: Path) -> Iterator[tuple[str, str]]:
-    """Yield each line's place and the patch that it names."""
+def _references(listing: Path) -> Iterator[tuple[str, str, int | None]]:
+    """Yield each line's place, the patch that it names, and the number of its ``-pN``."""
     try:
         lines = listing.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -135,12 +160,16 @@ def _references(listing: Path) -> Iterator[tuple[str, str]]:
         if not words:
             continue
         where = f"{listing}:{number}"
-        if words[1:] not in ([], ["-p1"]):
-            raise MalformedError(f"{where}: only -p1 can follow a patch, not {words[1:]}")
-        yield where, words[0]
+        reference, *options = words
+        if len(options) > 1 or not all(map(_STRIP.fullmatch, options)):
+            raise MalformedError(
+                f"{where}: {' '.join(options)} cannot follow a patch",
+                remedy="only -pN can: the number of folders that stand before its names",
+            )
+        yield where, reference, int(options[0][2:]) if options else None
 
 
-def _load_reference(directory: Path, reference: str, where: str) -> Patch:
+def _load_reference(directory: Path, reference: str, where: str, level: int | None) -> Patch:
     if reference == LISTING:
         raise MalformedError(f"{where}: {reference} is this list, not a patch", remedy=_REMEDY)
     if not _NAME.fullmatch(reference):
@@ -158,7 +187,7 @@ def _load_reference(directory: Path, reference: str, where: str) -> Patch:
             f"{where}: {path} is {kind}", remedy="a folder of added files is named ../NAME/"
         )
     try:
-        return replace(load_patch(path), is_shared=is_shared)
+        return replace(load_patch(path, level), is_shared=is_shared)
     except MalformedError as error:
         if path.exists():
             raise

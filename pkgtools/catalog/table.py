@@ -57,7 +57,7 @@ class _Upstream(_Table):
 
 class _File(_Table):
     upstream: list[_Upstream]
-    target: list[_Target]
+    target: list[_Target] = []
     default: str | None = None
 
 
@@ -141,8 +141,12 @@ def find_catalog(start: Path) -> Path:
     return packaged if packaged.is_file() else package.parent / _FILE
 
 
-def load_catalog(path: Path) -> Catalog:
+def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
     """Read targets.toml. The series are read when a target's is asked for.
+
+    Args:
+        path: the file.
+        unfinished: leave out targets whose series is not there yet.
 
     Raises:
         MalformedError: with the file, the key and the line.
@@ -154,7 +158,7 @@ def load_catalog(path: Path) -> Catalog:
             f"{path} is not a catalog file", remedy="give a targets.toml with --catalog"
         )
     try:
-        return _Reader(path).read()
+        return _Reader(path, unfinished=unfinished).read()
     except MalformedError as error:
         # The file may be a stranger's, in a folder above: its name is a plain one.
         error.remedy = error.remedy or "correct it, or name another catalog with --catalog"
@@ -164,8 +168,9 @@ def load_catalog(path: Path) -> Catalog:
 class _Reader:
     """Checks one file, keeping where everything stands in it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, unfinished: bool) -> None:
         self.file = TomlFile(path)
+        self.unfinished = unfinished
         self.patches = path.parent / "patches"
 
     def read(self) -> Catalog:
@@ -185,9 +190,10 @@ class _Reader:
         targets = tuple(
             self._target(target, f".target[{number}]", upstreams)
             for number, target in enumerate(raw.target)
+            if not self.unfinished or (self.patches / target.upstream / target.series).is_dir()
         )
         default = next((t for t in targets if t.name == raw.default), None)
-        if raw.default is not None and default is None:
+        if raw.default not in (None, *(target.name for target in raw.target)):
             self.file.fail(f"there is no target {raw.default!r}", ".default")
         return Catalog(self.file.path, tuple(upstreams.values()), targets, default)
 

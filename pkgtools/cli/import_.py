@@ -26,13 +26,25 @@ if TYPE_CHECKING:
     "start_name",
     type=common.TEXT,
     metavar="SOURCE",
-    help="What they were made for; they are checked against it.",
+    help="The source that the patches were made for. They are checked against it.",
 )
 @click.option(
     "--upstream",
     "name",
     type=common.TEXT,
-    help="The upstream that --from is of.  [default: the first]",
+    help="The upstream of --from and --package-only.  [default: the first]",
+)
+@click.option(
+    "-p",
+    "level",
+    type=click.IntRange(0, 99),
+    metavar="N",
+    help="Folders to strip from names.  [default: as the names and --from show]",
+)
+@click.option(
+    "--package-only",
+    is_flag=True,
+    help="Write the parts for other files (tests, docs) to the folder `outside` of the series.",
 )
 @wheel_option
 @git_option
@@ -44,33 +56,45 @@ def import_(
     output: Path,
     start_name: str | None,
     name: str | None,
+    level: int | None,
+    package_only: bool,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Make a series of patch files, of a flat diff, or of a folder of patches.
+    """Make a series of patch files, mailboxes, a flat diff, or a folder of patches.
 
-    Every file keeps its bytes; one without a number gets one. With --from they are
-    checked against the source that they were made for.
+    Every file keeps its bytes; one without a number gets one. A mailbox becomes a patch for
+    each mail. With --from the patches are checked against the source that they were made for.
 
     \b
     Examples:
       pkgtools import all.diff -o patches/sglang/mine
       pkgtools import their-patches/ -o patches/sglang/theirs --from 0.5.17
+      pkgtools import 1234.patch -o patches/sglang/pr --from v0.5.17 --git sglang --package-only
     """
-    if name is not None and start_name is None:
+    if name is not None and start_name is None and not package_only:
         raise UsageError("--upstream needs --from")
-    table = load_catalog(catalog)
+    table = load_catalog(catalog, unfinished=True)
+    upstream = table.upstream(name) if start_name is not None or package_only else None
     source = None
-    if start_name is not None:
-        finder = Finder(table, table.upstream(name), common.Progress(), wheels, repositories)
+    if start_name is not None and upstream is not None:
+        finder = Finder(table, upstream, common.Progress(), wheels, repositories)
         source = finder.find(start_name).source
-    names = import_patches(patches, output, source)
+    made = import_patches(
+        patches, output, source, level=level, package=upstream if package_only else None
+    )
     if as_json:
-        common.print_json({"output": str(output), "patches": names})
+        facts = {"output": str(output), "patches": made.patches, "levels": made.levels}
+        common.print_json({**facts, "outside": made.outside})
         return 0
-    say(f"wrote {output}: {common.count(len(names), 'patch', 'patches')}")
-    for patch in names:
-        say(f"  {patch}")
+    say(f"wrote {output}: {common.count(len(made.patches), 'patch', 'patches')}")
+    for patch in made.patches:
+        say(f"  {patch}" + (f" -p{made.levels[patch]}" if patch in made.levels else ""))
+    if made.outside:
+        say(f"outside the package, in {output / 'outside'}:")
+    for patch, paths in made.outside.items():
+        for path in paths:
+            say(f"  {patch}: {path}")
     return 0

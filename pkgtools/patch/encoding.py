@@ -28,7 +28,8 @@ def without_marks(name: str, data: bytes) -> bytes:
         raise MalformedError(
             f"{name}: the file is UTF-16 text, as PowerShell writes what it redirects",
             remedy="write the patch again with `git diff --output=FILE` or `git format-patch`",
-            details={"file": name, "line": 1},
+            file=name,
+            line=1,
         )
     data = data.removeprefix(codecs.BOM_UTF8)
     coloured = _COLOURED.search(data)
@@ -37,7 +38,8 @@ def without_marks(name: str, data: bytes) -> bytes:
         raise MalformedError(
             f"{name}:{line}: the patch holds a terminal's colour codes",
             remedy="write the patch again with `git diff --no-color`",
-            details={"file": name, "line": line},
+            file=name,
+            line=line,
         )
     return data
 

@@ -185,5 +185,6 @@ def _fail(name: str, message: str) -> None:
     raise MalformedError(
         f"{name}: {message}",
         remedy="save the patch as plain text: `git format-patch`, or the mailer's source view",
-        details={"file": name, "line": 1},
+        file=name,
+        line=1,
     )

@@ -47,7 +47,8 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
         raise MalformedError(
             f"{name}: the file holds {len(mails)} patches, of one commit each",
             remedy=f"make a file of each: pkgtools import {name} -o DIR",
-            details={"file": name, "line": 1},
+            file=name,
+            line=1,
         )
     text_data = decoded(name, without_marks(name, data))
     lines = Lines(name if text_data == data else f"{name} (decoded)", text_data)
@@ -57,7 +58,7 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     if level is None:
         level = _shown_level(lines, sections)
     files = tuple(_finish(lines, section, level) for section in sections)
-    return Patch(name, data, files, text_data, level)
+    return Patch(name, data, files, decoded=text_data, level=level)
 
 
 def shown_level(name: str, data: bytes) -> Level | None:

@@ -15,6 +15,7 @@ from pkgtools.catalog.series import (
     LISTING,
     Series,
     is_shared_reference,
+    line_of,
     load_series,
     reference_of,
 )
@@ -24,6 +25,7 @@ from pkgtools.plan import plan_series
 from pkgtools.port.gitdiff import patch_text
 from pkgtools.port.model import AppliedPatch, Conflict, FileChange, StepReport
 from pkgtools.port.step import PortStep
+from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.check import Refusal
 from pkgtools.util.files import sync_folder, write_new
 
@@ -94,7 +96,8 @@ def layers_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
         DoesNotApplyError: the patches do not apply to it.
 
     """
-    plan = plan_series(patches, source.read)
+    with all_outside_named(source, {path for patch in patches for path in patch.paths}):
+        plan = plan_series(patches, source.read)
     if not plan.ok:
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}, from which it shall be ported",
@@ -212,7 +215,7 @@ def write_series(folder: Path, patches: Sequence[Patch], original: Path | None) 
         for name, patch in zip(references, patches, strict=True)
         if not is_shared_reference(name)
     }
-    listing = _listing(dict(zip((p.name for p in patches), references, strict=True)), original)
+    listing = _listing(patches, references, original)
     write_folder(folder, {LISTING: listing.encode(), **own, **others})
     return list(others)
 
@@ -272,22 +275,26 @@ def refuse_existing(folder: Path) -> None:
         )
 
 
-def _listing(references: Mapping[str, str], original: Path | None) -> str:
+def _listing(patches: Sequence[Patch], references: Sequence[str], original: Path | None) -> str:
     """Return the ``series`` file: the original's, without what is gone.
 
     Args:
-        references: what the file names each patch, by the patch's name.
+        patches: what the series has.
+        references: what the file names each patch.
         original: the series whose lines and comments stay.
 
     """
+    named = list(zip(patches, references, strict=True))
     if original is None:
-        return "".join(f"{reference}\n" for reference in references.values())
+        return "".join(f"{line_of(patch, reference)}\n" for patch, reference in named)
     names = {reference_of(patch): patch.name for patch in load_series(original).patches}
-    lines = []
+    lines = {patch.name: line_of(patch, reference) for patch, reference in named}
+    out = []
     for line in (original / LISTING).read_text(encoding="utf-8").splitlines():
-        words = line.partition("#")[0].split()
+        entry, hash_, comment = line.partition("#")
+        words = entry.split()
         if not words:
-            lines.append(line)
-        elif reference := references.get(names[words[0]]):
-            lines.append(line.replace(words[0], reference, 1))
-    return "".join(f"{line}\n" for line in lines)
+            out.append(line)
+        elif new := lines.get(names[words[0]]):
+            out.append(f"{new}{entry[len(entry.rstrip()) :]}{hash_}{comment}")
+    return "".join(f"{line}\n" for line in out)

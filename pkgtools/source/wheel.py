@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -12,11 +13,12 @@ from pkgtools.blob import DIRECTORY, LIMIT, REGULAR, Blob, canonical_mode
 from pkgtools.errors import DoesNotApplyError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from pkgtools.catalog import Upstream
+    from pkgtools.source.base import Source
 
 FETCH_AGAIN: Final = "delete the wheel and fetch it again: it is damaged"
 """What to do about a wheel that is not as one is made."""
@@ -158,18 +160,51 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
     return str(version)
 
 
+class OutsidePackageError(DoesNotApplyError):
+    """A series touches files that only a source checkout has."""
+
+    def __init__(self, upstream: Upstream, paths: Sequence[str]) -> None:
+        super().__init__(
+            f"the series touches {', '.join(paths)}, which only a source checkout of "
+            f"{upstream.name} has",
+            remedy="keep these parts out of the series (pkgtools import --package-only), or "
+            "correct the upstream's prefix in targets.toml; as it is, the series fits a source "
+            "checkout only",
+        )
+        self.paths = paths
+
+    @property
+    def details(self) -> object:
+        """The files."""
+        return {"outside": self.paths}
+
+
+@contextmanager
+def all_outside_named(source: Source, paths: Iterable[str]) -> Iterator[None]:
+    """Let a refusal of one path outside the package name all of `paths` that are outside."""
+    try:
+        yield
+    except OutsidePackageError:
+        upstream = source.upstream
+        if upstream is None:
+            raise
+        outside = []
+        for path in sorted(paths):
+            try:
+                source.read(path)
+            except OutsidePackageError:
+                outside.append(path)
+        raise OutsidePackageError(upstream, outside) from None
+
+
 def inside_package(upstream: Upstream, path: str) -> str:
     """Return where `path` of the source tree is in an installed package.
 
     Raises:
-        DoesNotApplyError: only a source checkout has that part.
+        OutsidePackageError: only a source checkout has that part.
 
     """
     name = upstream.installed_path(path)
     if name is None:
-        raise DoesNotApplyError(
-            f"the series touches {path}, which only a source checkout of {upstream.name} has",
-            remedy="take that part out of the patch, or correct the upstream's prefix in "
-            "targets.toml; as it is, the series fits a source checkout only",
-        )
+        raise OutsidePackageError(upstream, [path])
     return name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
 from pkgtools.plan import Plan, Rejection, plan_series
+from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def check(catalog: Catalog, target: Target, source: Source) -> tuple[tuple[str, 
         MalformedError: the plan does not make what the lock says.
 
     """
-    matches = match_target(target, source)
+    with all_outside_named(source, target.series.paths):
+        matches = match_target(target, source)
     match = matches[0]
     revisions = tuple(m.revision for m in matches if m.state is match.state)
     if match.state is State.PATCHED:

@@ -158,7 +158,8 @@ def test_a_patch_that_the_series_does_not_name_is_refused(project: Project, tmp_
         ("0009-none.patch", "cannot be read"),
         ("../v1.1/series", "is not the name of a patch"),
         ("series", "is this list, not a patch"),
-        ("0001-x.patch -p2", "only -p1 can follow"),
+        ("0001-x.patch -R", "-R cannot follow a patch"),
+        ("0001-x.patch -p1 -p1", "-p1 -p1 cannot follow a patch"),
     ],
 )
 def test_a_wrong_series_file_is_refused_with_its_line(
