@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.patch.lines import text
 from pkgtools.plan.match import find_block, line_of
 from pkgtools.plan.model import Nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CANDIDATES: Final = 5
 _COMMON: Final = 50
@@ -33,10 +37,8 @@ def _shown(line: bytes) -> str:
 
 def nearest_place(data: bytes, block: bytes) -> Nearest | None:
     """Return the place in `data` whose lines resemble those of `block` most."""
-    wanted, lines = _LINE.findall(block)[:_LONGEST], _LINE.findall(data)
-    where: dict[bytes, list[int]] = {}
-    for number, line in enumerate(lines):
-        where.setdefault(line.strip(), []).append(number)
+    wanted = _LINE.findall(block)[:_LONGEST]
+    lines, where = _lines_of(data)
     votes: Counter[int] = Counter()
     for number, line in enumerate(wanted):
         places = where.get(line.strip(), [])
@@ -51,6 +53,21 @@ def nearest_place(data: bytes, block: bytes) -> Nearest | None:
         if best is None or ratio > best.similarity:
             best = Nearest(start + 1, ratio, _diff(matcher, wanted, window))
     return best and Nearest(best.line, round(best.similarity, 3), best.diff)
+
+
+@lru_cache(maxsize=1)  # every hunk of a file is explained in turn
+def _lines_of(data: bytes) -> tuple[list[bytes], dict[bytes, list[int]]]:
+    """Return the lines of a file, and the numbers of those that differ in white space only."""
+    lines = _LINE.findall(data)
+    return lines, _numbers(line.strip() for line in lines)
+
+
+def _numbers(lines: Iterable[bytes]) -> dict[bytes, list[int]]:
+    """Return the 0-based numbers of equal lines."""
+    where: dict[bytes, list[int]] = {}
+    for number, line in enumerate(lines):
+        where.setdefault(line, []).append(number)
+    return where
 
 
 def _diff(
@@ -106,18 +123,21 @@ def _removed_at(data: bytes, old: list[bytes], new: list[bytes]) -> int | None:
 
 def _absorbed_python(data: bytes, before: bytes, after: bytes) -> int | None:
     """Compare line by line without comments; lines that hold nothing else do not count."""
-    numbers, code = _code(data)
+    numbers, code, where = _code_of(data)
     _, old = _code(before)
     _, new = _code(after)
     remaining = iter(old)
     if all(line in remaining for line in new):  # what is left without comments adds nothing
         return None
-    found = [
-        at
-        for at in range(len(code) - len(new) + 1)
-        if code[at] == new[0] and code[at : at + len(new)] == new
-    ]
+    found = [at for at in where.get(new[0], ()) if code[at : at + len(new)] == new]
     return numbers[found[0]] if len(found) == 1 else None
+
+
+@lru_cache(maxsize=1)
+def _code_of(data: bytes) -> tuple[list[int], list[bytes], dict[bytes, list[int]]]:
+    """Return `_code` of a file, and the places of equal lines."""
+    numbers, code = _code(data)
+    return numbers, code, _numbers(code)
 
 
 def _code(source: bytes) -> tuple[list[int], list[bytes]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import time
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkgtools.blob import Blob
 from pkgtools.patch import Hunk, parse_patch
-from pkgtools.plan import Placement
-from pkgtools.plan.match import Misfit, apply_hunks, find_block, line_of
+from pkgtools.plan import Placement, plan_series
+from pkgtools.plan.match import Misfit, Text, apply_hunks, find_block, line_of
 
 MARK = "\\ No newline at end of file\n"
 
@@ -64,6 +69,51 @@ def test_block_is_found_as_whole_lines_only(data: bytes, block: bytes, offsets: 
 @pytest.mark.parametrize(("offset", "line"), [(0, 1), (2, 2), (4, 3)])
 def test_lines_are_counted_from_one(offset: int, line: int) -> None:
     assert line_of(b"a\nb\nc\n", offset) == line
+
+
+_LINES = st.lists(st.sampled_from([b"", b"a", b"b", b"aa", b"a\r"]), max_size=12).map(b"\n".join)
+
+
+@given(_LINES, _LINES)
+def test_the_index_finds_what_a_plain_search_finds(data: bytes, block: bytes) -> None:
+    text = Text(data)
+    assert list(text.find(block)) == list(find_block(data, block))
+    for at in text.find(block):
+        assert text.line_of(at) == line_of(data, at)
+        assert text.offset_of(text.line_of(at)) == at
+
+
+def _large(count: int, *, fits: bool) -> tuple[bytes, bytes]:
+    """Return a patch of so many hunks, and the file, in which all lie 7 lines below."""
+    lines = [f"line {number} of the file with some text\n" for number in range(count * 10)]
+    out = ["--- a/f.py\n+++ b/f.py\n"]
+    for at in range(3, count * 10, 10):
+        out.append(f"@@ -{at + 1},7 +{at + 1},7 @@\n")
+        before = lines[at : at + 7]
+        context = "" if fits else "otherwise "
+        out += [f" {context}{line}" for line in before[:3]]
+        out.append(f"-{before[3]}+new {before[3]}")
+        out += [f" {context}{line}" for line in before[4:]]
+    return "".join(out).encode(), "".join(["moved\n"] * 7 + lines).encode()
+
+
+def _seconds(count: int, *, fits: bool) -> float:
+    """Return the processor's time for a plan, the shorter of two."""
+    data, file = _large(count, fits=fits)
+    patch = parse_patch("x.patch", data)
+    taken = []
+    for _ in range(2):
+        start = time.process_time()
+        plan = plan_series([patch], {"f.py": Blob(file)}.get)
+        taken.append(time.process_time() - start)
+        assert plan.ok == fits
+    return min(taken)
+
+
+@pytest.mark.parametrize(("fits", "count"), [(True, 1000), (False, 100)])
+def test_time_grows_with_the_number_of_hunks(count: int, *, fits: bool) -> None:
+    """Not with its square, which is 64 times as long here; 8 times is what a line has."""
+    assert _seconds(8 * count, fits=fits) < 24 * _seconds(count, fits=fits)
 
 
 # The stated place.
