@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from bisect import bisect_left
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from pkgtools.blob import DIRECTORY, LIMIT, REGULAR, Blob, canonical_mode
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.util.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,6 +49,7 @@ class WheelSource:
         self.upstream = upstream
         self.version = wheel_version(path, upstream)
         try:
+            open_regular(path).close()  # zipfile would wait for the writer of a FIFO
             self._zip = zipfile.ZipFile(path)
         except (OSError, zipfile.BadZipFile) as error:
             raise UsageError(
@@ -53,7 +57,6 @@ class WheelSource:
                 remedy=FETCH_AGAIN,
             ) from None
         self._members: dict[str, zipfile.ZipInfo] = {}
-        self._directories: set[str] = set()
         for info in self._zip.infolist():
             if info.filename in self._members:
                 raise UsageError(f"{path} holds {info.filename} twice", remedy=FETCH_AGAIN)
@@ -131,11 +134,13 @@ class WheelSource:
         return next(built, None)
 
     def _has_directory(self, name: str) -> bool:
-        if not self._directories:
-            for member in self._members:
-                parts = member.split("/")[:-1]
-                self._directories |= {"/".join(parts[: n + 1]) for n in range(len(parts))}
-        return name in self._directories
+        # A set of all folders would take the square of a name's length: 1 GB for one of 65 kB.
+        first = bisect_left(self._sorted_names, f"{name}/")
+        return any(n.startswith(f"{name}/") for n in self._sorted_names[first : first + 1])
+
+    @cached_property
+    def _sorted_names(self) -> list[str]:
+        return sorted(self._members)
 
 
 def wheel_version(path: Path, upstream: Upstream) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,27 @@ def test_every_member_is_read_by_its_path_in_the_source_tree(
             assert wheel.read(folder) == Blob(b"", DIRECTORY)
         with pytest.raises(DoesNotApplyError, match=r"README\.md"):
             wheel.read("README.md")
+
+
+def test_names_of_65_kb_take_no_more_memory_than_they_are_long(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """Six of them took 6.4 GB: each folder of each was kept by its whole name."""
+    path = tmp_path / _NAME
+    names = [f"widget/{number}{'/a' * 32_000}/b" for number in range(6)]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"")
+    with WheelSource(path, upstream) as wheel:
+        tracemalloc.start()
+        assert wheel.read("src/widget/none") is None
+        for name in (names[0].removesuffix("/b"), "widget/5", "widget"):
+            assert wheel.read(f"src/{name}") == Blob(b"", DIRECTORY)
+        for name in ("widget/6", "widget/", "widget/5/a/", "widget/0/b"):
+            assert wheel.read(f"src/{name}") is None
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 def test_modes_are_those_that_the_archive_has(
