@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.errors import CheckFailedError, MalformedError, PkgtoolsError
+from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
     """
     path = catalog.path.with_name("CHANGELOG.md")
     try:
-        text = path.read_bytes().decode()
+        text = read_text(path)
     except FileNotFoundError:
         raise MalformedError(
             f"there is no {path}",

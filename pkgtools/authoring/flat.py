@@ -15,6 +15,7 @@ from pkgtools.port.gitdiff import diff_text
 from pkgtools.port.model import FileChange
 from pkgtools.port.series import refusal, refuse_existing, write_folder
 from pkgtools.source.wheel import all_outside_named
+from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,7 +158,7 @@ def _patch_files(path: Path) -> list[Mail]:
 
 
 def _file(path: Path) -> Mail:
-    return Mail(str(path), path.stem, path.read_bytes(), None)
+    return Mail(str(path), path.stem, read_bytes(path), None)
 
 
 def _by_number(path: Path) -> list[tuple[int, str]]:

@@ -16,7 +16,7 @@ from pkgtools.patch import Patch
 from pkgtools.port.gitdiff import diff_text
 from pkgtools.port.model import AppliedPatch, FileChange
 from pkgtools.port.series import layers_on, patches_of
-from pkgtools.util.files import replace_file
+from pkgtools.util.files import read_bytes, read_text, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def refresh_series(
         replace_file(series.directory / name, patches[name].data)
     if any(patch.level != 1 for patch in series.patches if patch.name in rewritten):
         listing = series.directory / LISTING
-        text = without_levels(listing.read_text(encoding="utf-8"), rewritten)
+        text = without_levels(read_text(listing), rewritten)
         replace_file(listing, text.encode())
     return Refreshed(str(series.directory), rewritten, [n for n in patches if n not in rewritten])
 
@@ -166,7 +166,7 @@ def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch
     data = head.encode() + diff_text(changes)
     replace_file(series.directory / draft.name, data)
     listing = series.directory / "series"
-    replace_file(listing, listing.read_bytes().rstrip(b"\n") + f"\n{draft.name}\n".encode())
+    replace_file(listing, read_bytes(listing).rstrip(b"\n") + f"\n{draft.name}\n".encode())
     return Patch(draft.name, data, ())
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.blob import Blob, canonical_mode
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
+from pkgtools.util.files import read_bytes, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +71,7 @@ def load_added(folder: Path) -> Patch:
 def _message(folder: Path) -> str:
     path = folder / MESSAGE
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = read_text(path).strip()
     except FileNotFoundError:
         raise MalformedError(
             f"{path} is missing",
@@ -104,7 +105,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _section(name: str, path: Path) -> bytes:
     try:
-        data, mode = path.read_bytes(), canonical_mode(path.stat().st_mode)
+        data, mode = read_bytes(path), canonical_mode(path.stat().st_mode)
     except OSError as error:
         raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
     if not name.isprintable() or _QUOTED & set(name):

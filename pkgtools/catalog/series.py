@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.catalog.added import is_added_folder, load_added
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch, shown_level
+from pkgtools.util.files import read_bytes, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -93,7 +94,7 @@ def load_patch(path: Path, level: int | None = None) -> Patch:
     if path.is_dir():
         return replace(load_added(path), path=path)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
     return replace(parse_patch(str(path), data, level), name=path.name, path=path)
@@ -150,7 +151,7 @@ def shared_patches(folder: Path) -> Mapping[str, Patch]:
 def _references(listing: Path) -> Iterator[tuple[str, str, int | None]]:
     """Yield each line's place, the patch that it names, and the number of its ``-pN``."""
     try:
-        lines = listing.read_text(encoding="utf-8").splitlines()
+        lines = read_text(listing).splitlines()
     except FileNotFoundError:
         raise MalformedError(f"{listing} is missing", remedy=_REMEDY) from None
     except (OSError, UnicodeDecodeError) as error:

@@ -275,4 +275,4 @@ class _Reader:
 
 
 def _is_inside(path: str) -> bool:
-    return all(part not in ("", ".", "..") for part in path.split("/"))
+    return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))

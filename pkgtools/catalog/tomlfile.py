@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 import msgspec
 
 from pkgtools.errors import MalformedError
+from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ class TomlFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.text = path.read_text(encoding="utf-8")
+            self.text = read_text(path)
         except (OSError, UnicodeDecodeError) as error:
             raise MalformedError(f"{path} cannot be read: {error}") from None
 

@@ -13,7 +13,7 @@ from pkgtools.cli.output import say
 from pkgtools.errors import PkgtoolsError
 from pkgtools.merge.driver import is_python, merge_text
 from pkgtools.merge.markers import Markers
-from pkgtools.util.files import replacing
+from pkgtools.util.files import read_bytes, replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +126,7 @@ def merge_file(
 
 def _read(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise NotMergedError(f"{path}: it cannot be read: {error.strerror}") from None
     if b"\0" in data:

@@ -16,7 +16,7 @@ from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
 from pkgtools.image.stored import StoredFiles
-from pkgtools.util.files import in_the_way, replacing
+from pkgtools.util.files import in_the_way, open_regular, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -223,6 +223,7 @@ def _read_headers(archive: tarfile.TarFile) -> None:
 
 def _open(path: Path) -> tarfile.TarFile:
     try:
+        open_regular(path).close()  # tarfile would wait for the writer of a FIFO
         return open_tar(path)
     except OSError as error:
         raise UsageError(

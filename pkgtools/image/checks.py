@@ -23,6 +23,7 @@ from pkgtools.image.inspect import named_target, upstream_of
 from pkgtools.image.layer import FileKind
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.verify import verify
+from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -161,5 +162,5 @@ def _archive(folder: Path) -> bytes:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path.parent.name != "__pycache__":
                 name = f"{_FOLDER}/{path.relative_to(folder).as_posix()}"
-                add_file(archive, name, path.read_bytes())
+                add_file(archive, name, read_bytes(path))
     return out.getvalue()

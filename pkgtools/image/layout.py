@@ -17,7 +17,7 @@ from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
-from pkgtools.util.files import locked_folder, replace_file, sha256
+from pkgtools.util.files import locked_folder, read_bytes, replace_file, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -269,7 +269,7 @@ def _read(path: Path) -> bytes:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
         raise _damaged(path, f"is no file of at most {LIMIT} bytes")
-    return path.read_bytes()
+    return read_bytes(path)
 
 
 def _damaged(path: Path, what: str) -> MalformedError:

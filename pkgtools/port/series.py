@@ -27,7 +27,7 @@ from pkgtools.port.model import AppliedPatch, Conflict, FileChange, StepReport
 from pkgtools.port.step import PortStep
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.check import Refusal
-from pkgtools.util.files import sync_folder, write_new
+from pkgtools.util.files import read_bytes, read_text, sync_folder, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -208,7 +208,7 @@ def write_series(folder: Path, patches: Sequence[Patch], original: Path | None) 
         for path in sorted(original.iterdir()):
             is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
             if path.is_file() and is_other:
-                others[path.name] = path.read_bytes()
+                others[path.name] = read_bytes(path)
     references = references_from(folder, patches)
     own = {
         name: patch.data
@@ -290,7 +290,7 @@ def _listing(patches: Sequence[Patch], references: Sequence[str], original: Path
     names = {reference_of(patch): patch.name for patch in load_series(original).patches}
     lines = {patch.name: line_of(patch, reference) for patch, reference in named}
     out = []
-    for line in (original / LISTING).read_text(encoding="utf-8").splitlines():
+    for line in read_text(original / LISTING).splitlines():
         entry, hash_, comment = line.partition("#")
         words = entry.split()
         if not words:

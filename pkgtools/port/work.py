@@ -19,6 +19,7 @@ from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import has_markers
+from pkgtools.patch.paths import safe_path
 from pkgtools.port.model import Decision, StepReport
 from pkgtools.port.series import (
     Ported,
@@ -30,7 +31,7 @@ from pkgtools.port.series import (
     write_folder,
     write_series,
 )
-from pkgtools.util.files import read_file, replace_file
+from pkgtools.util.files import read_bytes, read_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,17 +95,21 @@ class MarkersLeftError(DoesNotApplyError):
         return {"conflicts": self.conflicts, "waiting": self.waiting}
 
 
+_Path = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+\Z")]
+"""A path of the file system, which cannot hold NUL: Python raises ValueError for one."""
+
+
 class PortState(msgspec.Struct, forbid_unknown_fields=True):
     """port.json."""
 
     version: Literal[1]
-    series: str
-    stops: Annotated[list[str], msgspec.Meta(min_length=2)]
+    series: _Path
+    stops: Annotated[list[_Path], msgspec.Meta(min_length=2)]
     """The sources on the way, the first and the last included."""
     upstream: str
-    catalog: str
-    wheels: list[str]
-    repositories: list[str]
+    catalog: _Path
+    wheels: list[_Path]
+    repositories: list[_Path]
     answers: list[Answer] = []
     waiting: list[Waiting] = []
 
@@ -268,12 +273,15 @@ def read_state(output: Path) -> PortState:
             remedy="name the folder that the port was started with: -o NEWDIR",
         )
     try:
-        return msgspec.json.decode(path.read_bytes(), type=PortState)
-    except msgspec.DecodeError as error:
+        state = msgspec.json.decode(read_bytes(path), type=PortState)
+        for waiting in state.waiting:
+            safe_path(waiting.path.encode())
+    except (OSError, msgspec.DecodeError, ValueError) as error:
         raise MalformedError(
             f"{path} is damaged: {error}",
             remedy=f"remove {path.parent}, and start the port again",
         ) from None
+    return state
 
 
 def _run(job: Job, reporter: Reporter) -> PortReport:
@@ -295,7 +303,7 @@ def _decision(job: Job, conflict: Conflict) -> Decision | None:
         if asked == (conflict.step, conflict.patch, conflict.path, conflict.key):
             if answer.file is None:
                 return Decision(None)
-            data = (job.folder / "answers" / answer.file).read_bytes()
+            data = read_bytes(job.folder / "answers" / answer.file)
             return Decision(Blob(data, answer.mode))
     return None
 

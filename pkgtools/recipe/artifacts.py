@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from pkgtools.errors import CheckFailedError
-from pkgtools.util.files import sha256
+from pkgtools.util.files import open_regular, read_bytes, sha256
 
 if TYPE_CHECKING:
     from pkgtools.recipe.model import Dataset, Draft, Model
@@ -63,7 +64,7 @@ def _revisions(folder: Path) -> set[str]:
     if path.parent.name == "snapshots":
         return {path.name}
     records = (path / ".cache/huggingface/download").rglob("*.metadata")
-    return {record.read_text(errors="replace").partition("\n")[0] for record in records}
+    return {read_bytes(record).decode(errors="replace").partition("\n")[0] for record in records}
 
 
 def check_dataset(dataset: Dataset) -> dict[str, object]:
@@ -76,7 +77,7 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
     path = _existing(dataset.path, "data set")
     _same_digest(path, sha256(path), dataset.sha256)
     rows = longest = 0
-    with path.open("rb") as file:
+    with open_regular(path) as raw, io.BufferedReader(raw) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -145,6 +146,6 @@ def _same_digest(path: Path, found: str, expected: str | None) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return msgspec.json.decode(read_bytes(path), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise CheckFailedError(f"{path} cannot be read: {error}") from None

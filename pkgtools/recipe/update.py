@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe.artifacts import digest
+from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def check_update(output: Path) -> dict[str, object]:
     """
     path = output / _FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise CheckFailedError(
             f"{path} cannot be read: {error}",

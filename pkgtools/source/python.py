@@ -1,4 +1,4 @@
-"""Where a Python finds a package, without importing it."""
+"""Find an installed package without importing it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 
 from pkgtools.errors import UsageError
 
-# `python -c` puts the current folder first on the path, where a folder of the
-# package's name would pass for it. Finding a top-level package runs none of its code.
+# `python -c` puts the current folder first on sys.path, where a folder with the name of the
+# package would be found instead of it. find_spec of a top-level name runs none of its code.
 _SCRIPT: Final = """
 import importlib.util, json, sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -21,11 +21,19 @@ print(json.dumps(list(spec.submodule_search_locations or []) if spec else []))
 _SECONDS: Final = 60
 
 
+def last_words(error: Exception) -> str:
+    """Return the last line that a failed program wrote to stderr, else what happened to it."""
+    output = getattr(error, "stderr", None) or ""
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else " ".join(str(error).split()) or type(error).__name__
+
+
 def find_package(python: str | None, package: str) -> Path | None:
-    """Return the folder that `python` would import `package` from, or None.
+    """Return the folder from which `python` would import `package`, or None.
 
     Args:
-        python: an interpreter; by default the one that runs this.
+        python: an interpreter; by default the current one.
         package: a top-level import name.
 
     Raises:
@@ -39,14 +47,27 @@ def find_package(python: str | None, package: str) -> Path | None:
             remedy=f"give its interpreter: --python {Path(command[0]) / 'bin' / 'python'}",
         )
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=True,
+        )
         folders = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        output = getattr(error, "stderr", None) or type(error).__name__
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, RecursionError) as error:
         raise UsageError(
-            f"{command[0]} cannot be asked where {package!r} is: {output.strip().splitlines()[-1]}",
+            f"{command[0]} did not say where {package!r} is: {last_words(error)}",
             remedy="give an interpreter with --python, or the folder with --tree",
         ) from None
+    if not isinstance(folders, list) or not all(isinstance(name, str) for name in folders):
+        raise UsageError(
+            f"{command[0]} is not a Python interpreter: it printed {done.stdout.strip()[:80]!r}",
+            remedy="give an interpreter with --python, or the folder with --tree",
+        )
     if len(folders) > 1:
-        raise UsageError(f"{package!r} is spread over {', '.join(folders)}; give one with --tree")
+        raise UsageError(
+            f"{package!r} has several folders: {', '.join(folders)}; give one with --tree"
+        )
     return Path(folders[0]) if folders else None

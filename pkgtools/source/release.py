@@ -1,4 +1,4 @@
-"""Release wheels, through the user's own pip, into a cache."""
+"""Download release wheels with the user's pip into a cache."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import SourceUnavailableError
+from pkgtools.source.python import last_words
 from pkgtools.util.cache import cache_folder
 from pkgtools.util.files import sha256
 
@@ -25,7 +26,7 @@ _SECONDS: Final = 1800
 
 
 def cached_wheel(upstream: Upstream, version: str, known: Mapping[str, str]) -> Path | None:
-    """Return the release's wheel if it is in the cache, and is the one that the lock knows."""
+    """Return the release's wheel from the cache if its digest is the locked one, else None."""
     folder = _folder(upstream, version)
     for path in sorted(folder.glob("*.whl")) if folder else ():
         if path.name not in known or sha256(path) == known[path.name]:
@@ -36,21 +37,20 @@ def cached_wheel(upstream: Upstream, version: str, known: Mapping[str, str]) -> 
 def release_wheel(
     upstream: Upstream, version: str, known: Mapping[str, str], reporter: Reporter
 ) -> Path:
-    """Return a wheel of the release, downloading it with pip when it is not in the cache.
+    """Return a wheel of the release; pip downloads it if the cache does not have it.
 
-    pip chooses the wheel for this interpreter and platform, from wherever the
-    user's configuration says.
+    pip chooses the wheel for this interpreter and platform, and the index from the user's
+    configuration.
 
     Args:
-        upstream: whose release.
-        version: of the release.
-        known: SHA-256 by wheel name, from the lock; a wheel of another digest is
-            not taken.
-        reporter: hears of a download.
+        upstream: the upstream.
+        version: the release.
+        known: SHA-256 by wheel name, from the lockfile; other digests are refused.
+        reporter: is told about a download.
 
     Raises:
-        SourceUnavailableError: pip is not there, or has no such wheel, or not
-            the one that the lock knows.
+        SourceUnavailableError: there is no pip, no such wheel, or its digest is not the
+            locked one.
 
     """
     found = cached_wheel(upstream, version, known)
@@ -59,7 +59,7 @@ def release_wheel(
     folder = _folder(upstream, version)
     if folder is None:
         raise SourceUnavailableError(
-            f"there is no home, and so no cache, to download {upstream.distribution} into",
+            f"cannot download {upstream.distribution}: the user has no home, and so no cache",
             remedy="set XDG_CACHE_HOME to a folder of your own, or give the wheel with --wheel",
         )
     try:
@@ -80,19 +80,19 @@ def release_wheel(
 
 
 def released_versions(upstream: Upstream) -> list[str]:
-    """Return the versions that the user's package index has; none where it cannot be asked."""
+    """Return the versions on the user's package index; an empty list if it does not answer."""
     command = [*_pip(), "index", "versions", upstream.distribution, "--json"]
     command += ["--no-input", "--disable-pip-version-check", "--retries=0", "--timeout=15"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         versions = json.loads(done.stdout)["versions"]
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
         return []
     return [str(version) for version in versions]
 
 
 def _folder(upstream: Upstream, version: str) -> Path | None:
-    """Return where a release's wheels lie: pip chose them for one kind of interpreter."""
+    """Return the cache folder of a release; pip chooses a wheel for one kind of interpreter."""
     cache = cache_folder("wheels")
     if cache is None:
         return None
@@ -107,16 +107,20 @@ def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str
         try:
             subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
         except subprocess.SubprocessError as error:
-            output = str(getattr(error, "stderr", None) or error).strip()
             raise SourceUnavailableError(
-                f"pip did not bring a wheel of {requirement}: {output.splitlines()[-1]}",
+                f"pip could not download a wheel of {requirement}: {last_words(error)}",
                 remedy="see `pip config list`, or give the wheel with --wheel",
             ) from None
-        wheel = next(Path(scratch).glob("*.whl"))
+        wheel = next(Path(scratch).glob("*.whl"), None)
+        if wheel is None:
+            raise SourceUnavailableError(
+                f"pip downloaded nothing for {requirement}, and reported no error",
+                remedy="see `pip config list`, or give the wheel with --wheel",
+            )
         digest = sha256(wheel)
         if known.get(wheel.name, digest) != digest:
             raise SourceUnavailableError(
-                f"pip brought a {wheel.name} whose sha256 is {digest}, not the locked "
+                f"{wheel.name}: pip downloaded a file with the sha256 {digest}; the lockfile has "
                 f"{known[wheel.name]}",
                 remedy="find out which index serves it, and do not install it",
             )
@@ -124,13 +128,12 @@ def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str
 
 
 def _pip() -> list[str]:
-    """Return the command that runs pip: this interpreter's, else the one on PATH."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     command = shutil.which("pip") or shutil.which("pip3")
     if command is None:
         raise SourceUnavailableError(
-            "there is no pip to download a release with",
+            "cannot download a release: there is no pip",
             remedy="install pip, or give the wheel with --wheel",
         )
     return [command]

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.source.wheel import inside_package
-from pkgtools.util.files import inside, read_file
+from pkgtools.util.files import inside, read_bytes, read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,7 +160,7 @@ def _home(root: Path) -> Path:
 def _git_dir(marker: Path) -> Path | None:
     """Return the git directory that ``.git`` is or, in a linked worktree, names."""
     if marker.is_file():
-        text = marker.read_text(encoding="utf-8", errors="replace")
+        text = read_bytes(marker).decode(errors="replace")
         if not text.startswith("gitdir: "):
             return None
         marker = marker.parent / text.removeprefix("gitdir: ").strip()

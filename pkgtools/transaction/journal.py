@@ -16,7 +16,7 @@ import msgspec
 
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
-from pkgtools.util.files import inside, read_file, replace_file, scratch_of
+from pkgtools.util.files import inside, read_bytes, read_file, replace_file, scratch_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def load_journal(home: Path) -> Journal | None:
 
     """
     try:
-        journal = msgspec.json.decode((home / NAME).read_bytes(), type=Journal)
+        journal = msgspec.json.decode(read_bytes(home / NAME), type=Journal)
         for name in [o.name for o in journal.operations] + journal.folders:
             safe_path(name.encode())
     except (FileNotFoundError, NotADirectoryError):

@@ -15,6 +15,7 @@ from pkgtools.blob import EXECUTABLE, LIMIT, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
 from pkgtools.tree.record import RecordEdit  # noqa: TC001 - msgspec reads the annotation
+from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,7 +169,7 @@ def load_receipt(home: Path) -> Receipt | None:
     """
     path = home / NAME
     try:
-        receipt = msgspec.json.decode(path.read_bytes(), type=Receipt)
+        receipt = msgspec.json.decode(read_bytes(path), type=Receipt)
         for name in [f.path for f in receipt.files] + [b.name for b in receipt.bytecode]:
             safe_path(name.encode())
         for original in [f.original for f in receipt.files] + [

@@ -22,6 +22,7 @@ from pkgtools.tree.identify import identify
 from pkgtools.tree.receipt import Before, load_receipt, standing_receipt
 from pkgtools.tree.record import make_row, row_path
 from pkgtools.tree.state import State, match_target
+from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -272,7 +273,7 @@ def _check_record(match: Identity, tree: Tree) -> None:
     """Raise unless RECORD has the right row for each touched file."""
     if tree.dist_info is None or not (tree.dist_info / "RECORD").is_file():
         return
-    raw = (tree.dist_info / "RECORD").read_bytes()
+    raw = read_bytes(tree.dist_info / "RECORD")
     rows = {row_path(row): row.strip() for row in raw.splitlines()}
     for file in match.files:
         name, blob = tree.name(file.path), tree.read(file.path)

@@ -1,8 +1,14 @@
-"""Files, read without following a link and written whole or not at all."""
+"""Checked reads and atomic writes.
+
+Anyone who can write to a tree or a catalog can put a FIFO, a link to a device or a sparse file
+of 200 GB where pkgtools expects a small text. Every read of such a file goes through
+`read_bytes`, `read_text` or `read_file`, which check the type and the size first.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -12,21 +18,23 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from pkgtools.blob import DIRECTORY, SYMLINK, Blob, canonical_mode
+from pkgtools.blob import DIRECTORY, LIMIT, SYMLINK, Blob, canonical_mode
 from pkgtools.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from io import FileIO
 
 _LOCK_SECONDS: Final = 600
+_CHUNK: Final = 64 * 1024
 
 
 def inside(root: Path, name: str) -> Path:
-    """Return a path below `root` that no symbolic link leads away from.
+    """Return the path `name` below `root`.
 
     Raises:
-        TreeError: a folder on the way is one, or the path is not below `root`.
+        TreeError: a parent folder is a symbolic link, or the path leaves `root`.
 
     """
     path = root / name
@@ -35,23 +43,93 @@ def inside(root: Path, name: str) -> Path:
             return path
         if parent.is_symlink():
             raise TreeError(
-                f"{parent} is a symbolic link: nothing is read or written through it",
-                remedy="give the folder that it leads to with --tree",
+                f"{parent} is a symbolic link: pkgtools neither reads nor writes through it",
+                remedy="give the folder that it points to with --tree",
             )
     raise TreeError(f"{path} is not inside {root}")
 
 
+def open_regular(path: Path, flags: int = 0) -> FileIO:
+    """Open a regular file for reading, unbuffered.
+
+    Opening a FIFO blocks until it has a writer, so the file is opened with O_NONBLOCK, which
+    changes nothing for a regular file.
+
+    Args:
+        path: the file; links are followed.
+        flags: further flags of open(2).
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | flags)
+    except ValueError as error:  # the name holds NUL
+        raise OSError(errno.EINVAL, str(error), os.fspath(path)) from None
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(descriptor)
+        is_folder = stat.S_ISDIR(kind)
+        number = errno.EISDIR if is_folder else errno.EINVAL
+        reason = os.strerror(number) if is_folder else "Not a regular file"
+        raise OSError(number, reason, os.fspath(path))
+    return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor
+
+
+def read_bytes(path: Path, flags: int = 0) -> bytes:
+    """Return the content of a regular file of at most `LIMIT` bytes.
+
+    Args:
+        path: the file; links are followed.
+        flags: further flags of open(2).
+
+    Raises:
+        OSError: it cannot be read, is not a regular file, or is larger.
+
+    """
+    with open_regular(path, flags) as file:
+        size = os.fstat(file.fileno()).st_size
+        left = LIMIT + 1
+        parts: list[bytes] = []
+        # The size is a hint: files of /proc have 0, and some of them never end.
+        try:
+            while size <= LIMIT and left and (part := file.read(min(max(size, _CHUNK), left))):
+                parts.append(part)
+                size = 0
+                left -= len(part)
+        except OSError as error:  # read(2) does not know the name
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    if size > LIMIT or not left:
+        raise OSError(errno.EFBIG, f"Larger than {LIMIT} bytes", os.fspath(path))
+    return b"".join(parts)
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a UTF-8 file; see `read_bytes`.
+
+    Raises:
+        OSError: as `read_bytes`.
+        UnicodeDecodeError: it is not UTF-8.
+
+    """
+    return read_bytes(path).decode()
+
+
 def read_file(path: Path) -> Blob | None:
-    """Return what is at `path`, not following a symbolic link there."""
+    """Return the file, link or folder at `path`, or None; a link is not followed.
+
+    Raises:
+        TreeError: it cannot be read, is of another type, or is larger than `LIMIT`.
+
+    """
     try:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             return Blob(os.fsencode(path.readlink()), SYMLINK)
         if stat.S_ISDIR(status.st_mode):
             return Blob(b"", DIRECTORY)
-        if not stat.S_ISREG(status.st_mode):
-            raise TreeError(f"{path} is neither a file nor a symbolic link")
-        return Blob(path.read_bytes(), canonical_mode(status.st_mode))
+        return Blob(read_bytes(path, os.O_NOFOLLOW), canonical_mode(status.st_mode))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -59,8 +137,13 @@ def read_file(path: Path) -> Blob | None:
 
 
 def sha256(path: Path) -> str:
-    """Return a file's SHA-256, hexadecimal."""
-    with path.open("rb") as file:
+    """Return the SHA-256 of a regular file of any size, hexadecimal.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+
+    """
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

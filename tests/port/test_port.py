@@ -126,6 +126,32 @@ def _git_takes_it(
         assert (tree / path).read_bytes() == data
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("series", "a\0b"),
+        ("catalog", "a\0b"),
+        ("wheels", ["a\0b"]),
+        ("repositories", ["a\0b"]),
+        ("stops", ["1.0", "a\0b"]),
+        ("path", "src/a\0b"),
+        ("path", "../../outside"),
+        ("path", "/etc/passwd"),
+    ],
+)
+def test_a_port_json_that_was_written_by_hand(
+    key: str, value: object, small: Small, tmp_path: Path
+) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    path = tmp_path / "new.port" / "port.json"
+    facts = json.loads(path.read_text())
+    (facts["waiting"][0] if key == "path" else facts)[key] = value
+    path.write_text(json.dumps(facts))
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 6, done.err
+    assert "port.json is damaged" in done.err
+
+
 def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> None:
     before = snapshot(small.root)
     done = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")

@@ -68,10 +68,32 @@ def test_a_release_that_pip_does_not_have(upstream: Upstream) -> None:
 
 def test_a_wheel_of_another_digest_is_not_kept(upstream: Upstream, project: Project) -> None:
     known = {project.wheel("1.0").name: "0" * 64}
-    with pytest.raises(SourceUnavailableError, match="not the locked 0000"):
+    with pytest.raises(SourceUnavailableError, match="the lockfile has 0000"):
         release_wheel(upstream, "1.0", known, Silent())
     assert cached_wheel(upstream, "1.0", {}) is None
     assert release_wheel(upstream, "1.0", {"another.whl": "0" * 64}, Silent()).exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("printf ' \\n\\n' >&2; exit 3", "exit status 3"),
+        ("printf 'no such index\\n \\n' >&2; exit 3", "no such index$"),
+        ("exit 0", "downloaded nothing"),
+    ],
+)
+def test_a_pip_that_says_nothing(
+    script: str, message: str, upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = tmp_path / "bin/pip"
+    pip.parent.mkdir()
+    pip.write_text(f"#!/bin/sh\n{script}\n")
+    pip.chmod(0o755)
+    monkeypatch.setattr(releases, "find_spec", lambda _name: None)
+    monkeypatch.setenv("PATH", f"{pip.parent}:/usr/bin:/bin")
+    with pytest.raises(SourceUnavailableError, match=message):
+        release_wheel(upstream, "1.0", {}, Silent())
+    assert releases.released_versions(upstream) == []
 
 
 def test_without_pip_it_says_so(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
