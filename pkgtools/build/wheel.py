@@ -50,6 +50,8 @@ class BuiltWheel:
     """The upstream wheel's file name."""
     patched: tuple[str, ...]
     """The members that the series made, changed or removed."""
+    dropped: tuple[str, ...]
+    """Signatures of the upstream wheel: of the patched one they would be false."""
 
 
 def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: Path) -> BuiltWheel:
@@ -65,7 +67,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
 
     Raises:
         DoesNotApplyError: the series does not apply, or needs a build from source.
-        UsageError: the wheel is patched already, signed, or damaged.
+        UsageError: the wheel is patched already, or damaged.
         TreeError: the folder cannot be written.
 
     """
@@ -76,7 +78,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
             remedy="give the upstream's own wheel with --wheel",
         )
     names = _Names(source, local_version(source.version, target))
-    files = _patched_files(target, source, plan)
+    files = _patched_files(target, source, plan, names)
     metadata_files = {
         names.info + "METADATA": _metadata(source, names),
         names.info + PROVENANCE: Blob(_provenance(target, source, revisions)),
@@ -95,6 +97,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         revisions=revisions,
         base=source.label,
         patched=tuple(sorted(files)),
+        dropped=tuple(m.filename for m in source.members() if names.is_signature(m.filename)),
     )
 
 
@@ -111,27 +114,32 @@ def local_version(version: str, target: Target) -> str:
 
 
 class _Names:
-    """What is called what: the new version stands in the file's and two folders' names."""
+    """The names of the new wheel: its version is in the file's and two folders' names."""
 
     def __init__(self, source: WheelSource, version: str) -> None:
         self.version = version
-        name, old, *tags = source.path.name.split("-")
+        name, _, *tags = source.path.name.split("-")
         self.wheel = "-".join([name, version, *tags])
-        self.old_info = f"{name}-{old}.dist-info/"
+        self.old_info = f"{source.info}/"
         self.info = f"{name}-{version}.dist-info/"
-        self._folders = {self.old_info: self.info}
-        self._folders[f"{name}-{old}.data/"] = f"{name}-{version}.data/"
+        self._data = f"{name}-{version}.data"
 
     def renamed(self, member: str) -> str:
         """Return what a member is called in the new wheel."""
-        for old, new in self._folders.items():
-            if member.startswith(old):
-                return new + member.removeprefix(old)
-        return member
+        if member.startswith(self.old_info):
+            return self.info + member.removeprefix(self.old_info)
+        top, slash, rest = member.partition("/")
+        return f"{self._data}/{rest}" if slash and top.endswith(".data") else member
+
+    def is_signature(self, member: str) -> bool:
+        """Whether a member signs RECORD (https://peps.python.org/pep-0427/)."""
+        return member in (f"{self.old_info}RECORD.jws", f"{self.old_info}RECORD.p7s")
 
 
-def _patched_files(target: Target, source: WheelSource, plan: Plan) -> dict[str, Blob | None]:
-    """Return what the series leaves of each member it changes."""
+def _patched_files(
+    target: Target, source: WheelSource, plan: Plan, names: _Names
+) -> dict[str, Blob | None]:
+    """Return what the series leaves of each member it changes, by its new name."""
     files: dict[str, Blob | None] = {}
     for change in plan.changes:
         name = source.member(change.path)
@@ -143,19 +151,21 @@ def _patched_files(target: Target, source: WheelSource, plan: Plan) -> dict[str,
                 f"{target.name} cannot be built into a wheel: {change.path} {reason}",
                 remedy="build from a patched source checkout instead",
             )
-        files[name] = change.after
+        files[names.renamed(name)] = change.after
     return files
 
 
 def _needs_a_build(source: WheelSource, name: str, before: Blob | None) -> str | None:
     """Return why changing a member would not change what runs."""
-    path = PurePosixPath(name)
-    if path.suffix not in _COMPILED:
+    suffix = PurePosixPath(name).suffix
+    if suffix != ".py" and suffix not in _COMPILED:
         return None
-    if before is None:
-        return "is compiled when the package is built"
     built = source.compiled_beside(name)
-    return f"is compiled into {built}, which the wheel has built already" if built else None
+    if built is not None:
+        return f"is compiled into {built}, which the wheel has built already"
+    if suffix in _COMPILED and before is None and not source.has_alike(name):
+        return "is compiled when the package is built"
+    return None
 
 
 def _write(
@@ -171,6 +181,8 @@ def _write(
     with ZipCopy(out) as new:
         for info in source.members():
             name = names.renamed(info.filename)
+            if names.is_signature(info.filename):
+                continue
             if name in changed:
                 blob = left.pop(name)
                 if blob is not None:
@@ -192,12 +204,6 @@ def _metadata(source: WheelSource, names: _Names) -> Blob:
     for name in ("METADATA", "WHEEL", "RECORD"):
         if names.old_info + name not in present:
             raise UsageError(f"{source.label} has no {names.old_info}{name}", remedy=FETCH_AGAIN)
-    for name in ("RECORD.jws", "RECORD.p7s"):
-        if names.old_info + name in present:
-            raise UsageError(
-                f"{source.label} is signed ({name}): patched, its signature would be false",
-                remedy="install it, and patch what is installed with `pkgtools apply`",
-            )
     old = source.read_member(names.old_info + "METADATA")
     version = f"Version: {names.version}".encode()
     new, count = re.subn(rb"^Version:[^\r\n]*", version, old, count=1, flags=re.MULTILINE)
@@ -212,7 +218,8 @@ def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> by
     for row in raw.splitlines():
         old = row_path(row)
         name = names.renamed(old)
-        if name not in changed and name != names.info + "RECORD":
+        is_kept = not names.is_signature(old) and name != names.info + "RECORD"
+        if name not in changed and is_kept:
             rows.append(row + b"\n" if name == old else rename_row(row, name))
     rows += [make_row(name, blob.data) for name, blob in sorted(changed.items()) if blob]
     return b"".join([*rows, make_row(names.info + "RECORD", None)])

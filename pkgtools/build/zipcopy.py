@@ -23,7 +23,7 @@ _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
 _END: Final = struct.Struct("<4s4H2LH")
 _UTF8: Final = 0x0800
-_UNIX: Final = 3 << 8
+_UNIX: Final = 3
 _VERSION: Final = 20
 _MAX_32: Final = 0xFFFFFFFF
 _MAX_16: Final = 0xFFFF
@@ -41,6 +41,8 @@ class _Member(NamedTuple):
     """Of the content, in bytes."""
     when: DosTime
     attributes: int
+    system: int = _UNIX
+    """Whose attributes they are: DOS (0) has no permissions."""
 
 
 class ZipCopy:
@@ -84,7 +86,12 @@ class ZipCopy:
         if len(data) != info.compress_size:
             raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
         member = _Member(
-            info.compress_type, info.CRC, info.file_size, dos_time(info), info.external_attr
+            method=info.compress_type,
+            crc=info.CRC,
+            size=info.file_size,
+            when=dos_time(info),
+            attributes=info.external_attr,
+            system=info.create_system,
         )
         self._write(name, data, member)
 
@@ -110,7 +117,7 @@ class ZipCopy:
         self._file.write(_LOCAL.pack(b"PK\x03\x04", *common) + raw)
         self._file.write(data)
         rest = (0, 0, 0, member.attributes, offset)
-        central = _CENTRAL.pack(b"PK\x01\x02", _UNIX | _VERSION, *common, *rest)
+        central = _CENTRAL.pack(b"PK\x01\x02", member.system << 8 | _VERSION, *common, *rest)
         self._entries.append(central + raw)
 
     def _finish(self) -> None:

@@ -71,6 +71,8 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
     say(f"  {built.base} with {built.target}")
     for name in built.patched:
         say(f"  {name}")
+    for name in built.dropped:
+        say(f"  without {name}: it signs the upstream wheel")
     return 0
 
 

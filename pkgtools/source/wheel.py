@@ -1,7 +1,13 @@
-"""A wheel file, read without unpacking it."""
+"""A wheel file, read without unpacking it.
+
+The format is https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+What pip installs is read, and what it refuses is refused.
+"""
 
 from __future__ import annotations
 
+import lzma
+import struct
 import zipfile
 import zlib
 from bisect import bisect_left
@@ -28,12 +34,21 @@ FETCH_AGAIN: Final = "delete the wheel and fetch it again: it is damaged"
 _DAMAGED: Final = (
     KeyError,  # there is no such member
     EOFError,
-    NotImplementedError,
+    IndexError,
+    NotImplementedError,  # another version of the format, or another compression
     OSError,
+    OverflowError,
     RuntimeError,  # it is encrypted
+    ValueError,  # a name that is not UTF-8
+    lzma.LZMAError,
+    struct.error,
     zipfile.BadZipFile,
     zlib.error,
 )
+_INFO: Final = ".dist-info"
+_DATA: Final = ".data"
+_SCHEMES: Final = ("purelib", "platlib")
+"""Folders of the .data folder that an installer puts where the other members go."""
 
 
 class WheelSource:
@@ -51,7 +66,7 @@ class WheelSource:
         try:
             open_regular(path).close()  # zipfile would wait for the writer of a FIFO
             self._zip = zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             raise UsageError(
                 f"{path} cannot be read as a wheel: {error}",
                 remedy=FETCH_AGAIN,
@@ -61,6 +76,36 @@ class WheelSource:
             if info.filename in self._members:
                 raise UsageError(f"{path} holds {info.filename} twice", remedy=FETCH_AGAIN)
             self._members[info.filename] = info
+
+    @cached_property
+    def info(self) -> str:
+        """The .dist-info folder, whose name may differ in spelling from the wheel's.
+
+        As in pip, there is one whose name starts with the distribution's.
+
+        Raises:
+            UsageError: there is none, or more than one.
+
+        """
+        found = sorted({top for top in self._tops if top.endswith(_INFO)})
+        name = canonicalize_name(self.upstream.distribution)
+        if len(found) != 1 or not canonicalize_name(found[0]).startswith(name):
+            shown = " and ".join(found) or "none"
+            raise UsageError(
+                f"{self.path} has to have one .dist-info folder of {name}, but has {shown}",
+                remedy=FETCH_AGAIN,
+            )
+        return found[0]
+
+    @cached_property
+    def _tops(self) -> frozenset[str]:
+        return frozenset(name.partition("/")[0] for name in self._members)
+
+    @cached_property
+    def _roots(self) -> tuple[str, ...]:
+        """The folders whose content an installer puts into site-packages."""
+        data = [top for top in sorted(self._tops) if top.endswith(_DATA)]
+        return ("", *(f"{top}/{scheme}/" for top in data for scheme in _SCHEMES))
 
     @property
     def label(self) -> str:
@@ -91,7 +136,9 @@ class WheelSource:
         name = self.member(path)
         info = self._members.get(name)
         if info is None:
-            return Blob(b"", DIRECTORY) if self._has_directory(name) else None
+            installed = self._installed(path)
+            is_directory = any(self._has_directory(root + installed) for root in self._roots)
+            return Blob(b"", DIRECTORY) if is_directory else None
         mode = info.external_attr >> 16
         return Blob(self.read_member(name), canonical_mode(mode) if mode else REGULAR)
 
@@ -119,19 +166,67 @@ class WheelSource:
             ) from None
 
     def member(self, path: str) -> str:
-        """Return the member that `path` of the source tree is.
+        """Return the member that `path` of the source tree is; a new one goes beside its siblings.
 
         Raises:
             DoesNotApplyError: a wheel has no such part of the source tree.
+            UsageError: two members are installed at that path.
 
         """
+        installed = self._installed(path)
+        if len(self._roots) == 1:
+            return installed
+        found = [root + installed for root in self._roots if root + installed in self._members]
+        if len(found) > 1:
+            raise UsageError(f"{self.path} holds {' and '.join(found)}", remedy=FETCH_AGAIN)
+        if found:
+            return found[0]
+        folders = [installed.rpartition("/")[0], installed.partition("/")[0]]
+        for folder in folders:
+            for root in self._roots:
+                if folder and self._has_directory(root + folder):
+                    return root + installed
+        return installed
+
+    def _installed(self, path: str) -> str:
+        """Return where `path` of the source tree is installed.
+
+        That is the upstream's package, or another package or module that the wheel has beside
+        it (``setuptools`` and ``pkg_resources``).
+
+        Raises:
+            OutsidePackageError: the wheel has no such part.
+
+        """
+        inside = self.upstream.installed_path(path)
+        if inside is not None:
+            return inside
+        beside = path.removeprefix(self.upstream.prefix)
+        top = beside.partition("/")[0]
+        is_metadata = top.endswith((_INFO, _DATA))
+        if path.startswith(self.upstream.prefix) and not is_metadata:
+            for root in self._roots:
+                if root + top in self._members or self._has_directory(root + top):
+                    return beside
         return inside_package(self.upstream, path)
 
     def compiled_beside(self, member: str) -> str | None:
-        """Return the extension module that was built from a member, if there is one."""
+        """Return the extension module that has a member's name, if there is one.
+
+        It was built from the member, or is imported in its place: Python looks for extension
+        modules first (`importlib.machinery.FileFinder`).
+        """
         stem = member.rpartition(".")[0] + "."
         built = (n for n in self._members if n.startswith(stem) and n.endswith((".so", ".pyd")))
         return next(built, None)
+
+    def has_alike(self, member: str) -> bool:
+        """Whether the member's folder has another file with its suffix: the wheel ships such."""
+        folder, _, name = member.rpartition("/")
+        suffix = "." + name.rpartition(".")[2]
+        return any(
+            other.rpartition("/")[0] == folder and other.endswith(suffix) for other in self._members
+        )
 
     def _has_directory(self, name: str) -> bool:
         # A set of all folders would take the square of a name's length: 1 GB for one of 65 kB.

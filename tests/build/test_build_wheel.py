@@ -156,15 +156,6 @@ def test_a_wheel_of_another_release_is_refused(project: Project, tmp_path: Path)
         _build(project, tmp_path, project.wheel("1.1"))
 
 
-def test_a_signed_wheel_is_refused(project: Project, tmp_path: Path) -> None:
-    wheel = tmp_path / project.wheel("1.0").name
-    wheel.write_bytes(project.wheel("1.0").read_bytes())
-    with zipfile.ZipFile(wheel, "a") as archive:
-        archive.writestr("widget_kit-1.0.dist-info/RECORD.jws", "{}")
-    with pytest.raises(UsageError, match="is signed"):
-        _build(project, tmp_path / "out", wheel)
-
-
 def test_a_folder_that_cannot_be_made_is_refused(project: Project, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(TreeError, match="cannot be written"):
