@@ -1,19 +1,27 @@
-# Two commands do all the set-up: `make demo` runs the main job on a real release
-# of SGLang, `make test` runs every check. Both need Python 3.11 or later and git.
+# Each target sets up what it needs. They need Python 3.11 or later and git.
+#
+#   make demo    runs the main job on a real release of SGLang
+#   make check   lints, type-checks, and runs every test without PyTorch and without an engine
+#   make test    runs every test
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo check test lint clean
 
 demo: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
 
-test: $(VENV)/tested lint
+# The random searches are a short form here: `make test` has all of them.
+check: lint
+	PKGTOOLS_KILLS=20 PKGTOOLS_DIFF_CASES=400 \
+	$(BIN)/pytest -n auto --dist worksteal -m "not torch and not server and not engine"
+
+test: lint $(VENV)/tested
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/tested
+lint: $(VENV)/checked
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy pkgtools checks tests benchmarks docker patches
@@ -25,7 +33,11 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/tested: $(VENV)/installed
+$(VENV)/checked: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+$(VENV)/tested: $(VENV)/checked
 	@echo "the next line installs what the checks need, PyTorch included: some GB, some minutes"
 	$(BIN)/python -m pip install --quiet --group test
 	touch $@

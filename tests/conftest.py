@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from index import wheel_of
 from project import build_project
 
 from pkgtools.catalog import load_catalog
-from pkgtools.source.release import release_wheel
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +23,13 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks a package index for a release, at least the first time."""
+    for item in items:
+        if "release" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.network)
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +80,7 @@ def release(sglang: Catalog) -> Callable[[str], Path]:
     """Return the wheel of a real release, by version; downloaded once into the user's cache."""
 
     def wheel(version: str) -> Path:
-        target = next(t for t in sglang.targets if t.revision.version == version)
-        locked = target.lock.find(version)
-        known = {w.name: w.sha256 for w in locked.wheel} if locked else {}
-        return release_wheel(target.upstream, version, known, Silent())
+        return wheel_of(next(t for t in sglang.targets if t.revision.version == version))
 
     return wheel
 

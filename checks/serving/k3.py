@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 
 from .server import K3_ARGUMENTS, K3_ENVIRONMENT, Server, greedy, ranks
 
@@ -123,6 +122,8 @@ def reference(
         layers: those that are captured.
 
     """
+    import torch  # noqa: PLC0415 - the rest of this module works without it
+
     weights = torch.load(folder / "weights.pt")
     forwards = [torch.load(path) for path in sorted(folder.glob("forward-*.pt"))]
     rows = [forward["embeddings"].shape[0] for forward in forwards]
@@ -149,15 +150,17 @@ def _forward_reference(forward: Any, weights: Any, layers: Sequence[int]) -> tup
         mixtures.append(_mixture([*bank, stream], *consumer))
     weight, epsilon = weights["norm"]
     last = _normed(mixtures[-1], weight, epsilon)
-    return torch.cat([mixtures[i] for i in layers], dim=-1).numpy(), last.numpy()
+    return np.concatenate([mixtures[i].numpy() for i in layers], axis=-1), last.numpy()
 
 
 def _mixture(rows: list[Any], projection: Any, weight: Any, epsilon: float) -> Any:
+    import torch  # noqa: PLC0415
+
     stacked = torch.stack(rows)
     scores = _normed(stacked, weight, epsilon) @ projection.double().reshape(-1)
-    return (torch.softmax(scores, dim=0)[..., None] * stacked).sum(dim=0)
+    return (scores.softmax(dim=0)[..., None] * stacked).sum(dim=0)
 
 
 def _normed(rows: Any, weight: Any, epsilon: float) -> Any:
-    scale = torch.rsqrt(rows.square().mean(dim=-1, keepdim=True) + epsilon)
+    scale = (rows.square().mean(dim=-1, keepdim=True) + epsilon).rsqrt()
     return rows * scale * weight.double()

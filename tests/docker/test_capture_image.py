@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.engine
+
 _TARGET: Final = "v0.5.23"
 _SECRET: Final = f"hf_{uuid4().hex}"
 _STUBS: Final = REPOSITORY / "checks" / "serving" / "cpu"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 
 @pytest.mark.parametrize("target", [*(f"v0.5.{n}" for n in range(17, 24)), "kimi-k3-ee560a2"])
 def test_a_dense_k3(

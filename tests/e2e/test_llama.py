@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 # Each method on two targets: their hooks differ, what follows is the same code.
 _METHODS: Final = {
     "v0.5.14": "dflash",

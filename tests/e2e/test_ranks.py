@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def own_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 _TARGET: Final = "v0.5.23"
 _RECIPE: Final = Path(__file__).with_name("llama-capture.toml")
 _STEPS: Final = ["plan", "patches", "artifacts", "store", "server", "sample", "update"]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 _PROMPT = [5, 17, 200, 31, 8, 99, 64, 3, 250]
 
 

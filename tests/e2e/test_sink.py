@@ -253,6 +253,7 @@ def test_a_store_that_cannot_be_reached_is_tried_again_after_a_while(
     assert len(tries) == 2
 
 
+@pytest.mark.server
 def test_a_dead_master_is_told_at_once(sink_module: ModuleType) -> None:
     config = sink_module.StoreConfig.from_env({"MOONCAKE_MASTER_SERVER_ADDR": "127.0.0.1:1"})
     pytest.importorskip("mooncake.store", exc_type=ImportError)
@@ -319,6 +320,7 @@ def test_a_key_that_is_written_after_all_stays(
     assert set(store.objects) == {"a", "b"}
 
 
+@pytest.mark.server
 def test_a_real_store(sink_module: ModuleType, tmp_path: Path) -> None:
     """Replaces under a reader's lease, keeps whole requests only, and survives a restart."""
     pytest.importorskip("mooncake.store", exc_type=ImportError)
@@ -377,6 +379,7 @@ print("wrote", flush=True)
 """
 
 
+@pytest.mark.server
 def test_a_writer_that_is_killed(sink_module: ModuleType, tmp_path: Path) -> None:
     """What it left half written is never taken for stored, and is overwritten in the end."""
     pytest.importorskip("mooncake.store", exc_type=ImportError)

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from filelock import FileLock
+from index import wheel_of
 
 from pkgtools.catalog import load_catalog
-from pkgtools.errors import SourceUnavailableError
-from pkgtools.source.release import release_wheel
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Target
@@ -67,20 +65,12 @@ class Trees:
         if target.revision.version is None:
             _export(target, root)
         else:
-            _unpack(target, target.revision.version, root)
+            with zipfile.ZipFile(wheel_of(target)) as archive:
+                archive.extractall(root)
 
 
 def _module_path(root: Path) -> Path:
     return root / "python" if (root / "python").is_dir() else root
-
-
-def _unpack(target: Target, version: str, root: Path) -> None:
-    try:
-        wheel = release_wheel(target.upstream, version, {}, Silent())
-    except SourceUnavailableError as error:
-        pytest.skip(error.message)
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(root)
 
 
 def _export(target: Target, root: Path) -> None:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from index import wheel_of
 
 from guards.interpreter import Interpreter
 from pkgtools.catalog import load_catalog
 from pkgtools.plan import plan_series
 from pkgtools.source import WheelSource
 from pkgtools.source.git import Repository
-from pkgtools.source.release import release_wheel
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Revision, Target
@@ -49,7 +48,11 @@ class Guarded:
 def read(name: str, path: str) -> Guarded:
     """Return a guarded file of a revision; skip the test where there is none to be had."""
     target, revision = REVISIONS[name]
-    source = _commit(revision.commit) if revision.commit else _release(target, revision)
+    source = (
+        _commit(revision.commit)
+        if revision.commit
+        else WheelSource(wheel_of(target), target.upstream)
+    )
     blob = source.read(path)
     if blob is None or (path == MARLIN_MOE and b"moe_topk_sum" not in blob.data):
         pytest.skip(f"{revision.name} has no such kernel in {path}: it is from before Kimi K3")
@@ -60,14 +63,6 @@ def read(name: str, path: str) -> Guarded:
     patched = after[0] if after else blob
     assert patched is not None
     return Guarded(blob.data, patched.data)
-
-
-@cache
-def _release(target: Target, revision: Revision) -> Source:
-    """Return the release's wheel, from pip; no lock is asked, the series may differ from it."""
-    assert revision.version is not None
-    wheel = release_wheel(target.upstream, revision.version, {}, Silent())
-    return WheelSource(wheel, target.upstream)
 
 
 def _commit(commit: str) -> Source:

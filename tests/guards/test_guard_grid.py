@@ -7,6 +7,8 @@ from guarded import MARLIN_MOE, REVISIONS, interpreter, read
 
 from guards.proofs import DoesNotHoldError, check_reduction
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("tokens", [1, 65_535, 65_536, 66_048])
 @pytest.mark.parametrize("revision", REVISIONS)

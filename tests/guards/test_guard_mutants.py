@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from guards.interpreter import Interpreter
 
+pytestmark = pytest.mark.torch
+
 _REVISION: Final = "v0.5.22@0.5.22"
 """The newest release whose series carries all three guards."""
 

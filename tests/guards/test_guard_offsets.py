@@ -8,6 +8,8 @@ from guarded import ATTN_RESIDUAL, REVISIONS, absorbs_offsets, interpreter, read
 from guards.interpreter import CrashedError
 from guards.proofs import check_offsets
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_patched_kernels_reach_every_token(revision: str) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from guards.interpreter import Interpreter
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize(
     ("dtype", "eps"), [("bfloat16", 1e-5), ("float16", 1e-5), ("float32", 1e-5), ("float32", 0.0)]

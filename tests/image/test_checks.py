@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
@@ -22,6 +20,7 @@ from pkgtools.image.layer import FileKind, Member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from project import Project
 
@@ -61,6 +60,7 @@ def _test(image: str, catalog: Path, script: str, *options: str | Path) -> Resul
     return call("image", "test", image, "--catalog", catalog, *options)
 
 
+@pytest.mark.engine
 def test_a_good_image(widget: str, catalog: Path, tmp_path: Path) -> None:
     (catalog.parent / "own" / "more").mkdir()
     (catalog.parent / "own" / "more" / "words.txt").write_text("widget/core.py")
@@ -87,6 +87,7 @@ print(json.dumps({"name": "mine", "message": None, "seconds": 0.5}))
     assert docker("ps", "--all", "--quiet", "--filter", f"ancestor={widget}") == ""
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -110,6 +111,7 @@ def test_checks_that_do_not_hold(
     assert message in (failure.text or "")
 
 
+@pytest.mark.engine
 def test_an_image_that_was_edited(widget: str, catalog: Path, tmp_path: Path) -> None:
     edited = f"{widget}-edited"
     (tmp_path / "core.py").write_text("def (\n")
@@ -153,6 +155,7 @@ def test_what_compilation_makes_of_an_answer(answer: str, message: str | None) -
     assert found == message or (message is not None and (found or "").startswith(message))
 
 
+@pytest.mark.engine
 def test_an_image_on_disk_cannot_run(catalog: Path, tmp_path: Path, widget: str) -> None:
     archive = tmp_path / "image.tar"
     docker("save", "--output", archive, widget)
@@ -161,6 +164,7 @@ def test_an_image_on_disk_cannot_run(catalog: Path, tmp_path: Path, widget: str)
     assert "docker-daemon:" in done.err
 
 
+@pytest.mark.engine
 def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
     base = base_image("PKGTOOLS_TEST_BASE")
     patched = f"pkgtools-test-{uuid4().hex}:patched"
@@ -183,6 +187,7 @@ def test_a_patched_sglang_holds_and_its_base_does_not() -> None:
     assert {name for name in held if held[name]} == {"compilation", "guard-offsets"}
 
 
+@pytest.mark.engine
 def test_a_base_that_does_not_serve() -> None:
     """The release is installed in it, and nothing that it needs."""
     base = base_image("PKGTOOLS_TEST_BASE_SMALL")
@@ -198,14 +203,12 @@ def test_a_base_that_does_not_serve() -> None:
 
 def test_the_packaged_catalog_brings_its_checks_and_recipes(tmp_path: Path) -> None:
     """A wheel of pkgtools, installed anywhere, can test an image, and its report is whole."""
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if uv is None:
-        pytest.skip("needs uv")
     from pkgtools.catalog import find_catalog  # noqa: PLC0415
     from pkgtools.cli.report import _recipes  # noqa: PLC0415
 
     root = find_catalog(tmp_path).parent
-    subprocess.run([uv, "build", "--wheel", "--out-dir", tmp_path, root], check=True)
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    subprocess.run([*build, "--directory", tmp_path], cwd=root, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     shutil.unpack_archive(wheel, tmp_path / "unpacked", "zip")
     packaged = tmp_path / "unpacked" / "pkgtools" / "_catalog"

@@ -58,7 +58,7 @@ def _no_container_left(repository: str) -> Iterator[None]:
     assert not filters or docker("ps", "--all", "--quiet", *filters) == ""
 
 
-pytestmark = pytest.mark.usefixtures("_no_container_left")
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("_no_container_left")]
 
 
 @pytest.fixture(scope="module")
