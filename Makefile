@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo check test lint clean
+.PHONY: demo check test lint types clean
 
 demo: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
@@ -21,11 +21,13 @@ check: lint
 test: lint $(VENV)/tested
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/checked
+lint: types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy pkgtools checks tests benchmarks docker patches
 	$(BIN)/pkgtools changelog check
+
+types: $(VENV)/checked
+	$(BIN)/mypy pkgtools checks tests benchmarks docker patches
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,7 +40,7 @@ $(VENV)/checked: $(VENV)/installed
 	touch $@
 
 $(VENV)/tested: $(VENV)/checked
-	@echo "the next line installs what the checks need, PyTorch included: some GB, some minutes"
+	@echo "installing PyTorch and what the servers need: some GB, some minutes"
 	$(BIN)/python -m pip install --quiet --group test
 	touch $@
 
