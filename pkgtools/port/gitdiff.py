@@ -67,17 +67,20 @@ def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
 def git(
     arguments: list[str], *, cwd: Path, given: bytes = b"", good: tuple[int, ...] = (0,)
 ) -> bytes:
-    """Run git without anyone's configuration or repository, and return what it prints.
+    """Run git without anyone's configuration, attributes or repository, and return its output.
 
     In a folder of a repository git would read that one's configuration, and ``git apply``
     passes over every file that is not below the folder.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env = {**kept, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
-    env["GIT_CEILING_DIRECTORIES"] = str(cwd.parent)
+    env |= {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "GIT_ATTR_NOSYSTEM": "1"}
+    # The user's attributes file is read even where the configuration is not (gitattributes(5)).
+    settings = ["core.quotePath=true", "core.safecrlf=false", f"core.attributesFile={os.devnull}"]
+    options = [word for setting in settings for word in ("-c", setting)]
     try:
         done = subprocess.run(
-            ["git", "-c", "core.quotePath=true", "-c", "core.safecrlf=false", *arguments],
+            ["git", *options, *arguments],
             cwd=cwd,
             env=env,
             input=given,
