@@ -194,7 +194,7 @@ class Block:
             yield from child.walk()
 
 
-@lru_cache(maxsize=12)  # a merge asks for the same few versions again and again
+@lru_cache(maxsize=32)  # a merge asks for the same few versions again and again
 def parse(source: bytes) -> Block:
     """Return the module that `source` is; see `is_sound` for whether it is one."""
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node

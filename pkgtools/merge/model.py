@@ -43,14 +43,24 @@ class ChunkMerge:
     """The 1-based line of theirs to which its lines went as they are."""
 
 
+def _nothing(_: object) -> None:
+    """Answer for a file that is merged alone."""
+
+
 @dataclass(frozen=True)
 class OtherFiles:
     """What a merge may ask about the other files of base and theirs."""
 
-    find: Callable[[Block], Elsewhere | None] | None = None
-    """Find a definition of base in the other files of theirs."""
-    fault: Callable[[Block, range], str | None] | None = None
-    """Return what some lines of ours need and theirs does not have."""
+    find: Callable[[Block], Elsewhere | None] = _nothing
+    """Finds a definition of base in the other files of theirs."""
+    old: Callable[[str], bytes | None] = _nothing
+    """Returns a module by its dotted name, as ours uses it; None if there is none."""
+    new: Callable[[str], bytes | None] = _nothing
+    """Returns a module of theirs."""
+    package: str = ""
+    """The dotted package of the file, in which its relative imports start."""
+    package_of: Callable[[str], str] = str
+    """Returns the package of another file, by its path."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +12,11 @@ from pkgtools.merge.effects import imported_names
 from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import tree_sitter
 
     from pkgtools.merge.blocks import Block
-
-    Read = Callable[[str], bytes | None]
 
 _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__file__",
@@ -28,76 +27,71 @@ _IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_s
 _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
 
 
-def lost_name(
-    base: Block, ours: Block, made: Block, lines: Sequence[range], *, whole: bool
-) -> str | None:
-    """Return a name that the patch's lines use and that has no meaning any more.
+@dataclass(frozen=True)
+class Versions:
+    """The versions of a module around a merge, as syntax nodes."""
+
+    base: tree_sitter.Node
+    ours: tree_sitter.Node
+    theirs: tree_sitter.Node
+    made: tree_sitter.Node
+
+
+def lost_name(versions: Versions, lines: Sequence[range], *, whole: bool) -> str | None:
+    """Return a name that lines of ours use and that has no meaning any more.
 
     Args:
-        base: the file before the patch.
-        ours: the file as the patch had it; what had no meaning there is not looked for.
-        made: the file after the port.
-        lines: the 0-based lines of ours that the patch adds.
-        whole: whether the whole patch is in `made`; otherwise what the patch itself
-            defines may be in a part that is left to a person.
+        versions: around the merge; what had no meaning in ours is not looked for.
+        lines: the 0-based lines of ours.
+        whole: whether all of ours is in what was made; otherwise what ours itself
+            defines may be in a conflict.
 
     """
-    for raw in _inside(ours.raw[0], lines):
-        path = owners(raw)
-        if raw.type == "identifier" and _is_read(raw):
-            name = raw.text or b""
-            if not _means(ours.raw[0], path, name) or _means(made.raw[0], path, name):
-                continue
-            if not whole and not _means(base.raw[0], path, name):
-                continue
+    ours, made = versions.ours, versions.made
+    for raw in inside(ours, lines):
+        if raw.type != "identifier" or not _is_read(raw):
+            continue
+        path, name = owners(raw), raw.text or b""
+        if not _means(ours, path, name):
+            continue
+        was_there = _means(versions.base, path, name)
+        if (whole or was_there) and not _means(made, path, name):
             return f"`{name.decode()}` is not defined there any more"
-        if raw.type == "attribute" and raw.text and raw.text.startswith(b"self."):
-            owner = raw.child_by_field_name("object")
-            attribute = raw.child_by_field_name("attribute")
-            if owner is None or owner.text != b"self" or attribute is None:
-                continue
-            name = attribute.text or b""
-            old, new = _class(ours.raw[0], path), _class(made.raw[0], path)
-            first = _class(base.raw[0], path)
-            if not whole and (first is None or name not in _attributes(first)):
-                continue
-            if old and new and name in _attributes(old) and name not in _attributes(new):
-                return f"`self.{name.decode()}` is not there any more"
+        is_lost = was_there and not _means(versions.theirs, path, name)
+        if is_lost and not sets(ours, lines, name):
+            return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
     return None
 
 
-def lost_import(
-    ours: Block, lines: Sequence[range], path_of: Callable[[str], list[str]], old: Read, new: Read
-) -> str | None:
-    """Return an import of the patch's that the new source cannot satisfy, and the old one could.
+def sets(root: tree_sitter.Node, lines: Sequence[range], name: bytes) -> bool:
+    """Whether some lines give a name or an attribute a value that is not made of itself."""
+    for raw in inside(root, lines):
+        if raw.type in ("identifier", "attribute") and last_name(raw) == name:
+            statement = raw
+            while statement.parent is not None and not statement.type.endswith("assignment"):
+                if statement.type in ("block", "module"):
+                    break
+                statement = statement.parent
+            right = statement.child_by_field_name("right")
+            is_set = raw.type == "attribute" or _is_bound_here(raw)
+            if statement.type == "augmented_assignment" or not is_set:
+                continue
+            if statement.type == "assignment" and raw.type == "attribute":
+                left = statement.child_by_field_name("left")
+                if left is None or not left.start_byte <= raw.start_byte < left.end_byte:
+                    continue
+            elif raw.type == "attribute":
+                continue
+            if right is None or all(last_name(n) != name for n in raw_walk([right])):
+                return True
+    return False
 
-    Args:
-        ours: the file as the patch had it.
-        lines: the 0-based lines of ours that the patch adds.
-        path_of: where the source tree may have a dotted module.
-        old: reads the source that the patch was for, with the patches before it.
-        new: reads the source that it is ported to.
 
-    """
-    for raw in _inside(ours.raw[0], lines):
-        if raw.type != "import_from_statement":
-            continue
-        module = raw.child_by_field_name("module_name")
-        if module is None or module.type != "dotted_name":
-            continue
-        dotted = (module.text or b"").decode()
-        before = next((d for d in map(old, path_of(dotted)) if d is not None), None)
-        if before is None:
-            continue
-        behind = next((d for d in map(new, path_of(dotted)) if d is not None), None)
-        if behind is None:
-            return f"there is no module {dotted} any more"
-        for name in raw.children_by_field_name("name"):
-            plain = name.child_by_field_name("name") or name
-            word = re.compile(rb"\b" + re.escape(plain.text or b"") + rb"\b")
-            if word.search(before) and not word.search(behind):
-                return f"{dotted} has no {(plain.text or b'').decode()} any more"
-    return None
+def last_name(raw: tree_sitter.Node) -> bytes:
+    """Return what a name or an attribute is called."""
+    if raw.type == "attribute":
+        raw = raw.child_by_field_name("attribute") or raw
+    return (raw.text or b"") if raw.type == "identifier" else b""
 
 
 def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
@@ -123,7 +117,7 @@ def definitions(module: Block) -> set[tuple[bytes, ...]]:
     stack: list[tuple[tree_sitter.Node, tuple[bytes, ...]]] = [(module.raw[0], ())]
     while stack:
         scope, path = stack.pop()
-        for raw in _statements_of(scope):
+        for raw in statements_of(scope):
             if raw.type in ("function_definition", "class_definition"):
                 inner = (*path, *qualified_name([raw]))
                 found.add(inner)
@@ -156,7 +150,7 @@ def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
     return qualified_name([n for n in path if n.start_byte < at])
 
 
-def _inside(module: tree_sitter.Node, lines: Sequence[range]) -> Iterator[tree_sitter.Node]:
+def inside(module: tree_sitter.Node, lines: Sequence[range]) -> Iterator[tree_sitter.Node]:
     """Yield the syntax nodes that start on some lines."""
     wanted = {line for span in lines for line in span}
     spans = [span for span in lines if span]
@@ -200,15 +194,15 @@ def _is_read(raw: tree_sitter.Node) -> bool:
 
 def _means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
     """Whether a name is bound in the definitions of that path, in the module, or built in."""
-    if name in _BUILTINS or name in _bound(module):
+    if name in _BUILTINS or name in bound(module):
         return True
     names = qualified_name(path)
-    scopes = _scopes(module, names)
-    if len(scopes) == len(names):
-        return any(name in _bound(scope) for scope in scopes)
+    found = scopes(module, names)
+    if len(found) == len(names):
+        return any(name in bound(scope) for scope in found)
     # A definition around it moved or was renamed: look in what is called like the innermost.
     twins = [raw for raw in raw_walk([module]) if _is_called(raw, names[-1])]
-    return any(name in _bound(scope) for scope in (twins or _functions(module)))
+    return any(name in bound(scope) for scope in (twins or _functions(module)))
 
 
 def _is_called(raw: tree_sitter.Node, name: bytes) -> bool:
@@ -219,14 +213,14 @@ def _functions(module: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [raw for raw in raw_walk([module]) if raw.type == "function_definition"]
 
 
-def _scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:
+def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:
     """Return the definitions that a qualified name leads through, as far as it does."""
     found: list[tree_sitter.Node] = []
     scope = module
     for name in names:
         inner = [
             raw
-            for raw in _statements_of(scope)
+            for raw in statements_of(scope)
             if raw.type in ("function_definition", "class_definition")
             and (field := raw.child_by_field_name("name")) is not None
             and field.text == name
@@ -238,23 +232,26 @@ def _scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitte
     return found
 
 
-def _statements_of(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    """Yield everything in a scope that is not in a scope inside it."""
+@lru_cache(maxsize=512)  # each name of each chunk asks for the same few scopes
+def statements_of(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+    """Return everything in a scope that is not in a scope inside it."""
     body = scope if scope.type == "module" else scope.child_by_field_name("body")
     stack = list(reversed(body.children)) if body is not None else []
+    found = []
     while stack:
         node = stack.pop()
-        yield node
+        found.append(node)
         if node.type not in ("function_definition", "class_definition"):
             stack += reversed(node.named_children)
+    return tuple(found)
 
 
-@lru_cache(maxsize=128)  # every name of every chunk asks for the same few scopes
-def _bound(scope: tree_sitter.Node) -> frozenset[bytes]:
+@lru_cache(maxsize=128)
+def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return the names that a scope binds; a function's with those of the functions in it."""
     names: set[bytes] = set()
     is_function = scope.type == "function_definition"
-    nodes = raw_walk([scope]) if is_function else _statements_of(scope)
+    nodes = raw_walk([scope]) if is_function else statements_of(scope)
     for raw in nodes:
         if raw.type in _IMPORTS:
             names |= set(imported_names(raw))
@@ -299,16 +296,18 @@ def _is_bound_here(raw: tree_sitter.Node) -> bool:
     return parent.type in ("global_statement", "nonlocal_statement", "case_pattern")
 
 
-def _class(module: tree_sitter.Node, path: Sequence[tree_sitter.Node]) -> tree_sitter.Node | None:
+def class_around(
+    module: tree_sitter.Node, path: Sequence[tree_sitter.Node]
+) -> tree_sitter.Node | None:
     """Return the innermost class of a path, in another version of the module."""
     ends = [n for n, raw in enumerate(path, 1) if raw.type == "class_definition"]
     if not ends:
         return None
-    found = _scopes(module, qualified_name(path[: ends[-1]]))
+    found = scopes(module, qualified_name(path[: ends[-1]]))
     return found[-1] if len(found) == ends[-1] else None
 
 
 @lru_cache(maxsize=32)
-def _attributes(scope: tree_sitter.Node) -> frozenset[bytes]:
-    """Return what a class gives its instances, itself."""
-    return _bound(scope) | set(_ATTRIBUTE.findall(scope.text or b""))
+def own_attributes(scope: tree_sitter.Node) -> frozenset[bytes]:
+    """Return what a class gives its instances, without its base classes."""
+    return bound(scope) | set(_ATTRIBUTE.findall(scope.text or b""))

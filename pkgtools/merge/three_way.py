@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.merge import names
 from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.lines import Chunk, diff, shift, split, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
+from pkgtools.merge.modules import Module
 from pkgtools.merge.names import definitions, lost_name, owner_of_lines
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import merge_structure
 from pkgtools.merge.twins import doubled
+from pkgtools.merge.uses import Landing, misuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pkgtools.merge.blocks import Block
     from pkgtools.merge.transplant import Find
@@ -202,34 +205,60 @@ def _faults(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chunk
     is_new = not merged.conflicts and merged.data != versions.theirs.source
     if is_new and versions.are_sound and not reads_as_well(parse(merged.data), versions.theirs):
         return {c.chunk: "the result is not Python" for c in merged.chunks}
+    if not versions.are_sound:
+        return {}
     for merge in merged.chunks:
         chunk = merge.chunk
-        added = range(chunk.new, chunk.new_end)
-        done = merge.how in (How.MOVED, How.MERGED)
-        if not (done and added and versions.are_sound):
+        if merge.how not in (How.MOVED, How.MERGED) or chunk.new == chunk.new_end:
             continue
-        found = _lost_name(versions, merged, merge) if versions.upstream else None
-        if (
-            found is None
-            and others.fault
-            and b"import" in b"".join(versions.lines[1][chunk.new : chunk.new_end])
-        ):
-            found = others.fault(versions.ours, added)
-        if found:
-            faults[chunk] = found
+        moved = "moved-definition" in merge.rules and merged.others
+        landed = merged.others if moved else {"": merged.data}
+        found = [_fault(versions, merged, chunk, _File(*item), others) for item in landed.items()]
+        if all(found):
+            faults[chunk] = str(found[0])
     return faults
 
 
-def _lost_name(versions: Versions, merged: Merge, merge: ChunkMerge) -> str | None:
-    """Return what a chunk names and the files into which it went do not define."""
-    added = [range(merge.chunk.new, merge.chunk.new_end)]
-    whole = not merged.conflicts and not merged.others
-    moved = "moved-definition" in merge.rules and merged.others
-    lost = [
-        lost_name(versions.base, versions.ours, parse(data), added, whole=whole)
-        for data in (merged.others.values() if moved else [merged.data])
-    ]
-    return lost[0] if all(lost) else None
+@dataclass(frozen=True)
+class _File:
+    """A file into which a chunk went; the merged file itself has no path."""
+
+    path: str
+    data: bytes
+
+
+def _fault(
+    versions: Versions, merged: Merge, chunk: Chunk, file: _File, others: OtherFiles
+) -> str | None:
+    """Return what a chunk uses, and the file into which it went or its package does not have."""
+    lines, made = range(chunk.new, chunk.new_end), parse(file.data)
+    theirs = made if file.path else versions.theirs
+    nodes = [n.raw[0] for n in (versions.base, versions.ours, theirs, made)]
+    if versions.upstream:
+        found = lost_name(names.Versions(*nodes), [lines], whole=not merged.conflicts)
+        if found:
+            return found
+    package = others.package_of(file.path) if file.path else others.package
+    return misuse(
+        Landing(
+            Module(nodes[0], others.package, others.old),
+            Module(nodes[1], others.package, others.old),
+            Module(nodes[2], package, others.new),
+            Module(nodes[3], package, others.new),
+            lines=lines,
+            rows=_rows(versions, chunk, file),
+        )
+    )
+
+
+def _rows(versions: Versions, chunk: Chunk, file: _File) -> frozenset[int]:
+    """Return the lines of a file that come from a chunk."""
+    texts = {line.strip() for line in versions.lines[1][chunk.new : chunk.new_end]} - {b""}
+    lines = split(file.data)
+    added: Iterable[int] = range(len(lines))
+    if not file.path:
+        added = (n for c in diff(versions.lines[2], lines) for n in range(c.new, c.new_end))
+    return frozenset(n for n in added if lines[n].strip() in texts)
 
 
 def _is_twin(mine: Chunk, other: Chunk, lines: Lines) -> bool:

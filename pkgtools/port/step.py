@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge
-from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import Markers, mark, mark_whole, regions
-from pkgtools.merge.names import lost_import
+from pkgtools.merge.uses import misuse_of_file
 from pkgtools.patch.lines import text
 from pkgtools.port.model import (
     AppliedPatch,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 _CONTEXT = 3
 
 
-@dataclass
+@dataclass(eq=False)
 class PortStep:
     """The state of one step."""
 
@@ -134,8 +133,7 @@ class PortStep:
         if theirs == change.before:
             fault = None
             if change.after is not None and path.endswith(".py"):
-                everything = range(change.after.data.count(b"\n") + 1)
-                fault = self._lost_import(parse(change.after.data), everything)
+                fault = misuse_of_file(change.after.data, self._others(path, lambda _: None))
             if fault is None:
                 return self._take(change, path, path, change.after, HunkOutcome.UNCHANGED)
             return self._leave(layer, change, path, _whole(change, fault))
@@ -168,7 +166,7 @@ class PortStep:
             change.after.data,
             theirs.data,
             python=path.endswith(".py"),
-            others=OtherFiles(find, self._lost_import),
+            others=self._others(path, find),
         )
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
         others = []
@@ -226,15 +224,28 @@ class PortStep:
             self.overlay[old_path] = None
         self.overlay[path] = blob
 
-    def _lost_import(self, ours: Block, lines: range) -> str | None:
-        def data(read: Callable[[str], Blob | None]) -> Callable[[str], bytes | None]:
-            def read_data(path: str) -> bytes | None:
-                blob = read(path)
-                return blob.data if blob is not None else None
+    def _others(self, path: str, find: Callable[[Block], Elsewhere | None]) -> OtherFiles:
+        """Return what a merge of the file at `path` may ask about other files."""
+        return OtherFiles(
+            find,
+            old=self._old_module,
+            new=self._new_module,
+            package=self._package_of(path),
+            package_of=self._package_of,
+        )
 
-            return read_data
+    def _old_module(self, dotted: str) -> bytes | None:
+        """Return the source of a module of the old package."""
+        found = map(self.read_old, self._paths_of(dotted))
+        return next((blob.data for blob in found if blob is not None), None)
 
-        return lost_import(ours, [lines], self._paths_of, data(self.read_old), data(self.read))
+    def _new_module(self, dotted: str) -> bytes | None:
+        found = map(self.read, self._paths_of(dotted))
+        return next((blob.data for blob in found if blob is not None), None)
+
+    def _package_of(self, path: str) -> str:
+        folder = path.removeprefix(self.upstream.prefix).rpartition("/")[0]
+        return folder.replace("/", ".")
 
     def _paths_of(self, module: str) -> list[str]:
         """Return where a dotted module of the package can be."""

@@ -1,0 +1,172 @@
+"""What a name in a module means, followed through the imports of its package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.names import own_attributes, statements_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import tree_sitter
+
+    Read = Callable[[str], bytes | None]
+
+_DEPTH: Final = 8
+"""Re-exports are followed so far, so that modules that import each other end."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A class or function, and the module in which it stands."""
+
+    node: tree_sitter.Node
+    module: Module
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class."""
+        return self.node.type == "class_definition"
+
+    @property
+    def decorators(self) -> tuple[bytes, ...]:
+        """Its decorators."""
+        outer = self.node.parent
+        if outer is None or outer.type != "decorated_definition":
+            return ()
+        return tuple(n.text or b"" for n in outer.named_children if n.type == "decorator")
+
+    @property
+    def base_names(self) -> tuple[bytes, ...]:
+        """The base classes of a class, as it names them."""
+        listed = self.node.child_by_field_name("superclasses")
+        nodes = listed.named_children if listed is not None else []
+        plain = (n.child_by_field_name("value") if n.type == "subscript" else n for n in nodes)
+        return tuple(
+            n.text or b"" for n in plain if n is not None and n.type in ("identifier", "attribute")
+        )
+
+    def lineage(self, depth: int = _DEPTH) -> Iterator[Definition]:
+        """Yield a class and its base classes, as far as they are in the package."""
+        yield self
+        for name in self.base_names if depth else ():
+            base = self.module.resolve(name)
+            if base is not None and base.is_class and base.node != self.node:
+                yield from base.lineage(depth - 1)
+
+    def method(self, name: bytes) -> Definition | None:
+        """Return the method of a class or of its base classes."""
+        for one in self.lineage():
+            for node in statements_of(one.node):
+                if node.type == "function_definition" and _name(node) == name:
+                    return Definition(node, one.module)
+        return None
+
+    def attributes(self) -> frozenset[bytes]:
+        """Return what a class and its base classes give their instances."""
+        found: frozenset[bytes] = frozenset()
+        return found.union(*(own_attributes(one.node) for one in self.lineage()))
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of a package."""
+
+    root: tree_sitter.Node
+    package: str
+    """The dotted package in which its relative imports start."""
+    read: Read = field(repr=False)
+    """Returns the source of a module of the package by its dotted name."""
+
+    @staticmethod
+    def named(dotted: str, read: Read) -> Module | None:
+        """Return a module by its dotted name; None if the package has none of that name."""
+        source = read(dotted)
+        if source is None:
+            return None
+        is_package = read(f"{dotted}.__init__") is not None
+        package = dotted if is_package else dotted.rpartition(".")[0]
+        return _module(source, package, read)
+
+    def resolve(self, name: bytes, depth: int = _DEPTH) -> Definition | None:
+        """Return the definition that a name or a dotted name refers to."""
+        owner, _, last = name.rpartition(b".")
+        if owner:
+            there = self._module_called(owner)
+            return there.resolve(last, depth - 1) if there and depth else None
+        if name in self._definitions:
+            return Definition(self._definitions[name], self)
+        if not depth:
+            return None
+        if name in self._imports:
+            dotted, original = self._imports[name]
+            there = Module.named(dotted, self.read) if original else None
+            return there.resolve(original, depth - 1) if there else None
+        for dotted in self._stars:
+            there = Module.named(dotted, self.read)
+            found = there.resolve(name, depth - 1) if there else None
+            if found is not None:
+                return found
+        return None
+
+    def _module_called(self, name: bytes) -> Module | None:
+        dotted, original = self._imports.get(name, ("", b""))
+        whole = f"{dotted}.{original.decode()}" if original else dotted
+        return Module.named(whole, self.read) if whole else None
+
+    @cached_property
+    def _definitions(self) -> dict[bytes, tree_sitter.Node]:
+        kinds = ("function_definition", "class_definition")
+        return {_name(n): n for n in statements_of(self.root) if n.type in kinds}
+
+    @cached_property
+    def _imports(self) -> dict[bytes, tuple[str, bytes]]:
+        """What imports bind: to a module, and a name in it unless the module itself is meant."""
+        found = {}
+        for node in statements_of(self.root):
+            if node.type == "import_statement":
+                for name in node.children_by_field_name("name"):
+                    alias = name.child_by_field_name("alias")
+                    plain = name.child_by_field_name("name") or name
+                    bound = alias if alias is not None else plain
+                    found[bound.text or b""] = ((plain.text or b"").decode(), b"")
+            elif node.type == "import_from_statement":
+                dotted = self.absolute(node)
+                for name in node.children_by_field_name("name"):
+                    alias = name.child_by_field_name("alias")
+                    plain = name.child_by_field_name("name") or name
+                    bound = alias if alias is not None else plain
+                    found[bound.text or b""] = (dotted, plain.text or b"")
+        return found
+
+    @cached_property
+    def _stars(self) -> list[str]:
+        froms = (n for n in statements_of(self.root) if n.type == "import_from_statement")
+        return [
+            self.absolute(n) for n in froms if any(c.type == "wildcard_import" for c in n.children)
+        ]
+
+    def absolute(self, node: tree_sitter.Node) -> str:
+        """Return the dotted name of the module from which a statement imports."""
+        module = node.child_by_field_name("module_name")
+        text = (module.text or b"").decode() if module is not None else ""
+        name = text.lstrip(".")
+        level = len(text) - len(name)
+        if not level:
+            return name
+        parts = self.package.split(".")
+        return ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
+
+
+@lru_cache(maxsize=64)  # a patch uses the same few modules again and again
+def _module(source: bytes, package: str, read: Read) -> Module:
+    return Module(parse(source).raw[0], package, read)
+
+
+def _name(node: tree_sitter.Node) -> bytes:
+    name = node.child_by_field_name("name")
+    return (name.text or b"") if name is not None else b""

@@ -1,0 +1,299 @@
+"""Whether theirs still has what the lines of ours use, over the whole package.
+
+Only what was right before is held against theirs: a call that fitted its function, an attribute
+that the class or one of its base classes had. Each finding says what is different now.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.modules import Definition, Module
+from pkgtools.merge.names import (
+    bound,
+    class_around,
+    inside,
+    last_name,
+    own_attributes,
+    owners,
+    qualified_name,
+    scopes,
+    sets,
+    statements_of,
+)
+from pkgtools.merge.signatures import misfit, number_of_values, returned_values, signature_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    import tree_sitter
+
+    from pkgtools.merge.model import OtherFiles
+
+_DEFINITIONS: Final = ("function_definition", "class_definition")
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Lines of ours, and the module into which they were merged."""
+
+    base: Module
+    ours: Module
+    theirs: Module
+    made: Module
+    lines: range
+    """In ours."""
+    rows: Collection[int]
+    """The same lines in what was made. All count from 0."""
+
+
+def misuse(use: Landing) -> str | None:
+    """Return what some lines use in a way that was right for ours, and is not in the result."""
+    checks: tuple[Callable[[Landing], str | None], ...] = (
+        _lost_import,
+        _lost_attribute,
+        _refused_call,
+        _other_number_of_values,
+        _other_return,
+        _lone_definition,
+    )
+    return next((found for check in checks if (found := check(use))), None)
+
+
+def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
+    """Return what a file that ours adds uses, and theirs does not have."""
+    root, nothing = parse(data).raw[0], parse(b"").raw[0]
+    lines = range(data.count(b"\n") + 1)
+    return misuse(
+        Landing(
+            Module(nothing, others.package, others.old),
+            Module(root, others.package, others.old),
+            Module(nothing, others.package, others.new),
+            Module(root, others.package, others.new),
+            lines=lines,
+            rows=lines,
+        )
+    )
+
+
+def _lost_import(use: Landing) -> str | None:
+    for raw in inside(use.ours.root, [use.lines]):
+        if raw.type != "import_from_statement":
+            continue
+        dotted = use.ours.absolute(raw)
+        before, behind = use.ours.read(dotted), use.made.read(dotted)
+        if before is None:
+            continue
+        if behind is None:
+            return f"there is no module {dotted} any more"
+        for name in raw.children_by_field_name("name"):
+            plain = (name.child_by_field_name("name") or name).text or b""
+            word = re.compile(rb"\b" + re.escape(plain) + rb"\b")
+            inner = f"{dotted}.{plain.decode()}"
+            is_module = use.ours.read(inner) is not None and use.made.read(inner) is None
+            if not word.search(behind) and (word.search(before) or is_module):
+                return f"{dotted} has no {plain.decode()} any more"
+    return None
+
+
+def _lost_attribute(use: Landing) -> str | None:
+    for raw in inside(use.ours.root, [use.lines]):
+        owner = raw.child_by_field_name("object") if raw.type == "attribute" else None
+        if owner is None or owner.text != b"self":
+            continue
+        path, name = owners(raw), last_name(raw)
+        before, behind = class_around(use.base.root, path), class_around(use.theirs.root, path)
+        mine = class_around(use.ours.root, path)
+        if mine is None or (before is None) != (behind is None):
+            continue
+        old = Definition(before or mine, use.ours).attributes()
+        new = Definition(behind or mine, use.made).attributes()
+        own = own_attributes(mine) - old if before else own_attributes(mine)
+        if name not in old or name in new or name in own or sets(use.ours.root, [use.lines], name):
+            continue
+        return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
+    return None
+
+
+def _instead(name: bytes, new: Collection[bytes]) -> str:
+    """Return what may have taken the place of a name."""
+    words = [n.decode(errors="replace") for n in new]
+    near = difflib.get_close_matches(name.decode(errors="replace"), words, n=2, cutoff=0.6)
+    return f"; new there: {', '.join(f'`{n}`' for n in near)}" if near else ""
+
+
+# Calls
+
+
+def _refused_call(use: Landing) -> str | None:
+    before = [c for c in _nodes(use.ours.root, use.lines) if c.type == "call"]
+    for call in _nodes(use.made.root, use.rows):
+        if call.type != "call":
+            continue
+        name = _called(call)
+        twins = [c for c in before if _called(c) == name]
+        if not any(_fits(use.ours, c) for c in twins):
+            continue
+        found = _resolve(use.made, call)
+        signature = signature_of(found[0], bound=found[1]) if found else None
+        why = misfit(call, signature) if signature else None
+        if why:
+            return f"`{name.decode()}` does not take this call any more: {why}"
+    return None
+
+
+def _fits(module: Module, call: tree_sitter.Node) -> bool:
+    found = _resolve(module, call)
+    signature = signature_of(found[0], bound=found[1]) if found else None
+    return signature is not None and misfit(call, signature) is None
+
+
+def _called(call: tree_sitter.Node) -> bytes:
+    function = call.child_by_field_name("function")
+    return (function.text or b"") if function is not None else b""
+
+
+def _resolve(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] | None:
+    """Return what a call calls, and whether as a method of ``self``."""
+    name = _called(call)
+    path = owners(call)
+    if name.startswith((b"self.", b"cls.")):
+        scope = class_around(module.root, path)
+        attribute = name.partition(b".")[2]
+        if scope is None or b"." in attribute:
+            return None
+        method = Definition(scope, module).method(attribute)
+        return (method, True) if method else None
+    if not name.replace(b".", b"").replace(b"_", b"").isalnum():
+        return None
+    first = name.partition(b".")[0]
+    for scope in reversed(path):
+        if scope.type == "function_definition" and first in bound(scope):
+            local = Module(scope, module.package, module.read).resolve(name)
+            return (local, False) if local else None
+    found = module.resolve(name)
+    return (found, False) if found else None
+
+
+# Values
+
+
+def _other_number_of_values(use: Landing) -> str | None:
+    for node in _nodes(use.made.root, use.rows):
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if node.type != "assignment" or left is None or right is None or right.type != "call":
+            continue
+        wanted = number_of_values([left])
+        new = _values(use.made, right)
+        if wanted is None or new in (None, wanted):
+            continue
+        twins = (n for n in _nodes(use.ours.root, use.lines) if n.type == "call")
+        if any(_called(c) == _called(right) and _values(use.ours, c) == wanted for c in twins):
+            return f"`{_called(right).decode()}` returns {new} values now, not {wanted}"
+    return None
+
+
+def _values(module: Module, call: tree_sitter.Node) -> int | None:
+    found = _resolve(module, call)
+    return returned_values(found[0].node) if found and not found[0].is_class else None
+
+
+def _other_return(use: Landing) -> str | None:
+    for node in _nodes(use.made.root, use.rows):
+        path = owners(node)
+        if node.type != "return_statement" or not path or path[-1].type != "function_definition":
+            continue
+        returns = [n for n in statements_of(path[-1]) if n.type == "return_statement"]
+        others = {
+            number_of_values(n.named_children)
+            for n in returns
+            if n.start_point.row not in use.rows and n.named_children
+        }
+        mine = number_of_values(node.named_children)
+        if mine is None or len(others) != 1 or others == {mine}:
+            continue
+        before = scopes(use.ours.root, qualified_name(path))
+        if len(before) == len(path) and returned_values(before[-1]) == mine:
+            count = others.pop()
+            values = f"{count} values" if count else "one value"
+            return f"the other returns of the function have {values} now, not {mine}"
+    return None
+
+
+# Definitions among others of their kind
+
+
+def _lone_definition(use: Landing) -> str | None:
+    """Return what upstream took from the definitions beside one that the lines add."""
+    for node in inside(use.ours.root, [use.lines]):
+        if node.type not in _DEFINITIONS:
+            continue
+        added = Definition(node, use.ours)
+        path = qualified_name(owners(node))
+        around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
+        if None in around or _name(node) in (around[0] or {}):
+            continue
+        for what, of in (("decorator", _decorators_of), ("base class", _bases_of)):
+            for text in of(added):
+                lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
+                if lost:
+                    shown = text.decode(errors="replace")
+                    return f"upstream took the {what} `{shown}` from {lost}, beside what is added"
+    return None
+
+
+def _lost_by(
+    text: bytes,
+    before: dict[bytes, Definition],
+    behind: dict[bytes, Definition],
+    of: Callable[[Definition], tuple[bytes, ...]],
+) -> str | None:
+    """Return the definitions that lost something, if most that had it did."""
+    had = [name for name, one in before.items() if text in of(one) and name in behind]
+    lost = [name for name in had if text not in of(behind[name])]
+    if 2 * len(lost) <= len(had):
+        return None
+    return ", ".join(f"`{name.decode()}`" for name in lost[:3]) + (" ..." if lost[3:] else "")
+
+
+def _decorators_of(one: Definition) -> tuple[bytes, ...]:
+    return one.decorators
+
+
+def _bases_of(one: Definition) -> tuple[bytes, ...]:
+    return one.base_names
+
+
+def _definitions(
+    module: Module, path: tuple[bytes, ...], kind: str
+) -> dict[bytes, Definition] | None:
+    around = scopes(module.root, path)
+    if len(around) != len(path):
+        return None
+    scope = around[-1] if around else module.root
+    nodes = (n for n in statements_of(scope) if n.type == kind)
+    return {_name(n): Definition(n, module) for n in nodes}
+
+
+def _name(node: tree_sitter.Node) -> bytes:
+    name = node.child_by_field_name("name")
+    return (name.text or b"") if name is not None else b""
+
+
+def _nodes(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
+    """Yield the syntax nodes of which some row is among `rows`."""
+    if not rows:
+        return
+    low, high = min(rows), max(rows)
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        first, last = node.start_point.row, node.end_point.row
+        if last < low or first > high or not any(r in rows for r in range(first, last + 1)):
+            continue
+        yield node
+        stack += reversed(node.children)

@@ -1,0 +1,305 @@
+"""What a patch's lines use, held against the whole package that they are merged into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from textwrap import dedent
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pkgtools.merge import How, OtherFiles, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BODY: Final = """\
+    {imports}
+
+    class Task({bases}):
+        def start(self):
+            self.ready = True
+
+        def step(self, batch):
+            self.last = batch
+            for item in batch:
+                self.ready = bool(item)
+    {added}
+        def stop(self):
+            self.ready = False
+    """
+
+
+def _task(added: str = "", imports: str = "import os", bases: str = "object") -> str:
+    text = dedent(_BODY).format(imports=imports, bases=bases, added=added or "\0")
+    return text.replace("\0\n", "")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A patch on `pk.m`, the package before and after, and what is asked, if anything."""
+
+    name: str
+    added: str
+    """Lines that the patch adds to `Task.step`."""
+    old: Mapping[str, str]
+    new: Mapping[str, str]
+    asked: str | None
+    imports: str = "import os"
+    bases: str = "object"
+    theirs: str | None = field(default=None)
+    """`pk.m` of the new upstream; by default the old one with a first line more."""
+
+
+_OUT: Final = """\
+    from dataclasses import dataclass
+    @dataclass
+    class Out:
+        rids: list
+        {field}total: int = 0
+    """
+_MIXIN: Final = "class Mixin:\n    def {}(self, n):\n        self.seen = n\n"
+
+
+def _out(extra: str) -> str:
+    return dedent(_OUT).format(field=extra + "\n    " if extra else "")
+
+
+CASES: Final = (
+    Case(
+        "a method of a mixin that upstream renames",
+        "        self.log_stats(1)",
+        {"pk.stats": _MIXIN.format("log_stats")},
+        {"pk.stats": _MIXIN.format("report_stats")},
+        "`self.log_stats` is not there any more; new there: `report_stats`",
+        "from pk.stats import Mixin",
+        "Mixin",
+    ),
+    Case(
+        "a method of a mixin's base class, two relative imports away",
+        "        self.log_stats(1)",
+        {
+            "pk.a": "from .b import Base\nclass Mixin(Base): pass\n",
+            "pk.b": "class Base:\n    def log_stats(self, n): pass\n",
+        },
+        {
+            "pk.a": "from .b import Base\nclass Mixin(Base): pass\n",
+            "pk.b": "class Base:\n    def other(self, n): pass\n",
+        },
+        "`self.log_stats` is not there any more",
+        "from .a import Mixin",
+        "Mixin",
+    ),
+    Case(
+        "a method that went from a mixin to its base class",
+        "        self.log_stats(1)",
+        {"pk.stats": _MIXIN.format("log_stats")},
+        {"pk.stats": "from pk.b import Mixin\n", "pk.b": _MIXIN.format("log_stats")},
+        None,
+        "from pk.stats import Mixin",
+        "Mixin",
+    ),
+    Case(
+        "an attribute that the patch makes of itself, and upstream took away",
+        "        self.count = self.count + 1",
+        {"pk.stats": "class Mixin:\n    count = 0\n"},
+        {"pk.stats": "class Mixin:\n    pass\n"},
+        "`self.count` is not there any more",
+        "from pk.stats import Mixin",
+        "Mixin",
+    ),
+    Case(
+        "an attribute that the patch sets itself",
+        "        self.count = 0\n        self.count = self.count + 1",
+        {"pk.stats": "class Mixin:\n    count = 0\n"},
+        {"pk.stats": "class Mixin:\n    pass\n"},
+        None,
+        "from pk.stats import Mixin",
+        "Mixin",
+    ),
+    Case(
+        "a keyword of a field that upstream took away",
+        "        send(Out(rids=[], delay=1))",
+        {"pk.io": _out("delay: float = 0.0")},
+        {"pk.io": _out("")},
+        "`Out` does not take this call any more: it has no parameter `delay`",
+        "from pk.io import Out",
+    ),
+    Case(
+        "a field without a default that upstream adds",
+        "        send(Out(rids=[]))",
+        {"pk.io": _out("")},
+        {"pk.io": _out("").replace("rids: list", "rids: list\n    size: int")},
+        "`Out` does not take this call any more: it needs `size`",
+        "from pk.io import Out",
+    ),
+    Case(
+        "a field that went to a base class in another file",
+        "        send(Out(rids=[], delay=1))",
+        {"pk.io": _out("delay: float = 0.0")},
+        {
+            "pk.io": "from pk.b import Base\n" + _out("").replace("class Out:", "class Out(Base):"),
+            "pk.b": "import dataclasses\n@dataclasses.dataclass\nclass Base:\n    delay: float\n",
+        },
+        None,
+        "from pk.io import Out",
+    ),
+    Case(
+        "a field, where the base class cannot be seen",
+        "        send(Out(rids=[], delay=1))",
+        {"pk.io": _out("delay: float = 0.0")},
+        {"pk.io": "from far import B\n" + _out("").replace("class Out:", "class Out(B):")},
+        None,
+        "from pk.io import Out",
+    ),
+    Case(
+        "an argument too many, by a module's name",
+        "        io.write(1, 2)",
+        {"pk.io": "def write(a, b): pass\n"},
+        {"pk.io": "def write(a, *, b=0): pass\n"},
+        "`io.write` does not take this call any more: it takes 1 positional arguments at most",
+        "from pk import io",
+    ),
+    Case(
+        "a parameter that upstream needs now, behind a re-export",
+        "        write(1)",
+        {"pk.io": "from pk.b import *\n", "pk.b": "def write(a): pass\n"},
+        {"pk.io": "from pk.b import *\n", "pk.b": "def write(a, b): pass\n"},
+        "it needs `b`",
+        "from pk.io import write",
+    ),
+    Case(
+        "a keyword that a function takes with two stars now",
+        "        write(a=1)",
+        {"pk.io": "def write(a): pass\n"},
+        {"pk.io": "def write(**more): pass\n"},
+        None,
+        "from pk.io import write",
+    ),
+    Case(
+        "a function behind a decorator may take anything",
+        "        write(a=1)",
+        {"pk.io": "def write(a): pass\n"},
+        {"pk.io": "@wrapped\ndef write(b): pass\n"},
+        None,
+        "from pk.io import write",
+    ),
+    Case(
+        "a call that did not fit before",
+        "        write(c=1)",
+        {"pk.io": "def write(a): pass\n"},
+        {"pk.io": "def write(b): pass\n"},
+        None,
+        "from pk.io import write",
+    ),
+    Case(
+        "a name that the function has for itself",
+        "        write = print\n        write(a=1)",
+        {"pk.io": "def write(a): pass\n"},
+        {"pk.io": "def write(b): pass\n"},
+        None,
+        "from pk.io import write",
+    ),
+    Case(
+        "the number of values that a function returns",
+        "        one, two = pair(batch)",
+        {"pk.io": "def pair(x):\n    return x, 1\n"},
+        {"pk.io": "def pair(x):\n    return x, 1, 2\n"},
+        "`pair` returns 3 values now, not 2",
+        "from pk.io import pair",
+    ),
+    Case(
+        "a module that is gone",
+        "        from pk.io import write\n        write(1)",
+        {"pk.io": "def write(a): pass\n"},
+        {},
+        "there is no module pk.io any more",
+    ),
+    Case(
+        "a submodule that is gone",
+        "        from pk import io\n        io.write(1)",
+        {"pk": "", "pk.io": "def write(a): pass\n"},
+        {"pk": ""},
+        "pk has no io any more",
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_uses(case: Case) -> None:
+    base = _task("", case.imports, case.bases)
+    ours = _task(case.added, case.imports, case.bases)
+    theirs = case.theirs or '"""First."""\n' + base
+    others = OtherFiles(
+        old=lambda name: case.old[name].encode() if name in case.old else None,
+        new=lambda name: case.new[name].encode() if name in case.new else None,
+        package="pk",
+    )
+    merged = merge(base.encode(), ours.encode(), theirs.encode(), python=True, others=others)
+    reasons = [c.reason or "" for c in merged.chunks if c.how is How.CONFLICT]
+    if case.asked is None:
+        assert not reasons
+        assert merged.data.decode() == '"""First."""\n' + ours
+    else:
+        assert case.asked in " ".join(reasons)
+
+
+_RETURNS: Final = """\
+    def f(x):
+        if x > 2:
+            return {}
+        y = x
+        y += 1
+    {}    z = y
+        return {}
+    """
+
+
+def _returns(mine: str, others: str) -> bytes:
+    text = dedent(_RETURNS)
+    return text.format(others, "\0", others).replace("\0", mine).encode()
+
+
+def test_a_return_among_others() -> None:
+    added = "    if y > 5:\n        return 1, 2\n"
+    base, ours, theirs = _returns("", "x, 0"), _returns(added, "x, 0"), _returns("", "x, 0, 1")
+    merged = merge(base, ours, theirs, python=True)
+    (reason,) = [c.reason for c in merged.conflicts]
+    assert reason == "the other returns of the function have 3 values now, not 2"
+    assert not merge(base, ours, _returns("", "x, 5"), python=True).conflicts
+
+
+_CLASSES: Final = "".join(
+    f"\n\n@dataclass\nclass C{n}(Base):\n    a: int = {n}\n" for n in range(4)
+)
+_ADDED: Final = "\n\n@dataclass\nclass New(Base):\n    a: int = 9\n"
+
+
+def _with_class(text: str) -> bytes:
+    return text.replace("\n\n@dataclass\nclass C3", _ADDED + "\n\n@dataclass\nclass C3").encode()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "asked"),
+    [
+        (_CLASSES.replace("@dataclass\n", ""), "took the decorator `@dataclass` from `C0`, `C1`"),
+        (_CLASSES.replace("(Base)", "(Other)"), "took the base class `Base` from `C0`, `C1`"),
+        (_CLASSES.replace("@dataclass\nclass C0", "class C0"), None),
+    ],
+)
+def test_a_class_among_others(theirs: str, asked: str | None) -> None:
+    base, ours = _CLASSES.encode(), _with_class(_CLASSES)
+    merged = merge(base, ours, theirs.encode(), python=True)
+    reasons = [c.reason or "" for c in merged.conflicts]
+    assert bool(reasons) is (asked is not None)
+    assert (asked or "") in " ".join(reasons)
+
+
+def test_a_local_name_that_is_made_of_itself() -> None:
+    base = b"def f(x):\n    n = 0\n    a(x)\n    b(x)\n    c(x)\n    return x\n"
+    ours = base.replace(b"    c(x)\n", b"    c(x)\n    n = n + 1\n    put(n)\n")
+    theirs = base.replace(b"    n = 0\n", b"")
+    (conflict,) = merge(base, ours, theirs, python=True).conflicts
+    assert conflict.reason == "`n` is made of itself alone: upstream does not set it any more"
+    fresh = ours.replace(b"n = n + 1", b"n = 1")
+    assert not merge(base, fresh, theirs, python=True).conflicts
