@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import tomlkit
 
+from pkgtools.blob import Blob
 from pkgtools.catalog import (
     AbsorbedPatch,
     Lock,
@@ -17,6 +19,7 @@ from pkgtools.catalog import (
     load_patch,
 )
 from pkgtools.catalog.lock import load_lock
+from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import (
     CheckFailedError,
     DoesNotApplyError,
@@ -29,13 +32,12 @@ from pkgtools.plan.explain import absorbed_at
 from pkgtools.source.wheel import WheelSource, all_outside_named
 from pkgtools.tree.check import Refusal
 from pkgtools.tree.state import entry_id
-from pkgtools.util.files import replace_file, sha256
+from pkgtools.util.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pkgtools.blob import Blob
     from pkgtools.catalog import Revision, Target
     from pkgtools.patch import FilePatch, Patch
     from pkgtools.plan import Change
@@ -61,7 +63,7 @@ class Proof:
 
 
 def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
-    """Prove every revision of `targets` and write their locks.
+    """Prove every revision of `targets` and write their lockfiles: all of them, or none.
 
     A revision whose source is not at hand keeps its entry as long as the series
     is the one it was proven with.
@@ -69,19 +71,25 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
     Raises:
         SourceUnavailableError: such a revision, and the series changed.
         DoesNotApplyError: the series does not apply to a revision.
+        TreeError: the lockfiles cannot be written.
 
     """
     proofs: list[Proof] = []
-    for directory, sharing in _by_series(targets).items():
-        path = directory / "lock.toml"
-        series = sharing[0].series
-        old = _old_lock(sharing[0], path)
-        entries = []
-        for target, revision in _revisions(sharing):
-            entry, proof = _prove_or_keep(target, revision, at_hand, old)
-            entries.append(entry)
-            proofs.append(proof)
-        replace_file(path, _render(Lock(1, series.digest, entries)).encode())
+    files: dict[Path, Blob | None] = {}
+    folder = targets[0].catalog_folder
+    waiting = partial(at_hand.reporter.task, f"waiting for another pkgtools run on {folder}")
+    with locked_catalog(folder, waiting):
+        for directory, sharing in _by_series(targets).items():
+            path = directory / "lock.toml"
+            old = _old_lock(sharing[0], path)
+            entries = []
+            for target, revision in _revisions(sharing):
+                entry, proof = _prove_or_keep(target, revision, at_hand, old)
+                entries.append(entry)
+                proofs.append(proof)
+            lock = Lock(1, sharing[0].series.digest, entries)
+            files[path] = Blob(_render(lock).encode())
+        write_catalog(folder, files)
     return proofs
 
 

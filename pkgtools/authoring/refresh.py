@@ -1,41 +1,40 @@
-"""Taking edits of a patched tree back into its series, and writing hunks where they lie now."""
+"""Taking edits of a patched tree back into its series, and hunks back to their lines."""
 
 from __future__ import annotations
 
-import os
-import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from pkgtools.blob import DIRECTORY
-from pkgtools.catalog.series import LISTING, without_levels
-from pkgtools.errors import UsageError
-from pkgtools.patch import Patch
-from pkgtools.port.gitdiff import diff_text
+from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
+from pkgtools.blob import Blob
+from pkgtools.catalog.series import LISTING, reference_of, without_levels
+from pkgtools.catalog.writes import write_catalog
+from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.port.model import AppliedPatch, FileChange
 from pkgtools.port.series import layers_on, patches_of
-from pkgtools.util.files import read_bytes, read_text, replace_file
+from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Series
+    from pkgtools.authoring.work import SeriesWork
+    from pkgtools.catalog import Catalog
+    from pkgtools.catalog.named import NamedSeries
     from pkgtools.source import Source, Tree
 
-_HEAD: Final = """\
-From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
-From: {author}
-Date: Thu, 1 Jan 1970 00:00:00 +0000
-Subject: [PATCH] {message}
 
----
-"""
+class EditedShared(msgspec.Struct, frozen=True):
+    """A shared patch that took an edit."""
 
-
-_NAME: Final = re.compile(r"[^\s/#]+")
+    patch: str
+    """What a ``series`` file names it."""
+    files: list[str]
+    """The files that were written."""
+    targets: list[str]
+    """The other targets that it changes."""
 
 
 class Refreshed(msgspec.Struct):
@@ -44,44 +43,122 @@ class Refreshed(msgspec.Struct):
     series: str
     rewritten: list[str]
     unchanged: list[str]
+    shared: list[EditedShared]
+    """The shared patches among `rewritten`."""
 
 
 def refresh_series(
-    series: Series, source: Source, tree: Tree | None = None, into: str | None = None
+    work: SeriesWork, tree: Tree | None = None, into: str | None = None
 ) -> Refreshed:
-    """Write a series back: hunks where they lie in `source`, with the edits of `tree`.
+    """Write the edits of a tree into its series, and correct the lines of hunks.
 
-    A patch that neither moved nor was edited keeps its bytes.
+    A patch that neither moved nor was edited keeps its bytes. A shared patch serves other
+    revisions too: only an edit changes it, and only the hunks that it touches.
 
     Args:
-        series: which applies to `source`.
-        source: the upstream.
+        work: a series that applies to its source.
         tree: patched with the series and then edited; its touched files are taken.
         into: the patch that takes the edits; by default the last one that touches the file.
 
     Raises:
         DoesNotApplyError: the series does not apply.
         UsageError: there is no such patch, or a later one changes the file too.
+        TreeError: the files cannot be written; none is.
 
     """
-    layers = layers_on(series.patches, source)
-    if into is not None and into not in {layer.patch.name for layer in layers}:
-        raise UsageError(
-            f"{series.directory} has no patch {into!r}",
-            remedy=f"name one of: {', '.join(layer.patch.name for layer in layers)}",
-        )
-    for path, blob in (_edited(layers, tree) if tree is not None else {}).items():
-        layers = _fold(layers, path, blob, into)
-    patches = {patch.name: patch for patch in patches_of(layers, source)}
-    old = {patch.name: patch.data for patch in series.patches}
-    rewritten = [name for name, patch in patches.items() if patch.data != old[name]]
-    for name in rewritten:
-        replace_file(series.directory / name, patches[name].data)
-    if any(patch.level != 1 for patch in series.patches if patch.name in rewritten):
-        listing = series.directory / LISTING
+    named, source = work.named, work.source
+    with work.locked() as folder:
+        series = named.load()
+        before = layers_on(series.patches, source)
+        if into is not None and into not in {layer.patch.name for layer in before}:
+            raise UsageError(
+                f"{series.directory} has no patch {into!r}",
+                remedy=f"name one of: {', '.join(layer.patch.name for layer in before)}",
+            )
+        after = before
+        for path, blob in (_edited(before, tree) if tree is not None else {}).items():
+            after = _fold(after, path, blob, into)
+        edits = _shared_edits(before, after, source.read)
+        after = [
+            AppliedPatch(edits[layer.patch.name].patch, _real(layer.changes))
+            if layer.patch.name in edits
+            else layer
+            for layer in after
+        ]
+        writes, rewritten, kept = _writes(named.directory, before, after, source)
+        for edit in edits.values():
+            writes |= edit.files
+        write_catalog(folder, writes)
+    return Refreshed(
+        str(series.directory),
+        rewritten,
+        kept,
+        [_told(work.catalog, named, e) for e in edits.values()],
+    )
+
+
+def _shared_edits(
+    before: Sequence[AppliedPatch],
+    after: Sequence[AppliedPatch],
+    source: Callable[[str], Blob | None],
+) -> dict[str, SharedEdit]:
+    """Return the shared patches that take an edit, by name."""
+    overlay: dict[str, Blob | None] = {}
+
+    def read(path: str) -> Blob | None:
+        return overlay[path] if path in overlay else source(path)
+
+    edits = {}
+    for old, new in zip(before, after, strict=True):
+        changes = zip(old.changes, new.changes, strict=True)
+        edited = [after for before, after in changes if before != after]
+        patch = old.patch
+        if edited and patch.is_shared and patch.path is not None:
+            edits[patch.name] = edit_shared(patch, patch.path, edited, read)
+        for change in new.changes:
+            if change.old_path != change.path:
+                overlay[change.old_path] = None
+            overlay[change.path] = change.after
+    return edits
+
+
+def _writes(
+    directory: Path,
+    before: Sequence[AppliedPatch],
+    after: Sequence[AppliedPatch],
+    source: Source,
+) -> tuple[dict[Path, Blob | None], list[str], list[str]]:
+    """Return the series' own files to write, and which patches are rewritten and which kept."""
+    old = {layer.patch.name: layer.patch for layer in before}
+    writes: dict[Path, Blob | None] = {}
+    rewritten, kept = [], []
+    for patch in patches_of(after, source):
+        was = old[patch.name]
+        if patch.data == was.data:
+            kept.append(patch.name)
+            continue
+        rewritten.append(patch.name)
+        if not was.is_shared:
+            writes[directory / patch.name] = Blob(patch.data)
+        elif not patch.is_shared:
+            raise CheckFailedError(
+                f"{reference_of(was)}: the edited patch does not make the edited files"
+            )
+    if any(layer.patch.level != 1 for layer in before if layer.patch.name in rewritten):
+        listing = directory / LISTING
         text = without_levels(read_text(listing), rewritten)
-        replace_file(listing, text.encode())
-    return Refreshed(str(series.directory), rewritten, [n for n in patches if n not in rewritten])
+        writes[listing] = Blob(text.encode())
+    return writes, rewritten, kept
+
+
+def _told(catalog: Catalog, named: NamedSeries, edit: SharedEdit) -> EditedShared:
+    others = [name for name in targets_of(catalog, edit.patch) if name != named.source]
+    return EditedShared(reference_of(edit.patch), [str(path) for path in edit.files], others)
+
+
+def _real(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+    """Return the changes that change something: an added file may be gone."""
+    return tuple(change for change in changes if change.before != change.after)
 
 
 def _edited(layers: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | None]:
@@ -111,78 +188,3 @@ def _fold(
     folded = list(layers)
     folded[touching[-1]] = AppliedPatch(target.patch, changes)
     return folded
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A patch to be made: what to call it, and who made it."""
-
-    name: str
-    message: str
-    """The subject, and below it what else is to be said."""
-    author: str
-
-
-def new_patch(series: Series, source: Source, tree: Tree, draft: Draft) -> Patch:
-    """Make a patch of what a tree has beyond its series, at the end of the series.
-
-    Raises:
-        UsageError: the name is taken or none for a list, or the tree has nothing beyond
-            the series.
-        DoesNotApplyError: the series does not apply to `source`.
-
-    """
-    if not _NAME.fullmatch(draft.name):
-        raise UsageError(
-            f"{draft.name!r} is no name for a patch: it stands in a list of plain file names",
-            remedy="name it like 0004-limit.patch: no folder, blank or #",
-        )
-    subject, _, body = draft.message.strip().partition("\n")
-    message = subject.strip(), body.strip()
-    if not subject or "\n" in draft.author or "\n---" in draft.message:
-        raise UsageError(
-            "a patch has a subject that is not empty, an author of one line, and no line of "
-            "dashes in its message",
-            remedy="see --message and --author",
-        )
-    if draft.name in {patch.name for patch in series.patches}:
-        raise UsageError(
-            f"{series.directory} has a patch {draft.name!r} already",
-            remedy="name another, or take the edits into it with `pkgtools refresh --patch`",
-        )
-    made = _made(layers_on(series.patches, source))
-    changes = []
-    for path in sorted(_files(tree) | made.keys()):
-        before = made[path] if path in made else _file(source, path)
-        after = _file(tree, path)
-        if before != after:
-            changes.append(FileChange(path, path, before, after))
-    if not changes:
-        raise UsageError(
-            f"{tree.label} is what the series makes: there is nothing to make a patch of",
-            remedy="edit it first, or name the tree that is edited with --tree",
-        )
-    head = _HEAD.format(author=draft.author, message="\n\n".join(filter(None, message)))
-    data = head.encode() + diff_text(changes)
-    replace_file(series.directory / draft.name, data)
-    listing = series.directory / "series"
-    replace_file(listing, read_bytes(listing).rstrip(b"\n") + f"\n{draft.name}\n".encode())
-    return Patch(draft.name, data, ())
-
-
-def _files(tree: Tree) -> set[str]:
-    """Return the files of the package in a tree, as paths of the source tree."""
-    prefix = tree.upstream.prefix
-    package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
-    found = set()
-    for folder, folders, names in os.walk(package):
-        folders[:] = [f for f in folders if f != "__pycache__"]
-        for name in names:
-            path = os.path.relpath(os.path.join(folder, name), package)  # noqa: PTH118
-            found.add(f"{prefix}{tree.upstream.package}/{path}")
-    return found
-
-
-def _file(source: Source, path: str) -> Blob | None:
-    blob = source.read(path)
-    return None if blob is not None and blob.mode == DIRECTORY else blob

@@ -13,15 +13,16 @@ an image treat it as they treat every other patch. The same files give the same 
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.blob import Blob, canonical_mode
+from pkgtools.blob import EXECUTABLE, REGULAR, Blob, canonical_mode
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
 from pkgtools.util.files import read_bytes, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 MESSAGE: Final = "MESSAGE"
@@ -44,28 +45,47 @@ def is_added_folder(path: Path) -> bool:
     return (path / MESSAGE).is_file()
 
 
-def load_added(folder: Path) -> Patch:
-    """Return a folder of added files as a patch that creates each of them.
+@dataclass(frozen=True)
+class AddedFiles:
+    """What a folder of added files holds."""
+
+    folder: Path
+    message: str
+    files: Mapping[str, Blob]
+    """By path in the source tree."""
+
+    def patch(self) -> Patch:
+        """Return a patch that creates each file.
+
+        Raises:
+            MalformedError: there is no file, or one that is not text, or the message has
+                lines of a diff.
+
+        """
+        if not self.files:
+            raise MalformedError(f"{self.folder}: the folder adds no file")
+        parts = [_HEAD.format(message=self.message).encode()]
+        parts += [_section(self.folder, name, self.files[name]) for name in sorted(self.files)]
+        patch = parse_patch(str(self.folder), b"".join(parts))
+        if [file.new_path for file in patch.files] != sorted(self.files):
+            raise MalformedError(
+                f"{self.folder / MESSAGE}: the message has lines of a diff",
+                remedy="indent them",
+            )
+        return replace(patch, name=self.folder.name, path=self.folder)
+
+
+def read_added(folder: Path) -> AddedFiles:
+    """Read a folder of added files.
 
     Raises:
-        MalformedError: the folder has no message or no file, or something that is not a
-            text file.
+        MalformedError: it has no message, or something that is not a regular file.
 
     """
     message = _message(folder)
     files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
     del files[MESSAGE]
-    if not files:
-        raise MalformedError(f"{folder}: the folder adds no file")
-    parts = [_HEAD.format(message=message).encode()]
-    parts += [_section(name, files[name]) for name in sorted(files)]
-    patch = parse_patch(str(folder), b"".join(parts))
-    if [file.new_path for file in patch.files] != sorted(files):
-        raise MalformedError(
-            f"{folder / MESSAGE}: the message has lines of a diff",
-            remedy="indent them",
-        )
-    return Patch(folder.name, patch.data, patch.files)
+    return AddedFiles(folder, message, {name: _blob(path) for name, path in files.items()})
 
 
 def _message(folder: Path) -> str:
@@ -103,20 +123,24 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _section(name: str, path: Path) -> bytes:
+def _blob(path: Path) -> Blob:
     try:
-        data, mode = read_bytes(path), canonical_mode(path.stat().st_mode)
+        return Blob(read_bytes(path), canonical_mode(path.stat().st_mode))
     except OSError as error:
         raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _section(folder: Path, name: str, blob: Blob) -> bytes:
+    data = blob.data
     if not name.isprintable() or _QUOTED & set(name):
-        raise MalformedError(f"{path}: the name has characters that git quotes")
-    if b"\0" in data:
+        raise MalformedError(f"{folder / name}: the name has characters that git quotes")
+    if b"\0" in data or blob.mode not in (REGULAR, EXECUTABLE):
         raise MalformedError(
-            f"{path}: a folder of added files has text files only",
+            f"{folder / name}: a folder of added files has text files only",
             remedy="add a binary file by a patch (`git format-patch --binary`)",
         )
-    blob = Blob(data, mode)
-    head = f"diff --git a/{name} b/{name}\nnew file mode {mode:o}\nindex {_NO_ID}..{blob.id}\n"
+    head = f"diff --git a/{name} b/{name}\nnew file mode {blob.mode:o}\n"
+    head += f"index {_NO_ID}..{blob.id}\n"
     if not data:
         return head.encode()
     lines = data.split(b"\n")

@@ -91,6 +91,11 @@ class Target:
                 return alias.revision
         return self.revision
 
+    @property
+    def catalog_folder(self) -> Path:
+        """The folder of targets.toml."""
+        return self.shelf.parent.parent
+
     def absorbed_name(self, path: Path) -> str:
         """Return what targets.toml and the lockfile call an absorbed patch."""
         return path.relative_to(self.shelf).as_posix()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.catalog.added import is_added_folder, load_added
+from pkgtools.catalog.added import is_added_folder, read_added
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch, shown_level
 from pkgtools.util.files import read_bytes, read_text
@@ -92,7 +92,7 @@ def load_patch(path: Path, level: int | None = None) -> Patch:
 
     """
     if path.is_dir():
-        return replace(load_added(path), path=path)
+        return read_added(path).patch()
     try:
         data = read_bytes(path)
     except OSError as error:

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from pkgtools.catalog.added import is_added_folder
 from pkgtools.catalog.model import Alias, Revision, Target, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
+from pkgtools.catalog.writes import recover_catalog
 from pkgtools.errors import MalformedError, UnknownNameError, UsageError
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -89,6 +90,14 @@ class Catalog:
                 problems[target.name] = error
         return problems
 
+    def folder_of(self, series: Path) -> Path:
+        """Return the folder that a command locks to write a series.
+
+        That is the catalog's, or the one around a series that is outside the catalog.
+        """
+        own = self.path.resolve().parent
+        return own if series.resolve().is_relative_to(own) else series.resolve().parent
+
     def target(self, name: str | None) -> Target:
         """Return the target of that name or alias; without a name, the default.
 
@@ -144,6 +153,8 @@ def find_catalog(start: Path) -> Path:
 def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
     """Read targets.toml. The series are read when a target's is asked for.
 
+    Writes that a killed command left unfinished are finished first.
+
     Args:
         path: the file.
         unfinished: leave out targets whose series is not there yet.
@@ -157,6 +168,7 @@ def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
         raise UsageError(
             f"{path} is not a catalog file", remedy="give a targets.toml with --catalog"
         )
+    recover_catalog(path.parent)
     try:
         return _Reader(path, unfinished=unfinished).read()
     except MalformedError as error:

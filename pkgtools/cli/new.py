@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.authoring.refresh import Draft, new_patch
+from pkgtools.authoring.new import PatchDraft, new_patch
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
@@ -56,15 +57,15 @@ def new(
 
     \b
     Examples:
-      pkgtools new 0004-limit.patch --series v0.5.23 --tree ~/src/sglang -m "Limit the batch"
+      pkgtools new limit.patch --series v0.5.23 --tree ~/src/sglang -m "Limit the batch"
     """
     table = load_catalog(catalog)
     named = named_series(table, series)
     where = find_tree(tree, named.upstream)
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
-    draft = Draft(name if name.endswith(".patch") else f"{name}.patch", message, author)
-    made = new_patch(named.load(), source, where, draft)
+    draft = PatchDraft(name if name.endswith(".patch") else f"{name}.patch", message, author)
+    made = new_patch(SeriesWork(table, named, source, common.Progress()), where, draft)
     if as_json:
         common.print_json({"patch": made.name, "series": str(named.directory)})
     else:

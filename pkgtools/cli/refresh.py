@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkgtools.authoring.refresh import refresh_series
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
@@ -52,27 +53,34 @@ def refresh(
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Write a series back: with the edits of a patched tree, and hunks where they lie now.
+    """Write the edits of a patched tree into its series, and correct the lines of hunks.
 
-    A file's edits go into the last patch that changes it. Patches that nothing
-    changes keep their bytes. `pkgtools lock` proves the result.
+    A file's edits go into the last patch that changes it. Other patches keep their bytes.
+    An edit of a shared patch or of an added file is written in place; the output names
+    the other targets that it changes. `pkgtools lock` proves the result.
 
     \b
     Examples:
       pkgtools refresh --series v0.5.23
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang
-      pkgtools refresh --series v0.5.23 --tree ~/src/sglang --patch 0002-marlin.patch
+      pkgtools refresh --series v0.5.23 --tree ~/src/sglang --patch limit.patch
     """
     table = load_catalog(catalog)
     named = named_series(table, series)
     where = find_tree(tree, named.upstream) if tree is not None else None
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
-    done = refresh_series(named.load(), source, where, patch)
+    done = refresh_series(SeriesWork(table, named, source, common.Progress()), where, patch)
     if as_json:
         common.print_json(done)
         return 0
     for name in done.rewritten:
         say(f"rewritten {name}")
     say(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
+    for edit in done.shared:
+        say(f"shared    {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}")
+        for file in edit.files:
+            say(f"  {file}")
+    if done.shared:
+        say("  next: prove every series that names them with `pkgtools lock`")
     return 0

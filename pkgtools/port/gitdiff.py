@@ -52,11 +52,16 @@ def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> byte
 
 def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
     """Return a patch file with the headers and the message of `patch` and these changes."""
-    data = patch.text
-    lines = data.split(b"\n")  # a message may hold carriage returns, which end no line of it
+    return with_headers(
+        patch, diff_text(changes, full_index=_FULL_ID.search(patch.text) is not None)
+    )
+
+
+def with_headers(patch: Patch, diff: bytes) -> bytes:
+    """Return a patch file with the headers and the message of `patch` and another diff."""
+    lines = patch.text.split(b"\n")  # a message may hold carriage returns, which end no line of it
     head = b"".join(line + b"\n" for line in lines[: patch.files[0].line - 1])
-    signature = _SIGNATURE.search(data)
-    diff = diff_text(changes, full_index=_FULL_ID.search(data) is not None)
+    signature = _SIGNATURE.search(patch.text)
     if _STAT.search(head):
         with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
             stat = git(["apply", "--stat", "--summary"], cwd=Path(scratch), given=diff)

@@ -33,7 +33,7 @@ class AtHand:
         *,
         download: bool = False,
     ) -> None:
-        self._reporter = reporter
+        self.reporter = reporter
         self._wheels = wheels
         self._repositories = repositories
         self._download = download
@@ -58,7 +58,7 @@ class AtHand:
         upstream = target.upstream
         given = self._given_wheels(target, version)
         if not given and self._download:
-            given = [release_wheel(upstream, version, _known(target, version), self._reporter)]
+            given = [release_wheel(upstream, version, _known(target, version), self.reporter)]
         if not given:
             raise SourceUnavailableError(
                 f"there is no wheel of {upstream.distribution} {version}",

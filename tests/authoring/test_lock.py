@@ -206,6 +206,8 @@ def test_a_catalog_that_cannot_be_written(
     def refuse(*_arguments: object) -> None:
         raise PermissionError(13, "Permission denied", "lock.toml")
 
+    for path in targets.parent.glob("patches/*/*/lock.toml"):
+        path.write_text(path.read_text() + "# old\n")
     monkeypatch.setattr("os.replace", refuse)
     before = snapshot(targets.parent)
     done = _lock(project, targets)

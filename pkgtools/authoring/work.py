@@ -1,0 +1,40 @@
+"""A series that a command edits."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pkgtools.catalog.writes import locked_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pkgtools.catalog import Catalog
+    from pkgtools.catalog.named import NamedSeries
+    from pkgtools.source import Source
+    from pkgtools.util.progress import Reporter
+
+
+@dataclass(frozen=True)
+class SeriesWork:
+    """A series to edit, with its catalog and the source that it applies to."""
+
+    catalog: Catalog
+    named: NamedSeries
+    source: Source
+    reporter: Reporter
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Path]:
+        """Keep out other commands that write to the catalog; yield the locked folder.
+
+        Read the series inside: another command may have changed it before.
+        """
+        folder = self.catalog.folder_of(self.named.directory)
+        waiting = partial(self.reporter.task, f"waiting for another pkgtools run on {folder}")
+        with locked_catalog(folder, waiting):
+            yield folder

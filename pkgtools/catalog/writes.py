@@ -1,0 +1,178 @@
+"""Writes to a catalog: all files of a command or none, and one command at a time.
+
+A commit has these steps, each on disk before the next::
+
+    1. write the new contents       .pkgtools-writes/0, .pkgtools-writes/1, ...
+    2. write the journal            .pkgtools-writes/journal.json
+    3. put the contents in place    patches/sglang/v0.5.23/lock.toml, ...
+    4. remove the journal
+
+Killed before the end of step 2, every file is the old one. Killed later, the next command that
+reads or writes the catalog does steps 3 and 4 again: both can be repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from pkgtools.blob import EXECUTABLE
+from pkgtools.errors import MalformedError, TreeError
+from pkgtools.util.files import (
+    locked_folder,
+    read_bytes,
+    read_file,
+    replace_file,
+    sync_folder,
+    write_new,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from pkgtools.blob import Blob
+
+_FOLDER: Final = ".pkgtools-writes"
+_JOURNAL: Final = "journal.json"
+
+
+class _Write(msgspec.Struct, forbid_unknown_fields=True):
+    path: str
+    """Relative to the catalog's folder, or absolute."""
+    content: str | None
+    """The name of the new content; None removes the file."""
+
+
+class _Journal(msgspec.Struct, forbid_unknown_fields=True):
+    version: Literal[1]
+    writes: Annotated[list[_Write], msgspec.Meta(min_length=1)]
+
+
+@contextlib.contextmanager
+def locked_catalog(
+    folder: Path, waiting: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+) -> Iterator[None]:
+    """Keep out other commands that write to the catalog, and finish what a killed one began.
+
+    Args:
+        folder: the folder of targets.toml.
+        waiting: returns a context that lasts as long as another command holds the lock.
+
+    Raises:
+        TreeError: the folder cannot be opened, or another command holds it for too long.
+
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked_folder(folder, waiting))
+        except OSError as error:
+            raise TreeError(f"{folder} cannot be locked: {error.strerror}") from None
+        _finish(folder)
+        yield
+
+
+def recover_catalog(folder: Path) -> None:
+    """Finish the writes of a command that was killed.
+
+    Raises:
+        TreeError: they cannot be finished.
+
+    """
+    if (folder / _FOLDER / _JOURNAL).exists():
+        with locked_catalog(folder):
+            pass
+
+
+def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> None:
+    """Write files of a catalog, all or none; the caller holds `locked_catalog`.
+
+    Args:
+        folder: the folder of targets.toml.
+        files: the new contents; None removes a file.
+
+    Raises:
+        TreeError: a file cannot be written. Before step 3, every file is as it was.
+
+    """
+    changed = {path: blob for path, blob in files.items() if read_file(path) != blob}
+    if not changed:
+        return
+    try:
+        _prepare(folder, changed)
+    except OSError as error:
+        shutil.rmtree(folder / _FOLDER, ignore_errors=True)
+        raise TreeError(
+            f"{folder} cannot be written: {error.strerror}; no file was changed",
+            remedy="free space there, or make the folder writable, and run the command again",
+        ) from None
+    except BaseException:
+        shutil.rmtree(folder / _FOLDER, ignore_errors=True)
+        raise
+    _finish(folder)
+
+
+def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:
+    scratch = folder / _FOLDER
+    scratch.mkdir()
+    writes = []
+    for number, (path, blob) in enumerate(files.items()):
+        if not os.access(_nearest(path.parent), os.W_OK):  # before step 3, not in it
+            raise PermissionError(13, os.strerror(13))
+        content = None
+        if blob is not None:
+            content = str(number)
+            permissions = 0o755 if blob.mode == EXECUTABLE else 0o644
+            write_new(scratch / content, blob.data, permissions)
+        whole, root = path.absolute(), folder.absolute()
+        inside = whole.is_relative_to(root)
+        writes.append(_Write(str(whole.relative_to(root) if inside else whole), content))
+    sync_folder(scratch)
+    replace_file(scratch / _JOURNAL, msgspec.json.encode(_Journal(1, writes)))
+    sync_folder(folder)
+
+
+def _nearest(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _finish(folder: Path) -> None:
+    """Do steps 3 and 4 of the journal; drop contents that have none."""
+    scratch = folder / _FOLDER
+    path = scratch / _JOURNAL
+    if not path.exists():
+        shutil.rmtree(scratch, ignore_errors=True)
+        return
+    try:
+        journal = msgspec.json.decode(read_bytes(path), type=_Journal)
+    except msgspec.DecodeError as error:
+        raise MalformedError(
+            f"{path} is damaged: {error}",
+            remedy=f"remove {scratch}, and see what differs with `git status`",
+        ) from None
+    try:
+        for write in journal.writes:
+            _put(folder.absolute() / write.path, scratch / write.content if write.content else None)
+        path.unlink()
+        sync_folder(scratch)
+        scratch.rmdir()
+    except OSError as error:
+        raise TreeError(
+            f"{folder} cannot be written: {error.strerror}",
+            remedy="make it writable and run the command again: it finishes the writes first",
+        ) from None
+
+
+def _put(target: Path, content: Path | None) -> None:
+    if content is None:
+        target.unlink(missing_ok=True)
+    elif content.exists():  # else it is in place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content.replace(target)
+    if target.parent.exists():
+        sync_folder(target.parent)

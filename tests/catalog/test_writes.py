@@ -1,0 +1,178 @@
+"""Writes to a catalog: all or none, and one command at a time."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pkgtools.blob import EXECUTABLE, Blob
+from pkgtools.catalog import writes
+from pkgtools.catalog.writes import locked_catalog, recover_catalog, write_catalog
+from pkgtools.errors import MalformedError, TreeError
+from pkgtools.util import files as util
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_OLD = {"targets.toml": b"old", "patches/a": b"old a", "patches/b": b"old b"}
+
+
+def _catalog(folder: Path) -> dict[Path, Blob | None]:
+    """Write an old catalog; return what a command would write to it."""
+    for name, data in _OLD.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return {
+        folder / "patches/a": Blob(b"new a"),
+        folder / "patches/b": None,
+        folder / "patches/c/d": Blob(b"new d", EXECUTABLE),
+    }
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+_NEW = {"targets.toml": b"old", "patches/a": b"new a", "patches/c/d": b"new d"}
+
+
+def test_all_is_written(tmp_path: Path) -> None:
+    changes = _catalog(tmp_path)
+    with locked_catalog(tmp_path):
+        write_catalog(tmp_path, changes)
+    assert _files(tmp_path) == _NEW
+    assert os.access(tmp_path / "patches/c/d", os.X_OK)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["patches", "targets.toml"]
+
+
+def test_a_file_that_is_the_same_is_not_touched(tmp_path: Path) -> None:
+    _catalog(tmp_path)
+    before = (tmp_path / "patches/a").stat()
+    with locked_catalog(tmp_path):
+        write_catalog(tmp_path, {tmp_path / "patches/a": Blob(b"old a")})
+    assert (tmp_path / "patches/a").stat() == before
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+left = [{at}]
+def audit(event, args):
+    if event in {{"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}}:
+        if {folder!r} in str(args[0]) or event != "open":
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+from pkgtools.blob import Blob, EXECUTABLE
+from pkgtools.catalog.writes import locked_catalog, write_catalog
+folder = Path({folder!r})
+changes = {{
+    folder / "patches/a": Blob(b"new a"),
+    folder / "patches/b": None,
+    folder / "patches/c/d": Blob(b"new d", EXECUTABLE),
+}}
+sys.addaudithook(audit)
+with locked_catalog(folder):
+    write_catalog(folder, changes)
+"""
+
+
+def test_killed_at_any_point_it_is_the_old_or_the_new_catalog(tmp_path: Path) -> None:
+    seen = set()
+    for at in range(100):
+        folder = tmp_path / str(at)
+        _catalog(folder)
+        code = _KILLED.format(path=sys.path, at=at, folder=str(folder))
+        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+        assert done.returncode in (0, -9), done.stderr
+        recover_catalog(folder)
+        with locked_catalog(folder):
+            pass
+        assert not (folder / ".pkgtools-writes").exists()
+        assert _files(folder) in (_OLD, _NEW), at
+        seen.add(_files(folder) == _NEW)
+        if done.returncode == 0:
+            break
+    else:
+        pytest.fail("it was always killed")
+    assert seen == {True, False}
+    assert at > 12
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_a_full_disk_leaves_every_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    changes = _catalog(tmp_path)
+    real: Callable[[Path, bytes, int], None] = util.write_new
+    left = [failing]
+
+    def write_new(path: Path, data: bytes, permissions: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            path.write_bytes(data[:1])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, data, permissions)
+
+    monkeypatch.setattr(writes, "write_new", write_new)
+    monkeypatch.setattr(util, "write_new", write_new)
+    if failing == 3:
+        with locked_catalog(tmp_path):
+            write_catalog(tmp_path, changes)
+        assert _files(tmp_path) == _NEW
+        return
+    with locked_catalog(tmp_path), pytest.raises(TreeError, match="no file was changed"):
+        write_catalog(tmp_path, changes)
+    assert _files(tmp_path) == _OLD
+
+
+def test_a_folder_that_cannot_be_written_leaves_every_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = _catalog(tmp_path)
+    monkeypatch.setattr("os.access", lambda path, _: path.name != "patches")
+    with locked_catalog(tmp_path), pytest.raises(TreeError, match="Permission denied"):
+        write_catalog(tmp_path, changes)
+    assert _files(tmp_path) == _OLD
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"version":1,"writes":[]}', "[" * 10])
+def test_a_damaged_journal_is_refused(tmp_path: Path, text: str) -> None:
+    _catalog(tmp_path)
+    (tmp_path / ".pkgtools-writes").mkdir()
+    (tmp_path / ".pkgtools-writes/journal.json").write_text(text)
+    with pytest.raises(MalformedError, match="is damaged") as caught:
+        recover_catalog(tmp_path)
+    assert "git status" in str(caught.value.remedy)
+
+
+def _count(folder: Path) -> None:
+    for _ in range(20):
+        with locked_catalog(folder):
+            number = int((folder / "number").read_bytes())
+            write_catalog(folder, {folder / "number": Blob(b"%d" % (number + 1))})
+
+
+def test_writers_take_turns(tmp_path: Path) -> None:
+    (tmp_path / "number").write_bytes(b"0")
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_count, args=(tmp_path,)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert (tmp_path / "number").read_bytes() == b"80"
