@@ -151,6 +151,12 @@ class EngineError(TreeError):
     code = "engine"
 
 
+class RegistryError(TreeError):
+    """A registry did not do what it was asked, or does not answer."""
+
+    code = "registry"
+
+
 class CheckFailedError(PkgtoolsError):
     """A check of a tree failed, or could not be made."""
 

@@ -14,17 +14,23 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pkgtools.build.bytecode import compiler
-from pkgtools.errors import UsageError
+from pkgtools.errors import PkgtoolsError, UsageError
+from pkgtools.image.destination import index_store_of, store_of
 from pkgtools.image.known import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of
 from pkgtools.image.layer import write_layer
-from pkgtools.image.model import NewImage
+from pkgtools.image.model import NewImage, Stored
+from pkgtools.image.names import default_name
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.apply import apply_target
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.model import Config, Image
+    from pkgtools.image.registry.image import RegistryIndex
+    from pkgtools.tree.apply import TreeChange
     from pkgtools.util.progress import Reporter
 
 
@@ -75,8 +81,104 @@ def build_image(
 
     """
     name = name or image.default_name(_suffix(target))
-    image.refuse_name(name)
-    when = _time(image.config)
+    store = store_of(image, name)
+    store.refuse_name(name)
+    patched = _patched(catalog, target, image, reporter, _time([image.config]))
+    with reporter.task(f"storing {name}"):
+        stored = store.store(patched.image, name)
+    return patched.built(target, image, stored)
+
+
+@dataclass(frozen=True)
+class BuiltIndex:
+    """An image that was built for several platforms."""
+
+    reference: str
+    digest: str
+    """The index', by which its registry or layout has it."""
+    target: str
+    base: str
+    dropped: tuple[str, ...]
+    """Digests of the base's attestations (provenance, SBOM), which are not true of what was
+    built."""
+    platforms: Mapping[str, BuiltImage]
+    """What was built for each, by ``os/architecture[/variant]``."""
+
+
+def build_index(
+    catalog: Catalog,
+    target: Target,
+    index: RegistryIndex,
+    reporter: Reporter,
+    name: str | None = None,
+) -> BuiltIndex:
+    """Store an image of several platforms with the series of `target` in one layer more of each.
+
+    All layers have one time, the newest platform's, so that platforms with the same files of
+    the package have the same layer.
+
+    Raises:
+        PkgtoolsError: as `build_image`, of any of the platforms; then nothing is stored.
+
+    """
+    name = name or default_name(index.at, _suffix(target))
+    store = index_store_of(index, name)
+    store.refuse_name(name)
+    when = _time([image.config for image in index.images.values()])
+    patched = {}
+    for platform, image in index.images.items():
+        try:
+            patched[platform] = _patched(catalog, target, image, reporter, when)
+        except PkgtoolsError as error:
+            error.message = f"{platform}: {error.message}"
+            raise
+    with reporter.task(f"storing {name}"):
+        news = [each.image for each in patched.values()]
+        stored = store.store_index(index.document, index.media_type, news, name)
+    platforms = {
+        platform: each.built(target, index.images[platform], Stored(name, each.image.config.digest))
+        for platform, each in patched.items()
+    }
+    return BuiltIndex(
+        reference=name,
+        digest=stored.id,
+        target=target.name,
+        base=index.reference,
+        dropped=index.dropped,
+        platforms=platforms,
+    )
+
+
+@dataclass(frozen=True)
+class _PatchedImage:
+    """An image that was built and not yet stored."""
+
+    image: NewImage
+    outcome: TreeChange
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def built(self, target: Target, base: Image, stored: Stored) -> BuiltImage:
+        """Return what a user is told of it."""
+        return BuiltImage(
+            reference=stored.reference,
+            id=stored.id,
+            digest=stored.digest,
+            target=target.name,
+            revisions=self.outcome.revisions,
+            base=base.reference,
+            layer=self.image.layer.diff_id,
+            layer_bytes=len(self.image.layer.data),
+            written=self.written,
+            removed=self.removed,
+            replaced=self.outcome.replaced,
+        )
+
+
+def _patched(
+    catalog: Catalog, target: Target, image: Image, reporter: Reporter, when: datetime
+) -> _PatchedImage:
+    """Return an image with the series of a target in one layer more."""
     with reporter.task(f"patching {image.reference}"):
         query = query_of(catalog, target.upstream)
         package = known_package(image, query)
@@ -93,22 +195,9 @@ def build_image(
         layer = write_layer(written, removed)
     labels = labels_of(target, outcome.revisions, image, part.package.folder)
     step = f"pkgtools build image --target {target.name}"
-    with reporter.task(f"storing {name}"):
-        config = image.config.extended(layer, labels, step, when)
-        stored = image.store(NewImage(config, layer, labels), name)
-    return BuiltImage(
-        reference=stored.reference,
-        id=stored.id,
-        digest=stored.digest,
-        target=target.name,
-        revisions=outcome.revisions,
-        base=image.reference,
-        layer=layer.diff_id,
-        layer_bytes=len(layer.data),
-        written=tuple(member.path for member in written),
-        removed=tuple(removed),
-        replaced=outcome.replaced,
-    )
+    config = image.config.extended(layer, labels, step, when)
+    paths = tuple(member.path for member in written)
+    return _PatchedImage(NewImage(config, layer, labels), outcome, paths, tuple(removed))
 
 
 def _suffix(target: Target) -> str:
@@ -116,14 +205,14 @@ def _suffix(target: Target) -> str:
     return f"{target.name}-{target.series.short_digest}"
 
 
-def _time(config: Config) -> datetime:
+def _time(configs: Iterable[Config]) -> datetime:
     """Return when the image is said to be made: SOURCE_DATE_EPOCH, or when its base was.
 
     The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
-        return config.created
+        return max(config.created for config in configs)
     with contextlib.suppress(ValueError, OverflowError, OSError):
         if epoch.isdecimal():
             return datetime.fromtimestamp(int(epoch), UTC)

@@ -15,8 +15,8 @@ from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
-    from pkgtools.build.image import BuiltImage
-    from pkgtools.image.model import Image, Pushable
+    from pkgtools.build.image import BuiltImage, BuiltIndex
+    from pkgtools.image.model import Pushable
 
 
 @click.group(short_help="Build a patched wheel or container image.")
@@ -85,6 +85,7 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
     help="The new image's name.  [default: the base's, with the target and the series' digest]",
 )
 @click.option("--push", is_flag=True, help="Push it to its registry, through the engine.")
+@common.image_platform_option
 @common.image_tree_option
 @common.image_python_option
 @common.catalog_option
@@ -95,6 +96,7 @@ def image(
     base: str,
     tag: str | None,
     push: bool,
+    platform: str | None,
     tree: str | None,
     python: str | None,
     catalog: Path,
@@ -103,33 +105,49 @@ def image(
     """Build a base image with a target's series in one layer more.
 
     The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
-    without any engine oci:DIR[:NAME], an OCI image layout, or docker-archive:FILE[:NAME],
-    what docker save wrote. It needs neither git nor patch nor pip, and its own name
-    is never taken from it. Same target, same base: same digest.
+    without an engine docker://HOST/NAME[:TAG|@DIGEST], an image in a registry, which
+    is not pulled; oci:DIR[:NAME], an OCI image layout; or docker-archive:FILE[:NAME],
+    what docker save wrote. --tag docker://HOST/NAME:TAG pushes the new image; base and
+    new image can lie in different places. Of a base for several platforms, each is
+    patched. The base's own name is never taken. Same target, same base: same digest.
 
     \b
     Examples:
       pkgtools build image --target v0.5.23 --base lmsysorg/sglang:v0.5.23
       pkgtools build image --base sglang:1 --tag registry.example.com/sglang:1-k3 --push
+      pkgtools build image --target v0.5.23 --base docker://lmsysorg/sglang:v0.5.23
+        --tag docker://registry.example.com/sglang:v0.5.23-k3
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17
     """
-    from pkgtools.build.image import build_image  # noqa: PLC0415 - a wheel needs none of it
-    from pkgtools.image.reference import open_image  # noqa: PLC0415
+    from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
+    from pkgtools.image.model import Image  # noqa: PLC0415
+    from pkgtools.image.reference import open_base  # noqa: PLC0415
 
     table = load_catalog(catalog)
-    with open_image(base, tree, python) as opened:
+    chosen = table.target(target)
+    with open_base(base, tree, python, platform) as opened:
         pusher = _pushable(opened) if push else None
-        built = build_image(table, table.target(target), opened, common.Progress(), tag)
+        if not isinstance(opened, Image):
+            index = build_index(table, chosen, opened, common.Progress(), tag)
+            _show_index(index, as_json)
+            return 0
+        built = build_image(table, chosen, opened, common.Progress(), tag)
         if pusher is not None:
             with common.Progress().task(f"pushing {built.reference}"):
                 built = replace(built, digest=_push(pusher, built))
     if as_json:
         common.print_json(built)
         return 0
+    is_pushed = push or built.reference.startswith("docker://")
     say(f"built {built.reference}")
     say(f"  id {built.id}")
     if built.digest:
-        say(f"  digest {built.digest}" + (", pushed" if push else ""))
+        say(f"  digest {built.digest}" + (", pushed" if is_pushed else ""))
+    _show_built(built)
+    return 0
+
+
+def _show_built(built: BuiltImage) -> None:
     say(f"  {built.base} with {built.target} ({common.short(built.revisions)})")
     if built.replaced:
         say("  instead of an older series, which was undone")
@@ -138,7 +156,20 @@ def image(
         say(f"  /{plain(path)}")
     for path in built.removed:
         say(f"  /{plain(path)} removed")
-    return 0
+
+
+def _show_index(built: BuiltIndex, as_json: bool) -> None:
+    if as_json:
+        common.print_json(built)
+        return
+    is_pushed = built.reference.startswith("docker://")
+    say(f"built {built.reference}")
+    say(f"  digest {built.digest}" + (", pushed" if is_pushed else ""))
+    for digest in built.dropped:
+        say(f"  without the attestation {plain(digest)}, which is of the base")
+    for platform, image in built.platforms.items():
+        say(f"{plain(platform)}: layer {image.layer}")
+        _show_built(image)
 
 
 class PushError(EngineError):
@@ -162,14 +193,14 @@ def _push(pusher: Pushable, built: BuiltImage) -> str:
         raise PushError(error, built) from None
 
 
-def _pushable(image: Image) -> Pushable:
+def _pushable(image: object) -> Pushable:
     """Return an image that can be pushed; refused before anything is built."""
     from pkgtools.image.model import Pushable  # noqa: PLC0415
 
     if not isinstance(image, Pushable):
         raise UsageError(
-            f"{image.reference} is in no engine, so it is not pushed from here",
-            remedy="push it with skopeo: skopeo copy oci:DIR:NAME docker://REGISTRY/NAME",
+            "--push is for an image in the Docker engine, which the base is not",
+            remedy="push the new image by its name: --tag docker://HOST/NAME:TAG",
         )
     return image
 

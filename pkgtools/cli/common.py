@@ -111,6 +111,11 @@ image_tree_option = click.option(
     type=TEXT,
     help="The folder in the image that holds the package.  [default: where it is found]",
 )
+image_platform_option = click.option(
+    "--platform",
+    type=TEXT,
+    help="The one of an image's platforms that is meant, as linux/arm64.",
+)
 image_python_option = click.option(
     "--python",
     type=TEXT,

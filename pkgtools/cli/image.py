@@ -34,26 +34,34 @@ def image() -> None:
 
 @image.command(short_help="Hold what an image says of itself against its files.")
 @click.argument("reference", metavar="IMAGE", type=common.TEXT)
+@common.image_platform_option
 @common.image_tree_option
 @common.image_python_option
 @common.catalog_option
 @common.json_option
 @common.command
 def inspect(
-    reference: str, tree: str | None, python: str | None, catalog: Path, as_json: bool
+    reference: str,
+    platform: str | None,
+    tree: str | None,
+    python: str | None,
+    catalog: Path,
+    as_json: bool,
 ) -> int:
     """Say what an image is by its files, and whether what it says of itself is true.
 
-    IMAGE is named as for pkgtools build image. Labels or a receipt that say what the
-    files do not end with exit code 8.
+    IMAGE is named as for pkgtools build image; one in a registry is not pulled. Of an
+    image for several platforms, this machine's is read, or --platform's. Labels or a
+    receipt that say what the files do not end with exit code 8.
 
     \b
     Examples:
       pkgtools image inspect sglang:v0.5.23-k3
       pkgtools image inspect oci:layout:v0.5.23-k3 --json
+      pkgtools image inspect docker://registry.example.com/sglang:v0.5.23-k3
     """
     table = load_catalog(catalog)
-    with open_image(reference, tree, python) as opened:
+    with open_image(reference, tree, python, platform) as opened:
         found = inspect_image(table, opened, common.Progress())
     refuse_mismatches(found)
     if as_json:
@@ -101,7 +109,7 @@ def test(
     with open_image(reference, tree, python) as opened:
         if not isinstance(opened, Runnable):
             raise UsageError(
-                f"{reference} is in no engine, so nothing can be run in it",
+                f"{reference} is not in an engine, and the checks run in a container",
                 remedy=f"copy it into one: skopeo copy {reference} docker-daemon:NAME:TAG",
             )
         chosen = chosen or claimed_target(table, opened)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
 import msgspec
 
-from pkgtools.errors import MalformedError, PkgtoolsError, UsageError, one_line
-from pkgtools.image.layer import content, damaged, entries, open_tar
+from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
+from pkgtools.image.layer import Forward, compression_of, content, damaged, entries, open_tar
+from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pkgtools.image.layer import Member
+    from pkgtools.image.manifest import BaseImage
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 PREFIX: Final = "docker-archive:"
@@ -107,7 +112,7 @@ class ArchiveImage:
         sound = tag is None or NAME.fullmatch(tag)
         if not name.startswith(PREFIX) or in_the_way(path) or not sound:
             raise UsageError(
-                f"{one_line(name)} is no name for an image on {self.reference}",
+                f"invalid image name {name!r} for an image on {self.reference}",
                 remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
             )
         if path.exists() and path.samefile(self._path):
@@ -135,6 +140,12 @@ class ArchiveImage:
                     layer.seek(0)
                     archive.addfile(info, layer)
             add_image(archive, new, self._entry.Layers, tags)
+
+    @cached_property
+    def base(self) -> BaseImage:
+        """Its layers with their digests, for which each is read once; see `Portable`."""
+        layers = [self._layer(name) for name in self._entry.Layers]
+        return oci_base(self.config, [replace(one, descriptor=_described(one)) for one in layers])
 
     def _named(self, name: str | None, every: list[_Entry]) -> _Entry:
         """Return the entry that a name, or the lack of one, means.
@@ -175,6 +186,48 @@ class ArchiveImage:
 
     def _read(self, name: str) -> bytes:
         return content(self._archive, self._archive.getmember(name), self.reference)
+
+
+class ArchiveStore:
+    """An archive that is written for an image which lies elsewhere."""
+
+    def __init__(self, base: BaseImage) -> None:
+        self._base = base
+
+    def refuse_name(self, name: str) -> None:
+        """Raise where no archive can be written; see `Store.refuse_name`."""
+        path, tag = _place(name)
+        if in_the_way(path) or not (tag is None or NAME.fullmatch(tag)):
+            raise UsageError(
+                f"invalid image name {name!r}",
+                remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
+            )
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Write an archive with the layers as the base has them: compressed ones stay so."""
+        self.refuse_name(name)
+        path, tag = _place(name)
+        names = [layer_name(digest) for digest in self._base.config.facts["rootfs"]["diff_ids"]]
+        with (
+            replacing(path, "name another file with --tag") as out,
+            tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for layer_file, layer in dict(zip(names, self._base.layers, strict=True)).items():
+                info = tarfile.TarInfo(layer_file)
+                info.size = layer.descriptor["size"]
+                with layer.open() as source:
+                    archive.addfile(info, cast("IO[bytes]", Forward(source)))
+            add_image(archive, new, names, [with_tag(tag)] if tag else [])
+        return Stored(name, new.config.digest)
+
+
+def _described(layer: StoredLayer) -> dict[str, Any]:
+    """Return the descriptor of a layer that has none."""
+    with layer.open() as file:
+        media_type = f"{LAYERS[OCI_MANIFEST]}{compression_of(file.read(4))}"
+        file.seek(0)
+        digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": file.tell()}
 
 
 def add_image(

@@ -205,7 +205,7 @@ class EngineImage:
         """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
         if not NAME.fullmatch(name):
             raise UsageError(
-                f"{name} is no name for an image of an engine, which {self.reference} is",
+                f"invalid image name {name!r}: the base {self.reference} is in the Docker engine",
                 remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag; "
                 "`docker save` or skopeo writes it to a file afterwards",
             )

@@ -297,39 +297,64 @@ def folders_above(paths: Iterable[str]) -> set[str]:
     return folders
 
 
+def compression_of(start: bytes) -> str:
+    """Return the end of a layer's media type by its first four bytes: ``+gzip``, or none."""
+    return "+gzip" if start.startswith(_GZIP) else "+zstd" if start == _ZSTD else ""
+
+
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
-    buffered = io.BufferedReader(cast("io.RawIOBase", raw), _BUFFER)
-    start = buffered.peek(4)[:4]
-    if start.startswith(_GZIP):
+    """Return a layer as plain tar; `raw` is not closed with it."""
+    start = Forward(raw).read(4)
+    source = cast("IO[bytes]", Forward(raw, start))
+    compression = compression_of(start)
+    if compression == "+gzip":
         # Two to three times as quick as zlib, and this is most of the time that a build takes.
-        return cast("IO[bytes]", _Forward(igzip.GzipFile(fileobj=buffered)))
-    if start != _ZSTD:
-        return cast("IO[bytes]", _Forward(buffered))
+        return cast("IO[bytes]", Forward(igzip.GzipFile(fileobj=source)))
+    if not compression:
+        return source
     # zstd:chunked, and whatever compresses on several threads, makes more frames than one.
     reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
-        buffered, read_across_frames=True
+        source, read_across_frames=True, closefd=False
     )
-    return cast("IO[bytes]", _Forward(cast("IO[bytes]", reader)))
+    return cast("IO[bytes]", Forward(cast("IO[bytes]", reader)))
 
 
-class _Forward:
+class Forward:
     """A stream that tarfile can go forward in: a blob of a registry has no way back."""
 
-    def __init__(self, raw: IO[bytes]) -> None:
+    def __init__(self, raw: IO[bytes], start: bytes = b"") -> None:
+        """Take a stream.
+
+        Args:
+            raw: what is left of it; it stays open.
+            start: what was read of it already.
+
+        """
         self._raw = raw
+        self._start = start
         self._at = 0
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes; fewer only at the end."""
         parts = []
         while size:
-            part = self._raw.read(size)
+            if self._start:
+                part = self._start[: size if size > 0 else None]
+                self._start = self._start[len(part) :]
+            else:
+                part = self._raw.read(size)
             if not part:
                 break
             parts.append(part)
             self._at += len(part)
             size = -1 if size < 0 else size - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def readinto(self, buffer: bytearray) -> int:
+        """Read as much as fits; less only at the end."""
+        part = self.read(len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
 
     def tell(self) -> int:
         """Return how many bytes were read."""

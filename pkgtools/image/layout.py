@@ -4,84 +4,70 @@ from __future__ import annotations
 
 import contextlib
 import json
-import platform
 import re
 import stat
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
-
-import msgspec
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from pkgtools.blob import LIMIT
-from pkgtools.errors import MalformedError, TreeError, UsageError, one_line
+from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.image.layer import damaged, digest_of
+from pkgtools.image.manifest import (
+    INDEXES,
+    LAYERS,
+    BaseImage,
+    Index,
+    Manifest,
+    of_platform,
+    own_platform,
+    parse,
+)
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.stored import StoredFiles
 from pkgtools.util.files import locked_folder, read_bytes, replace_file, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
+
+    import msgspec
 
     from pkgtools.image.layer import Member
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 REF_NAME: Final = "org.opencontainers.image.ref.name"
-_NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[-._:@/+]+[A-Za-z0-9]+)*")  # the annotation's grammar
-_OCI: Final = "application/vnd.oci.image"
-_DOCKER: Final = "application/vnd.docker"
-_INDEXES: Final = {f"{_OCI}.index.v1+json", f"{_DOCKER}.distribution.manifest.list.v2+json"}
-_LAYERS: Final = {
-    f"{_OCI}.manifest.v1+json": f"{_OCI}.layer.v1.tar",
-    f"{_DOCKER}.distribution.manifest.v2+json": f"{_DOCKER}.image.rootfs.diff.tar",
-}
-"""The media type of an uncompressed layer in each kind of manifest."""
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What Go, and so OCI, calls a machine."""
-
-
-class _Descriptor(msgspec.Struct):
-    """What is read of a descriptor; a digest is a file's name, so it is never trusted as a path."""
-
-    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
-    mediaType: str = ""  # noqa: N815 - the specification's
-    annotations: dict[str, str] | None = None
-    platform: dict[str, Any] | None = None
-
-
-class _Index(msgspec.Struct):
-    manifests: list[_Descriptor]
-
-
-class _Manifest(msgspec.Struct):
-    config: _Descriptor
-    layers: list[_Descriptor]
-    mediaType: str = ""  # noqa: N815
-    annotations: dict[str, str] | None = None
+LAYOUT_NAME: Final = re.compile(
+    r"[A-Za-z0-9]+(?:[-._:@/+]+[A-Za-z0-9]+)*"
+)  # the annotation's grammar
 
 
 class LayoutImage:
     """One image in a layout."""
 
-    def __init__(self, folder: Path, name: str | None, tree: str | None) -> None:
+    def __init__(
+        self, folder: Path, name: str | None, tree: str | None, platform: str | None = None
+    ) -> None:
         self._folder = folder
         self._blobs = folder / "blobs" / "sha256"
         self._sound: set[Path] = set()
         self.reference = f"oci:{folder}" + (f":{name}" if name else "")
         self._top = self._named(name)
-        self.name = _name(self._top)
-        self._descriptor = self._resolve(self._top)
-        self.manifest_digest: str | None = self._descriptor["digest"]
-        self._manifest = self._blob_json(self._descriptor, _Manifest)
-        if self._manifest_type() not in _LAYERS:
-            raise damaged(f"{self.reference} is no image: its type is {self._manifest_type()!r}")
-        self.config = Config(self._blob(self._manifest["config"]))
-        self.config.refuse_other_layers(len(self._manifest["layers"]))
+        self.name = name_of(self._top)
+        descriptor = self._resolve(self._top, platform)
+        self.manifest_digest: str | None = descriptor["digest"]
+        manifest = self._blob_json(descriptor, Manifest)
+        media_type = str(manifest.get("mediaType") or descriptor.get("mediaType"))
+        if media_type not in LAYERS:
+            raise damaged(f"{self.reference} is not an image: its media type is {media_type!r}")
+        self.config = Config(self._blob(manifest["config"]))
+        self.config.refuse_other_layers(len(manifest["layers"]))
         self.id = self.config.digest
-        layers = [self._layer(entry) for entry in self._manifest["layers"]]
+        layers = [self._layer(entry) for entry in manifest["layers"]]
+        own = descriptor.get("platform")
+        self.base = BaseImage(manifest, media_type, self.config, layers, own)
         self._files = StoredFiles(self.reference, layers, tree, self.config.env)
-        self.identity: tuple[str, ...] | None = (self._descriptor["digest"], tree or "")
+        self.identity: tuple[str, ...] | None = (descriptor["digest"], tree or "")
 
     def __enter__(self) -> Self:
         return self
@@ -110,79 +96,49 @@ class LayoutImage:
         """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
         self._others(self._index(), self._tag(name))
 
+    def is_at(self, folder: Path) -> bool:
+        """Whether a folder is this layout, however it is spelt."""
+        return self._folder.samefile(folder)
+
     def store(self, new: NewImage, name: str) -> Stored:
         """Add an image to the layout; the blobs of its base are there already."""
         tag = self._tag(name)
-        config = self._manifest["config"]
-        manifest = {
-            **self._manifest,
-            "config": self._described(config.get("mediaType", ""), new.config.raw),
-            "layers": [
-                *self._manifest["layers"],
-                self._described(_LAYERS[self._manifest_type()], new.layer.data),
-            ],
-            "annotations": {**(self._manifest.get("annotations") or {}), **new.annotations},
-        }
-        raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-        descriptor = {
-            **self._described(self._manifest_type(), raw),
-            "annotations": {REF_NAME: tag},
-        }
-        if "platform" in self._descriptor:
-            descriptor["platform"] = self._descriptor["platform"]
-        try:
-            with locked_folder(self._folder, contextlib.nullcontext):
-                now = self._index()
-                manifests = [*self._others(now, tag), descriptor]
-                for data in (new.layer.data, new.config.raw, raw):
-                    replace_file(self._blobs / _hex(digest_of(data)), data)
-                index = json.dumps({**now, "manifests": manifests}).encode()
-                replace_file(self._folder / "index.json", index)
-        except OSError as error:
-            raise TreeError(
-                f"{self._folder} cannot be written: {error.strerror}",
-                remedy="copy the base into a layout of your own",
-            ) from None
+        raw, descriptor = self.base.extended(new)
+        descriptor = {**descriptor, "annotations": {REF_NAME: tag}}
+        blobs = (new.layer.data, new.config.raw, raw)
+        write_named(self._folder, blobs, descriptor, lambda now: self._others(now, tag))
         return Stored(name, new.config.digest, descriptor["digest"])
 
     def _tag(self, name: str) -> str:
         """Return what a name's image is called in this layout."""
         own = f"oci:{self._folder}:"
         tag = name.removeprefix(own)
-        if not name.startswith(own) or not _NAME.fullmatch(tag):
+        if not name.startswith(own) or not LAYOUT_NAME.fullmatch(tag):
             raise UsageError(
-                f"{one_line(name)} is no name for an image on {self.reference}",
+                f"invalid image name {name!r} for an image on {self.reference}",
                 remedy=f"the new image shares the layout of its base: --tag {own}NAME",
             )
         return tag
 
     def _others(self, index: dict[str, Any], tag: str) -> list[dict[str, Any]]:
         """Return the images of an index that keep their places beside a new one."""
-        replaced = [m for m in index["manifests"] if _name(m) == tag]
+        replaced = [m for m in index["manifests"] if name_of(m) == tag]
         if any(m["digest"] in (self._top["digest"], self.manifest_digest) for m in replaced):
             raise UsageError(
                 f"{tag} is the name of the base, which is never overwritten",
                 remedy="give another name with --tag",
             )
-        return [m for m in index["manifests"] if _name(m) != tag]
+        return [m for m in index["manifests"] if name_of(m) != tag]
 
     def _index(self) -> dict[str, Any]:
-        path = self._folder / "index.json"
-        try:
-            raw = _read(path)
-        except OSError as error:
-            raise UsageError(
-                f"{path} cannot be read: {error.strerror}",
-                remedy="oci: takes the folder of an OCI image layout",
-            ) from None
-        return self._parse(path, raw, _Index)
+        return read_index(self._folder)
 
     def _named(self, name: str | None) -> dict[str, Any]:
         """Return the descriptor that a name, or the lack of one, means."""
         every = self._index()["manifests"]
-        found = [m for m in every if name in (None, _name(m), m["digest"])]
+        found = [m for m in every if name in (None, name_of(m), m["digest"])]
         if len(found) != 1:
-            names = ", ".join(sorted(_name(m) or m["digest"] for m in every))
+            names = ", ".join(sorted(name_of(m) or m["digest"] for m in every))
             what = f"no image {name!r}" if not found else f"{len(found)} images"
             raise UsageError(
                 f"{self._folder} has {what}", remedy=f"name one of: {names}" if names else None
@@ -190,45 +146,29 @@ class LayoutImage:
         only: dict[str, Any] = found[0]
         return only
 
-    def _resolve(self, descriptor: dict[str, Any]) -> dict[str, Any]:
+    def _resolve(self, descriptor: dict[str, Any], platform: str | None) -> dict[str, Any]:
         """Return the manifest's descriptor, out of an index of platforms where there is one."""
-        if descriptor.get("mediaType") not in _INDEXES:
+        if descriptor.get("mediaType") not in INDEXES:
             return descriptor
-        machine = platform.machine()
-        wanted = ("linux", _ARCHITECTURES.get(machine, machine))
-        entries = self._blob_json(descriptor, _Index)["manifests"]
-        found = [
-            entry
-            for entry in entries
-            if (p := entry.get("platform")) and (p.get("os"), p.get("architecture")) == wanted
-        ]
-        if len(found) != 1:
-            raise UsageError(
-                f"{self.reference} has {len(found)} images for {'/'.join(wanted)}",
-                remedy="copy the one that is meant into a layout of its own",
-            )
-        only: dict[str, Any] = found[0]
-        return only
-
-    def _manifest_type(self) -> str:
-        kind = self._manifest.get("mediaType") or self._descriptor.get("mediaType")
-        return str(kind)
+        entries = self._blob_json(descriptor, Index)["manifests"]
+        return of_platform(entries, platform or own_platform(), self.reference)
 
     def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
         path = self._path(descriptor)
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
-        return StoredLayer(label, lambda: self._opened(path))
+        return StoredLayer(label, lambda: self._opened(path, descriptor), descriptor)
 
-    def _opened(self, path: Path) -> BinaryIO:
-        """Open a blob, held against its digest the first time."""
+    def _opened(self, path: Path, descriptor: Mapping[str, Any]) -> BinaryIO:
+        """Open a blob, held against its descriptor the first time."""
         if path not in self._sound:
-            if sha256(path) != path.name:
+            size = path.stat().st_size
+            if sha256(path) != path.name or descriptor.get("size", size) != size:
                 raise _damaged(path, "is not what its digest says")
             self._sound.add(path)
         return path.open("rb")
 
     def _blob_json(self, descriptor: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-        return self._parse(self._path(descriptor), self._blob(descriptor), kind)
+        return _parsed(self._path(descriptor), self._blob(descriptor), kind)
 
     def _blob(self, descriptor: dict[str, Any]) -> bytes:
         """Return a small blob, held against its digest."""
@@ -245,17 +185,66 @@ class LayoutImage:
             raise _damaged(path, "is not there")
         return path
 
-    def _described(self, media_type: str, data: bytes) -> dict[str, Any]:
-        return {"mediaType": media_type, "digest": digest_of(data), "size": len(data)}
 
-    def _parse(self, path: Path, raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
-        """Return a file with all its keys, known or not, once the known ones are sound."""
-        try:
-            msgspec.json.decode(raw, type=kind)
-            facts: dict[str, Any] = json.loads(raw)
-        except (ValueError, RecursionError, msgspec.DecodeError) as error:
-            raise _damaged(path, f"cannot be read: {error}") from None
-        return facts
+def read_index(folder: Path) -> dict[str, Any]:
+    """Return a layout's index.json.
+
+    Raises:
+        UsageError: there is none.
+        MalformedError: it is damaged.
+
+    """
+    path = folder / "index.json"
+    try:
+        raw = _read(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}",
+            remedy="oci: takes the folder of an OCI image layout",
+        ) from None
+    return _parsed(path, raw, Index)
+
+
+def write_named(
+    folder: Path,
+    blobs: Iterable[bytes],
+    descriptor: Mapping[str, Any],
+    others: Callable[[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
+    """Write blobs into a layout, and then the descriptor that names an image, in its index.
+
+    Args:
+        folder: the layout, which has an index.json.
+        blobs: what the image has besides those that are there.
+        descriptor: of its manifest or index, with its name.
+        others: returns which entries of the index stay beside it.
+
+    Raises:
+        TreeError: the layout cannot be written.
+
+    """
+    try:
+        with locked_folder(folder, contextlib.nullcontext):
+            now = read_index(folder)
+            manifests = [*others(now), dict(descriptor)]
+            for data in blobs:
+                replace_file(folder / "blobs" / "sha256" / _hex(digest_of(data)), data)
+            replace_file(
+                folder / "index.json", json.dumps({**now, "manifests": manifests}).encode()
+            )
+    except OSError as error:
+        raise TreeError(
+            f"{folder} cannot be written: {error.strerror}",
+            remedy="copy the base into a layout of your own",
+        ) from None
+
+
+def _parsed(path: Path, raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return a file with all its keys, known or not, once the known ones are sound."""
+    try:
+        return parse(raw, kind)
+    except ValueError as error:
+        raise _damaged(path, f"cannot be read: {error}") from None
 
 
 def _read(path: Path) -> bytes:
@@ -283,6 +272,7 @@ def _hex(digest: str) -> str:
     return digest.removeprefix("sha256:")
 
 
-def _name(descriptor: dict[str, Any]) -> str | None:
+def name_of(descriptor: Mapping[str, Any]) -> str | None:
+    """Return the name that a layout's index gives an image."""
     name: str | None = (descriptor.get("annotations") or {}).get(REF_NAME)
     return name

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pkgtools.image.layer import Layer, Member
+    from pkgtools.image.manifest import BaseImage
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 
@@ -138,8 +139,9 @@ class Stored:
     """As `Image` has them."""
 
 
+@runtime_checkable
 class Image(Protocol):
-    """An image that can be read, and be the base of another."""
+    """An image that can be read."""
 
     @property
     def reference(self) -> str:
@@ -202,25 +204,6 @@ class Image(Protocol):
         """
         ...
 
-    def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be that of an image built on this one.
-
-        Raises:
-            UsageError: it is this image's own, or no name for its store.
-
-        """
-        ...
-
-    def store(self, new: NewImage, name: str) -> Stored:
-        """Store an image that is built on this one.
-
-        Raises:
-            UsageError: as `refuse_name`.
-            TreeError: the store cannot be written.
-
-        """
-        ...
-
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -229,6 +212,38 @@ class Image(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+class Store(Protocol):
+    """Where an image that is built on another can be stored."""
+
+    def refuse_name(self, name: str) -> None:
+        """Raise where a name cannot be that of an image built on the base.
+
+        Raises:
+            UsageError: it is the base's own, or not a name for this store.
+
+        """
+        ...
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Store an image that is built on the base.
+
+        Raises:
+            UsageError: as `refuse_name`.
+            TreeError: the store cannot be written.
+
+        """
+        ...
+
+
+class Portable(Protocol):
+    """An image that can be the base of one in another store."""
+
+    @property
+    def base(self) -> BaseImage:
+        """Its manifest and its layers."""
+        ...
 
 
 @runtime_checkable

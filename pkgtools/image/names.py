@@ -3,18 +3,90 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
+
+from pkgtools.errors import UsageError
+
+REGISTRY: Final = "docker://"
+"""Before the name of an image in a registry (containers-transports(5))."""
+_DOCKER_HUB: Final = "docker.io"
 
 # The grammar of https://pkg.go.dev/github.com/distribution/reference. The kinds that lie on
 # disk would be taken for repositories: docker-archive:x.tar. An id is a repository by it, too.
 _PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
 NAME: Final = re.compile(
-    rf"(?!oci:|docker-archive:)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?", re.ASCII
+    rf"(?!oci:|docker-archive:|docker:/)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?",
+    re.ASCII,
 )
 """A name that an image can be given."""
 REFERENCE: Final = re.compile(rf"{NAME.pattern}(?:@[A-Za-z][\w+.-]*:[0-9A-Fa-f]{{32,}})?", re.ASCII)
 """What an engine can be asked for."""
+
+_IN_REGISTRY: Final = re.compile(
+    rf"(?:(?P<host>(?=[^/]*[.:]|localhost/){_HOST})/)?(?P<repository>{_PART}(?:/{_PART})*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class RegistryName:
+    """The name of an image in a registry."""
+
+    host: str
+    """With its port, if there is one."""
+    repository: str
+    tag: str
+    digest: str | None
+
+    @classmethod
+    def parse(cls, reference: str) -> RegistryName:
+        """Return what ``docker://HOST/NAME[:TAG|@DIGEST]`` names.
+
+        Without a host it is Docker Hub's, as for skopeo; the tag is ``latest`` by default.
+
+        Raises:
+            UsageError: it is not of that form.
+
+        """
+        match = _IN_REGISTRY.fullmatch(reference.removeprefix(REGISTRY))
+        if match is None or not reference.startswith(REGISTRY):
+            raise UsageError(
+                f"invalid image name {reference!r}",
+                remedy=f"give {REGISTRY}HOST/NAME[:TAG|@sha256:DIGEST]",
+            )
+        host, repository = match["host"] or _DOCKER_HUB, match["repository"]
+        if host == _DOCKER_HUB and "/" not in repository:
+            repository = f"library/{repository}"
+        return cls(host, repository, match["tag"] or "latest", match["digest"])
+
+    @property
+    def name(self) -> str:
+        """What engines call the image."""
+        tag = f"@{self.digest}" if self.digest else f":{self.tag}"
+        return f"{self.host}/{self.repository}{tag}"
+
+    @property
+    def reference(self) -> str:
+        """The tag or digest by which the registry has the manifest."""
+        return self.digest or self.tag
+
+
+def default_name(name: RegistryName, suffix: str) -> str:
+    """Return a name with a suffix on its tag.
+
+    Raises:
+        UsageError: it has a digest, and no tag that could be varied.
+
+    """
+    if name.digest:
+        raise UsageError(
+            f"{REGISTRY}{name.name} has no tag that could be varied",
+            remedy="name the new image with --tag",
+        )
+    return f"{REGISTRY}{name.name}-{suffix}"
 
 
 def split_tag(name: str) -> tuple[str, str]:

@@ -1,54 +1,112 @@
 """Which image a user means.
 
-The names are those of skopeo and podman (containers-transports(5)): ``oci:DIR[:NAME]``
-is an OCI image layout, ``docker-archive:FILE[:NAME]`` what ``docker save`` wrote;
-anything else is an image of the Docker engine.
+The names are those of skopeo and podman (containers-transports(5)): ``docker://HOST/NAME``
+is an image in a registry, ``oci:DIR[:NAME]`` one in an OCI image layout,
+``docker-archive:FILE[:NAME]`` what ``docker save`` wrote; anything else is an image of the
+Docker engine.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import UsageError
+from pkgtools.image.names import REGISTRY
 
 if TYPE_CHECKING:
     from pkgtools.image.model import Image
+    from pkgtools.image.registry.image import RegistryIndex
+
+_PLATFORM: Final = re.compile(r"[a-z0-9_.-]+/[a-z0-9_.-]+(/[a-z0-9_.-]+)?")
 
 
-def open_image(reference: str, tree: str | None = None, python: str | None = None) -> Image:
-    """Return an image by its name.
+def open_image(
+    reference: str,
+    tree: str | None = None,
+    python: str | None = None,
+    platform: str | None = None,
+) -> Image:
+    """Return an image by its name; of several platforms, one.
 
     Args:
         reference: its name.
         tree: the folder in it that holds the package; by default it is looked for.
         python: the interpreter in it whose package is meant; only an engine can ask one.
+        platform: ``os/architecture[/variant]``; by default this machine's.
 
     Raises:
         UsageError: there is none of that name.
-        MalformedError: it is no image.
+        MalformedError: it is not an image.
         EngineError: the engine does not answer.
+        RegistryError: the registry does not answer, or refuses.
 
     """
-    kind, colon, rest = reference.partition(":")
-    on_disk = bool(colon) and kind in ("oci", "docker-archive")
-    if on_disk and not rest.partition(":")[0]:  # an unset variable is not the current folder
-        raise UsageError(
-            f"{reference} says no place", remedy="give oci:DIR[:NAME] or docker-archive:FILE[:NAME]"
-        )
-    if on_disk and python:
-        raise UsageError(
-            f"no interpreter is run in {reference}", remedy="give the package's folder with --tree"
-        )
-    place, _, name = rest.partition(":")
-    if on_disk and kind == "oci":
-        from pkgtools.image.layout import LayoutImage  # noqa: PLC0415 - one kind is enough
+    _refuse_options(reference, python, platform)
+    if reference.startswith(REGISTRY):
+        from pkgtools.image.registry.image import open_registry  # noqa: PLC0415 - one is enough
 
-        return LayoutImage(Path(place), name or None, tree)
-    if on_disk:
+        return open_registry(reference, tree, platform)
+    kind, _, rest = reference.partition(":")
+    place, _, name = rest.partition(":")
+    if kind == "oci":
+        from pkgtools.image.layout import LayoutImage  # noqa: PLC0415
+
+        return LayoutImage(Path(place), name or None, tree, platform)
+    if kind == "docker-archive":
         from pkgtools.image.archive import ArchiveImage  # noqa: PLC0415
 
         return ArchiveImage(Path(place), name or None, tree)
     from pkgtools.image.engine import EngineImage  # noqa: PLC0415 - the SDK is slow to import
 
     return EngineImage(reference, tree, python)
+
+
+def open_base(
+    reference: str, tree: str | None, python: str | None, platform: str | None
+) -> Image | RegistryIndex:
+    """Return an image to build on: in a registry, with all its platforms unless one is named.
+
+    Raises:
+        PkgtoolsError: as `open_image`.
+
+    """
+    if platform is not None or not reference.startswith(REGISTRY):
+        return open_image(reference, tree, python, platform)
+    _refuse_options(reference, python, platform)
+    from pkgtools.image.registry.image import open_platforms  # noqa: PLC0415
+
+    return open_platforms(reference, tree, None)
+
+
+def _refuse_options(reference: str, python: str | None, platform: str | None) -> None:
+    """Raise where an option does not fit the kind of image that is named.
+
+    Raises:
+        UsageError: it does not.
+
+    """
+    kind, colon, rest = reference.partition(":")
+    in_file = bool(colon) and kind in ("oci", "docker-archive")
+    if in_file and not rest.partition(":")[0]:  # an unset variable is not the current folder
+        raise UsageError(
+            f"{reference} names no file or folder",
+            remedy="give oci:DIR[:NAME] or docker-archive:FILE[:NAME]",
+        )
+    if python and (in_file or reference.startswith(REGISTRY)):
+        raise UsageError(
+            f"{reference} is read without running it, so --python does not fit",
+            remedy="give the package's folder with --tree",
+        )
+    if platform is None:
+        return
+    if not _PLATFORM.fullmatch(platform):
+        raise UsageError(
+            f"invalid platform {platform!r}", remedy="give one like linux/arm64 with --platform"
+        )
+    if kind != "oci" and not reference.startswith(REGISTRY):
+        raise UsageError(
+            f"{reference} has one platform, so --platform does not fit",
+            remedy=f"{REGISTRY} and oci: have images of several",
+        )

@@ -31,6 +31,17 @@ OWNER: Final = (1000, 1001)
 CREATED: Final = "2021-02-03T04:05:06Z"
 CREATED_SECONDS: Final = 1_612_325_106
 _OCI: Final = "application/vnd.oci.image"
+OCI_TYPES: Final = (
+    f"{_OCI}.manifest.v1+json",
+    f"{_OCI}.config.v1+json",
+    f"{_OCI}.layer.v1.tar",
+)
+_DOCKER: Final = "application/vnd.docker"
+DOCKER_TYPES: Final = (
+    f"{_DOCKER}.distribution.manifest.v2+json",
+    f"{_DOCKER}.container.image.v1+json",
+    f"{_DOCKER}.image.rootfs.diff.tar",
+)
 _RELEASED: Final = 1_577_934_245
 
 
@@ -171,17 +182,19 @@ def write_layout(
     *,
     name: str = "base",
     how: Compression = "gzip",
-    media_type: str = f"{_OCI}.manifest.v1+json",
+    types: tuple[str, str, str] = OCI_TYPES,
 ) -> str:
     """Write an OCI image layout, or add an image to one; return the image's reference."""
+    media_type, config_type, layer_type = types
     suffix = f"+{how}" if how else ""
+    if types == DOCKER_TYPES:
+        suffix = suffix.replace("+", ".")
     manifest = {
         "schemaVersion": 2,
         "mediaType": media_type,
-        "config": put_blob(where, config_of(layers, labels), f"{_OCI}.config.v1+json"),
+        "config": put_blob(where, config_of(layers, labels), config_type),
         "layers": [
-            put_blob(where, compress(layer, how), f"{_OCI}.layer.v1.tar{suffix}")
-            for layer in layers
+            put_blob(where, compress(layer, how), f"{layer_type}{suffix}") for layer in layers
         ],
     }
     descriptor = put_blob(where, json.dumps(manifest).encode(), media_type)
@@ -293,10 +306,11 @@ def _read_archive(path: Path) -> Opened:
         }
     (entry,) = json.loads(members["manifest.json"])
     config = json.loads(members[entry["Config"]])
-    layers = [members[name] for name in entry["Layers"]]
+    blobs = [members[name] for name in entry["Layers"]]
+    layers = [_plain(blob) for blob in blobs]
     assert [digest(layer) for layer in layers] == config["rootfs"]["diff_ids"]
     assert digest(members[entry["Config"]]).endswith(entry["Config"].removesuffix(".json"))
-    return Opened({}, config, layers, layers)
+    return Opened({}, config, layers, blobs)
 
 
 def _plain(blob: bytes) -> bytes:

@@ -91,16 +91,16 @@ def test_a_folder_gives_a_terminal_no_orders(
     ("arguments", "message"),
     [
         (["--base", "{base}", "--target", "w-9"], "w-9"),
-        (["--base", "{base}", "--python", "python3"], "no interpreter is run in"),
-        (["--base", "{base}", "--push"], "is in no engine"),
+        (["--base", "{base}", "--python", "python3"], "so --python does not fit"),
+        (["--base", "{base}", "--push"], "--push is for an image in the Docker engine"),
         (["--base", "oci:nowhere"], "cannot be read"),
-        (["--base", "oci:"], "says no place"),
-        (["--base", "oci::{base}"], "says no place"),
-        (["--base", "docker-archive:"], "says no place"),
+        (["--base", "oci:"], "names no file or folder"),
+        (["--base", "oci::{base}"], "names no file or folder"),
+        (["--base", "docker-archive:"], "names no file or folder"),
         (["--base", "docker-archive:nowhere"], "cannot be read"),
         (
             ["--base", "{base}", "--target", "w-1.0", "--tag", "elsewhere:1"],
-            "is no name for an image on",
+            "invalid image name 'elsewhere:1'",
         ),
     ],
 )

@@ -1,0 +1,84 @@
+"""Where a new image is stored: beside its base, or in a store of another kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pkgtools.errors import UsageError
+from pkgtools.image.archive import PREFIX, ArchiveImage, ArchiveStore
+from pkgtools.image.layout import LayoutImage
+from pkgtools.image.layout_store import LayoutStore
+from pkgtools.image.model import Pushable
+from pkgtools.image.names import REGISTRY
+
+if TYPE_CHECKING:
+    from pkgtools.image.model import Image, Portable, Store
+    from pkgtools.image.registry.image import RegistryIndex
+    from pkgtools.image.registry.store import RegistryStore
+
+
+def store_of(image: Image, name: str) -> Store:
+    """Return the store that a name is of, for images built on a base.
+
+    Args:
+        image: the base, which need not be in that store.
+        name: that of the new image.
+
+    Raises:
+        UsageError: the name is of none, or the base cannot be copied to it.
+
+    """
+    is_elsewhere = name.startswith((REGISTRY, "oci:", PREFIX))
+    if isinstance(image, Pushable):  # in an engine, which gives its layers to no one else
+        if is_elsewhere:
+            raise UsageError(
+                f"invalid image name {name!r}: the base {image.reference} is in the Docker engine",
+                remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag, and "
+                f"--push; or give its registry's name as the base: --base {REGISTRY}HOST/NAME",
+            )
+        return cast("Store", image)
+    if not is_elsewhere:
+        raise UsageError(
+            f"invalid image name {name!r}: the base {image.reference} is not in an engine",
+            remedy=f"give {REGISTRY}HOST/NAME[:TAG], oci:DIR:NAME or {PREFIX}FILE[:NAME] with "
+            "--tag",
+        )
+    portable = cast("Portable", image)
+    if name.startswith("oci:"):
+        folder = _folder(name)
+        if isinstance(image, LayoutImage) and folder.exists() and image.is_at(folder):
+            return image
+        return LayoutStore(folder, [portable.base])
+    if name.startswith(PREFIX):
+        return image if isinstance(image, ArchiveImage) else ArchiveStore(portable.base)
+    from pkgtools.image.registry.image import RegistryImage  # noqa: PLC0415 - requests is slow
+    from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415
+
+    source = image if isinstance(image, RegistryImage) else None
+    return RegistryStore(source, [portable.base])
+
+
+def index_store_of(index: RegistryIndex, name: str) -> LayoutStore | RegistryStore:
+    """Return the store that a name is of, for images of several platforms.
+
+    Raises:
+        UsageError: the name is of none, or of one that holds no index.
+
+    """
+    from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415
+
+    bases = [image.base for image in index.images.values()]
+    if name.startswith("oci:"):
+        return LayoutStore(_folder(name), bases)
+    if name.startswith(REGISTRY):
+        return RegistryStore(index, bases)
+    raise UsageError(
+        f"invalid image name {name!r} for the {len(bases)} platforms of {index.reference}",
+        remedy=f"pick one with --platform: {', '.join(index.images)}; {REGISTRY} and oci: take "
+        "all of them",
+    )
+
+
+def _folder(name: str) -> Path:
+    return Path(name.removeprefix("oci:").partition(":")[0])

@@ -1,0 +1,198 @@
+"""Manifests and indexes of platforms, as OCI and Docker write them.
+
+OCI image specification, "Image Manifest" and "Image Index"; Docker's forms of both have other
+media types (https://distribution.github.io/distribution/spec/manifest-v2-2/).
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from pkgtools.errors import UsageError
+from pkgtools.image.layer import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pkgtools.image.merged import StoredLayer
+    from pkgtools.image.model import Config, NewImage
+
+_OCI: Final = "application/vnd.oci.image"
+_DOCKER: Final = "application/vnd.docker"
+OCI_MANIFEST: Final = f"{_OCI}.manifest.v1+json"
+OCI_INDEX: Final = f"{_OCI}.index.v1+json"
+INDEXES: Final = {OCI_INDEX, f"{_DOCKER}.distribution.manifest.list.v2+json"}
+LAYERS: Final = {
+    OCI_MANIFEST: f"{_OCI}.layer.v1.tar",
+    f"{_DOCKER}.distribution.manifest.v2+json": f"{_DOCKER}.image.rootfs.diff.tar",
+}
+"""The media type of an uncompressed layer in each kind of manifest."""
+ACCEPT: Final = ", ".join(sorted({*INDEXES, *LAYERS}))
+"""What a registry is asked for: without it, some convert a manifest to an older form."""
+_CONFIGS: Final = {OCI_MANIFEST: f"{_OCI}.config.v1+json"}
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What Go, and so OCI, calls a machine."""
+_ATTESTATION: Final = "vnd.docker.reference.type"
+"""Buildx' annotation of what is in an index beside images: provenance and SBOM of one of them."""
+_SIZE: Final = 2**48
+
+
+class Descriptor(msgspec.Struct):
+    """What is read of a descriptor; a digest is a file's name, so it is never trusted as a path."""
+
+    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+    mediaType: str = ""  # noqa: N815 - the specification's
+    size: Annotated[int, msgspec.Meta(ge=0, le=_SIZE)] = 0
+    annotations: dict[str, str] | None = None
+    platform: dict[str, Any] | None = None
+
+
+class Index(msgspec.Struct):
+    """What is read of an index."""
+
+    manifests: list[Descriptor]
+
+
+class Manifest(msgspec.Struct):
+    """What is read of a manifest."""
+
+    config: Descriptor
+    layers: list[Descriptor]
+    mediaType: str = ""  # noqa: N815
+    annotations: dict[str, str] | None = None
+
+
+def parse(raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return a document with all its keys, known or not, once the known ones are sound.
+
+    Raises:
+        ValueError: they are not.
+
+    """
+    try:
+        msgspec.json.decode(raw, type=kind)
+        facts: dict[str, Any] = json.loads(raw)
+    except (RecursionError, msgspec.DecodeError) as error:
+        raise ValueError(str(error)) from None
+    return facts
+
+
+def described(media_type: str, data: bytes) -> dict[str, Any]:
+    """Return the descriptor of a blob."""
+    return {"mediaType": media_type, "digest": digest_of(data), "size": len(data)}
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """All that another store needs to know of an image."""
+
+    manifest: Mapping[str, Any]
+    media_type: str
+    config: Config
+    layers: Sequence[StoredLayer] = field(repr=False)
+    """From the lowest, each with its descriptor."""
+    platform: Mapping[str, Any] | None = None
+
+    def extended(self, new: NewImage) -> tuple[bytes, dict[str, Any]]:
+        """Return the manifest of an image built on this one, and that manifest's descriptor."""
+        media_type = self.manifest["config"].get("mediaType", "")
+        manifest = {
+            **self.manifest,
+            "config": described(media_type, new.config.raw),
+            "layers": [
+                *self.manifest["layers"],
+                described(LAYERS[self.media_type], new.layer.data),
+            ],
+            "annotations": {**(self.manifest.get("annotations") or {}), **new.annotations},
+        }
+        raw = to_json(manifest)
+        descriptor = described(self.media_type, raw)
+        return raw, descriptor | ({"platform": self.platform} if self.platform else {})
+
+
+def as_oci(base: BaseImage) -> BaseImage:
+    """Return an image with OCI's media types in the place of Docker's: a layout has no others."""
+    if base.media_type == OCI_MANIFEST:
+        return base
+
+    def converted(entry: Mapping[str, Any]) -> dict[str, Any]:
+        return {**entry, "mediaType": _to_oci(str(entry.get("mediaType", "")))}
+
+    manifest = {
+        **base.manifest,
+        "mediaType": OCI_MANIFEST,
+        "config": converted(base.manifest["config"]),
+        "layers": [converted(layer) for layer in base.manifest["layers"]],
+    }
+    return replace(base, manifest=manifest, media_type=OCI_MANIFEST)
+
+
+def _to_oci(media_type: str) -> str:
+    """Return OCI's word for a media type of Docker (image specification, "Media Types")."""
+    name = media_type.removeprefix(f"{_DOCKER}.")
+    if name.startswith("container.image."):
+        return _CONFIGS[OCI_MANIFEST]
+    if not name.startswith("image.rootfs."):
+        return media_type
+    _, _, compression = name.partition(".tar")
+    kind = "layer.nondistributable" if ".foreign." in name else "layer"
+    return f"{_OCI}.{kind}.v1.tar{compression.replace('.', '+')}"
+
+
+def oci_base(config: Config, layers: Sequence[StoredLayer]) -> BaseImage:
+    """Return an image that has no manifest of its own, as OCI writes one."""
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": described(_CONFIGS[OCI_MANIFEST], config.raw),
+        "layers": [dict(layer.descriptor) for layer in layers],
+    }
+    return BaseImage(manifest, OCI_MANIFEST, config, layers)
+
+
+def to_json(facts: object) -> bytes:
+    """Return a document whose bytes follow from its content."""
+    return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+
+
+def own_platform() -> str:
+    """Return the platform of the images that this machine runs."""
+    machine = platform.machine()
+    return f"linux/{_ARCHITECTURES.get(machine, machine)}"
+
+
+def platform_of(entry: Mapping[str, Any]) -> str:
+    """Return an index' word for an image's platform: ``os/architecture[/variant]``."""
+    facts = entry.get("platform") or {}
+    parts = (facts.get("os"), facts.get("architecture"), facts.get("variant"))
+    return "/".join(str(part) for part in parts if part)
+
+
+def is_attestation(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of an index is no image, but what buildx says of one."""
+    if (entry.get("annotations") or {}).get(_ATTESTATION):
+        return True
+    return platform_of(entry) == "unknown/unknown"
+
+
+def of_platform(entries: Iterable[dict[str, Any]], wanted: str, label: str) -> dict[str, Any]:
+    """Return the one entry of an index for a platform; a variant counts where one is asked for.
+
+    Raises:
+        UsageError: there is none, or there are several.
+
+    """
+    images = [entry for entry in entries if not is_attestation(entry)]
+    found = [e for e in images if f"{platform_of(e)}/".startswith(f"{wanted}/")]
+    if len(found) != 1:
+        has = ", ".join(sorted({platform_of(entry) or "an image of none" for entry in images}))
+        raise UsageError(
+            f"{label} has {len(found)} images for {wanted}",
+            remedy=f"give one of its platforms with --platform: {has}" if has else None,
+        )
+    return found[0]

@@ -1,0 +1,151 @@
+"""Blobs of a registry: read as streams, resumed after a break, held against their digests."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import time
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+from pkgtools.errors import RegistryError
+from pkgtools.image.layer import damaged
+from pkgtools.image.registry.client import BROKEN, TRIES, BrokenConnectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pkgtools.image.registry.client import RegistryClient
+
+_PART: Final = 256 * 1024
+_SLOW_SECONDS: Final = 120
+_SLOW_BYTES: Final = 64 * 1024
+"""Less than this in that time is no download, but a server that keeps us waiting."""
+
+
+@contextlib.contextmanager
+def open_blob(
+    client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
+) -> Iterator[IO[bytes]]:
+    """Open a blob to be read forwards; on leaving, it is read to its end and was what it should be.
+
+    Raises:
+        MalformedError: it has another digest or size than its descriptor.
+        RegistryError: the registry does not send it.
+
+    """
+    with BlobStream(client, repository, descriptor, label) as stream:
+        yield cast("IO[bytes]", stream)
+        stream.drain()
+
+
+class BlobStream(io.RawIOBase):
+    """A blob's bytes as they come; after a break, from where it was on (RFC 9110, "Range")."""
+
+    def __init__(
+        self, client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._digest: str = descriptor["digest"]
+        self._size: int = descriptor.get("size", 0)
+        self._path = f"{repository}/blobs/{self._digest}"
+        self._label = label
+        self._hash = hashlib.sha256()
+        self._at = 0
+        self._breaks = 0
+        self._response: Any = None
+        self._window = (time.monotonic(), 0)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Close the connection, if the blob was not read to its end."""
+        self._drop()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is, up to the size of the buffer; nothing only at the end.
+
+        Raises:
+            MalformedError: the blob is not what its descriptor says.
+            RegistryError: the connection broke too often.
+
+        """
+        wanted = min(len(buffer), self._size - self._at)
+        part = self._next(wanted) if wanted else b""
+        buffer[: len(part)] = part
+        self._hash.update(part)
+        self._at += len(part)
+        if self._at == self._size:
+            self._drop()
+            if f"sha256:{self._hash.hexdigest()}" != self._digest:
+                raise damaged(f"{self._label} does not have the digest {self._digest}")
+        return len(part)
+
+    def drain(self) -> None:
+        """Read what is left."""
+        while self.read(_PART):
+            pass
+
+    def _next(self, wanted: int) -> bytes:
+        while True:
+            try:
+                if self._response is None:
+                    self._open()
+                part: bytes = self._response.raw.read1(wanted)
+            except BROKEN as error:
+                part, reason = b"", type(error).__name__
+            except BrokenConnectionError as error:
+                part, reason = b"", error.message
+            else:
+                reason = "it ended early"
+            if part:
+                self._refuse_slow(len(part))
+                return part
+            self._drop()
+            self._breaks += 1
+            if self._breaks >= TRIES:
+                raise RegistryError(
+                    f"{self._label} broke off at byte {self._at} of {self._size}: {reason}",
+                    remedy="try again",
+                )
+            self._client.pause(BrokenConnectionError(""), self._breaks)
+
+    def _open(self) -> None:
+        headers = {"Range": f"bytes={self._at}-"} if self._at else {}
+        self._response = self._client.request("GET", self._path, ok={200, 206}, headers=headers)
+        said = self._response.headers
+        skipped = 0
+        if self._response.status_code == 206:
+            if not said.get("Content-Range", "").startswith(f"bytes {self._at}-"):
+                raise RegistryError(f"{self._label}: the registry sends another part than asked")
+        else:
+            skipped = self._at
+        length = said.get("Content-Length", "")
+        if length.isdigit() and int(length) != self._size - self._at + skipped:
+            raise damaged(f"{self._label} has {length} bytes, its descriptor says {self._size}")
+        while skipped:
+            part = self._response.raw.read1(min(skipped, _PART))
+            if not part:
+                raise BrokenConnectionError("it ended early")
+            skipped -= len(part)
+
+    def _refuse_slow(self, count: int) -> None:
+        since, size = self._window
+        now, size = time.monotonic(), size + count
+        if now - since < _SLOW_SECONDS:
+            self._window = (since, size)
+            return
+        if size < _SLOW_BYTES:
+            raise RegistryError(
+                f"{self._label} came with {size} bytes in {_SLOW_SECONDS} s", remedy="try again"
+            )
+        self._window = (now, 0)
+
+    def _drop(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None

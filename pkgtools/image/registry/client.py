@@ -1,0 +1,365 @@
+"""HTTP with one registry."""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import ipaddress
+import json
+import os
+import time
+from http.cookiejar import DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from pkgtools import __version__
+from pkgtools.errors import RegistryError
+from pkgtools.image.registry.auth import challenge_of, credentials_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pkgtools.image.registry.auth import Challenge
+
+PLAIN_HTTP: Final = "PKGTOOLS_PLAIN_HTTP"
+"""The variable that names the hosts, parted by commas, that are spoken to without TLS."""
+BROKEN: Final = (requests.RequestException, HTTPError, OSError)
+"""What a connection that fails raises."""
+TRIES: Final = 5
+_AGAIN: Final = {429, 500, 502, 503, 504}
+_REDIRECTS: Final = {301, 302, 303, 307, 308}
+_HOPS: Final = 5
+_CONNECT_SECONDS: Final = 15
+_READ_SECONDS: Final = 60
+_LONGEST_WAIT: Final = 60.0
+_BODY_SECONDS: Final = 300
+_ERROR_LIMIT: Final = 64 * 1024
+_TOKEN_LIMIT: Final = 1024 * 1024
+_HUB: Final = {"docker.io": "registry-1.docker.io"}
+"""Docker Hub's API has another address than its name."""
+
+
+class BrokenConnectionError(RegistryError):
+    """A connection failed, or the registry said that it cannot answer now."""
+
+    wait: float = 0
+
+
+class RegistryClient:
+    """One registry, with the user's credentials for it."""
+
+    def __init__(self, host: str, repository: str) -> None:
+        self.host = host
+        self._repository = repository
+        self._address = _HUB.get(host, host)
+        self._scopes: dict[str, str] = {}
+        self._authorization = ""
+        self._secrets: set[str] = set()
+        self._session = requests.Session()
+        self._session.auth = lambda request: request  # else requests adds what ~/.netrc has
+        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self._session.headers.update(
+            {"User-Agent": f"pkgtools/{__version__}", "Accept-Encoding": "identity"}
+        )
+        if is_loopback(self._address):
+            self._session.trust_env = False  # no proxy has this machine's own address
+        self._root = ""
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._session.close()
+
+    @property
+    def root(self) -> str:
+        """The address of the registry's API."""
+        if not self._root:
+            self._root = f"{self._scheme()}://{self._address}/v2/"
+        return self._root
+
+    def allow(self, repository: str, actions: str) -> None:
+        """Ask for a token that covers a repository, too, when the next one is needed."""
+        if self._scopes.get(repository) != actions:
+            self._scopes[repository] = actions
+            self._authorization = ""
+
+    def get(self, path: str, limit: int, accept: str = "*/*") -> tuple[bytes, Mapping[str, str]]:
+        """Return a document of at most `limit` bytes, and the headers that it came with.
+
+        Raises:
+            RegistryError: there is none, or it is larger.
+
+        """
+        with self.request("GET", path, ok={200}, headers={"Accept": accept}) as response:
+            return self.body(response, limit), response.headers
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        ok: Collection[int],
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> Any:
+        """Return the answer to a request, its body not yet read; the caller closes it.
+
+        Args:
+            method: HTTP's.
+            path: relative to the API, or an address that the registry gave.
+            ok: the statuses that are expected.
+            headers: besides the credentials.
+            data: the body.
+
+        Raises:
+            BrokenConnectionError: each of the tries failed, or found the registry busy.
+            RegistryError: the answer has another status.
+
+        """
+        for count in range(TRIES - 1):
+            try:
+                return self.request_once(method, path, ok=ok, headers=headers, data=data)
+            except BrokenConnectionError as error:
+                self.pause(error, count)
+        return self.request_once(method, path, ok=ok, headers=headers, data=data)
+
+    def request_once(
+        self,
+        method: str,
+        path: str,
+        *,
+        ok: Collection[int],
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> Any:
+        """Return the answer to a request that is not repeated where the connection breaks."""
+        url = urljoin(self.root, path)
+        response = self._authorized(method, url, headers or {}, data)
+        if response.status_code not in ok:
+            with response:
+                raise self._refused(method, url, response)
+        return response
+
+    def pause(self, error: BrokenConnectionError, count: int) -> None:
+        """Wait before the next try: longer each time, or as long as the registry says."""
+        time.sleep(min(max(error.wait, 0.25 * 2**count), _LONGEST_WAIT))
+
+    def body(self, response: Any, limit: int) -> bytes:
+        """Return the body of an answer.
+
+        Raises:
+            RegistryError: it is larger than `limit`, or does not end.
+
+        """
+        parts, size, end = [], 0, time.monotonic() + _BODY_SECONDS
+        try:
+            while part := response.raw.read1(65536):
+                parts.append(part)
+                size += len(part)
+                if size > limit or time.monotonic() > end:
+                    raise RegistryError(
+                        f"{self.host} sent more than {limit} bytes, or for over {_BODY_SECONDS} s",
+                        remedy="this is not a sound registry or image",
+                    )
+        except BROKEN as error:
+            raise BrokenConnectionError(
+                f"{self.host} broke off an answer: {_reason(error)}", remedy="try again"
+            ) from None
+        return b"".join(parts)
+
+    def _authorized(
+        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
+    ) -> Any:
+        """Send a request; get a token where the registry asks for one, or the last has expired."""
+        response = self._redirected(method, url, headers, data)
+        if response.status_code == 401 and _origin(response.url) == _origin(self.root):
+            with response:
+                asked = response.headers.get("WWW-Authenticate", "")
+            self._log_in(challenge_of(asked, self.host))
+            response = self._redirected(method, url, headers, data)
+        return response
+
+    def _redirected(
+        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
+    ) -> Any:
+        """Send a request and follow redirects; other hosts are told nothing but the address."""
+        for _ in range(_HOPS + 1):
+            sent = dict(headers)
+            if self._authorization and _origin(url) == _origin(self.root):
+                sent["Authorization"] = self._authorization
+            response = self._send(method, url, sent, data)
+            if response.status_code not in _REDIRECTS or method not in {"GET", "HEAD"}:
+                return response
+            with response:
+                url = self.followed(url, response.headers.get("Location", ""))
+        raise RegistryError(
+            f"{self.host} redirects more than {_HOPS} times", remedy="this is not a sound registry"
+        )
+
+    def followed(self, url: str, location: str) -> str:
+        """Return an address that the registry leads to.
+
+        Raises:
+            RegistryError: it is not one, or has no TLS where it must.
+
+        """
+        try:
+            target = urljoin(url, location)
+            scheme, host = urlsplit(target).scheme, _address(target)
+        except ValueError:
+            scheme, host = "", ""
+        # Only a registry that is itself without TLS may lead to another place without.
+        is_plain = scheme == "http" and url.startswith("http:") and _is_plain(host)
+        if not host or not (scheme == "https" or is_plain):
+            raise RegistryError(
+                f"{self.host} redirects to an address that is not followed",
+                remedy="this is not a sound registry",
+            )
+        return target
+
+    def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Any:
+        """Send one request; requests' own way reads the body of a redirect without a bound."""
+        try:
+            request = requests.Request(method, url, headers=dict(headers), data=data)
+            prepared = self._session.prepare_request(request)
+            settings: Any = self._session.merge_environment_settings(
+                prepared.url, {}, True, None, None
+            )
+            response = self._session.get_adapter(str(prepared.url)).send(
+                prepared, timeout=(_CONNECT_SECONDS, _READ_SECONDS), **settings
+            )
+        except BROKEN as error:
+            raise BrokenConnectionError(
+                f"{_address(url)} does not answer: {_reason(error)}",
+                remedy=f"see whether it can be reached; {PLAIN_HTTP}=HOST names one without TLS",
+            ) from None
+        if response.status_code in _AGAIN:
+            with response:
+                busy = BrokenConnectionError(
+                    f"{_address(url)} answers with status {response.status_code}",
+                    remedy="try again later",
+                )
+                busy.wait = _retry_after(response.headers.get("Retry-After", ""))
+            raise busy
+        return response
+
+    def _log_in(self, challenge: Challenge) -> None:
+        """Get what the registry asks for."""
+        found = credentials_of(self.host, self._repository)
+        if found:
+            self._secrets |= {found.password, found.identity_token} - {""}
+        basic = ""
+        if found and found.username:
+            pair = base64.b64encode(f"{found.username}:{found.password}".encode()).decode()
+            self._secrets.add(pair)
+            basic = f"Basic {pair}"
+        if not challenge.is_bearer:
+            self._authorization = basic
+            return
+        realm = self.followed(self.root, challenge.realm)
+        scopes = [f"repository:{name}:{what}" for name, what in sorted(self._scopes.items())]
+        if found and found.identity_token:  # distribution's "Oauth2 Token Authentication"
+            facts = {"grant_type": "refresh_token", "refresh_token": found.identity_token}
+            facts |= {"service": challenge.service, "client_id": "pkgtools"}
+            form = urlencode({**facts, "scope": " ".join(scopes)}).encode()
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            response = self._send("POST", realm, kind, form)
+        else:
+            asked = [("service", challenge.service), *(("scope", scope) for scope in scopes)]
+            url = str(requests.Request("GET", realm, params=asked).prepare().url)
+            response = self._send("GET", url, {"Authorization": basic} if basic else {}, None)
+        with response:
+            self._take_token(response)
+
+    def _take_token(self, response: Any) -> None:
+        token: object = None
+        if response.status_code == 200:
+            try:
+                facts = json.loads(self.body(response, _TOKEN_LIMIT))
+                token = facts.get("token") or facts.get("access_token")
+            except (ValueError, RecursionError, AttributeError):
+                token = None
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise RegistryError(
+                f"{self.host} gives no token: status {response.status_code}",
+                remedy=f"log in: docker login {self.host}",
+            )
+        self._secrets.add(token)
+        self._authorization = f"Bearer {token}"
+
+    def _refused(self, method: str, url: str, response: Any) -> RegistryError:
+        """Return the refusal that an answer is; with nothing secret that it may repeat."""
+        try:
+            facts = json.loads(self.body(response, _ERROR_LIMIT))
+            errors = [f"{e['code']}: {e.get('message', '')}" for e in facts["errors"]]
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError, RegistryError):
+            errors = []
+        said = "; ".join(errors)
+        for secret in self._secrets:
+            said = said.replace(secret, "***")
+        what = f"{self.host} refuses {method} {urlsplit(url).path}: status {response.status_code}"
+        denied = response.status_code in {401, 403}
+        return RegistryError(
+            f"{what} {said[:200]!r}" if said else what,
+            remedy=f"log in: docker login {self.host}" if denied else "see the name of the image",
+        )
+
+    def _scheme(self) -> str:
+        if not is_loopback(self._address):
+            return "http" if _is_plain(self._address) else "https"
+        try:  # with nothing but the question; as docker does, a registry here needs no TLS
+            with self._send("GET", f"http://{self._address}/v2/", {}, None) as response:
+                spoken = response.status_code != 400  # a TLS server's answer
+        except RegistryError:
+            return "http"
+        return "http" if spoken else "https"
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a host, with its port or without, is this machine alone."""
+    host = urlsplit(f"//{address}").hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_plain(address: str) -> bool:
+    """Whether a host may be spoken to without TLS."""
+    asked = os.environ.get(PLAIN_HTTP, "").replace(" ", "").split(",")
+    return address in asked or is_loopback(address)
+
+
+def _address(url: str) -> str:
+    """Return the host and port of an address; it can have a user and a password before them."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _retry_after(value: str) -> float:
+    """Return the seconds that a registry asks to wait (RFC 9110, "Retry-After")."""
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed; requests' own words have the address with its query."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.strerror:
+            return seen.strerror
+        arguments = [a for a in seen.args if isinstance(a, BaseException)]
+        reason = getattr(seen, "reason", None)
+        arguments += [reason] if isinstance(reason, BaseException) else []
+        seen = arguments[0] if arguments else seen.__cause__ or seen.__context__
+    return type(error).__name__

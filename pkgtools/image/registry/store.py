@@ -1,0 +1,134 @@
+"""Images that are pushed to a registry: first all that they need, then what names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pkgtools.errors import UsageError
+from pkgtools.image.manifest import ACCEPT, described, to_json
+from pkgtools.image.model import Stored
+from pkgtools.image.names import REGISTRY, RegistryName
+from pkgtools.image.registry.client import RegistryClient
+from pkgtools.image.registry.image import RegistryImage, RegistryIndex
+from pkgtools.image.registry.upload import Uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.image.manifest import BaseImage
+    from pkgtools.image.merged import StoredLayer
+    from pkgtools.image.model import NewImage
+
+_ELSEWHERE: Final = ("foreign", "nondistributable")
+"""In the media type of a layer that no registry has (OCI: deprecated, some Windows images)."""
+
+
+class RegistryStore:
+    """A repository of a registry, for images built on one that lies anywhere.
+
+    The blobs of the base are mounted where they are in the same registry, and streamed
+    otherwise. The manifest is pushed last: a build that ends before has no name there.
+    """
+
+    def __init__(
+        self, source: RegistryImage | RegistryIndex | None, bases: Sequence[BaseImage]
+    ) -> None:
+        """Prepare to push.
+
+        Args:
+            source: the base, if it is in a registry.
+            bases: the base, or each of its platforms.
+
+        """
+        self._source = source.at if source else None
+        self._digest = None
+        self._shared: RegistryClient | None = None
+        if isinstance(source, RegistryIndex):
+            self._shared = next(iter(source.images.values())).client
+            self._digest = source.digest
+        elif source is not None:
+            self._shared, self._digest = source.client, source.manifest_digest
+        self._bases = bases
+        self._clients: dict[str, RegistryClient] = {}
+
+    def refuse_name(self, name: str) -> None:
+        """Raise where a name cannot be pushed; see `Store.refuse_name`."""
+        at = self._named(name)
+        if not self._is_own(at):
+            return
+        path, headers = f"{at.repository}/manifests/{at.tag}", {"Accept": ACCEPT}
+        with self._client(at).request("HEAD", path, ok={200, 404}, headers=headers) as response:
+            taken = response.headers.get("Docker-Content-Digest", "")
+        if at == self._source or taken == self._digest:
+            raise UsageError(
+                f"{name} is a name of the base, which is never overwritten",
+                remedy="give another name with --tag",
+            )
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Push an image."""
+        (base,) = self._bases
+        at = self._named(name)
+        uploads, raw, descriptor = self._push(base, new, at)
+        uploads.put_manifest(at.tag, base.media_type, raw)
+        return Stored(name, new.config.digest, descriptor["digest"])
+
+    def store_index(
+        self, index: Mapping[str, Any], media_type: str, news: Sequence[NewImage], name: str
+    ) -> Stored:
+        """Push an image of each platform by its digest, and their index by its name."""
+        at = self._named(name)
+        entries = []
+        for base, new in zip(self._bases, news, strict=True):
+            uploads, raw, descriptor = self._push(base, new, at)
+            uploads.put_manifest(descriptor["digest"], base.media_type, raw)
+            entries.append(descriptor)
+        raw = to_json({**index, "manifests": entries})
+        Uploads(self._client(at), at.repository).put_manifest(at.tag, media_type, raw)
+        digest = described(media_type, raw)["digest"]
+        return Stored(name, digest, digest)
+
+    def _push(
+        self, base: BaseImage, new: NewImage, at: RegistryName
+    ) -> tuple[Uploads, bytes, dict[str, Any]]:
+        """Push all that a manifest names; return it and its descriptor."""
+        uploads = Uploads(self._client(at), at.repository)
+        for layer in base.layers:
+            self._copy(layer, uploads, at)
+        uploads.push_bytes(new.layer.data)
+        uploads.push_bytes(new.config.raw)
+        return uploads, *base.extended(new)
+
+    def _copy(self, layer: StoredLayer, uploads: Uploads, at: RegistryName) -> None:
+        digest = layer.descriptor["digest"]
+        if any(word in layer.descriptor.get("mediaType", "") for word in _ELSEWHERE):
+            return
+        if self._is_own(at) or uploads.has(digest):
+            return
+        source = self._source
+        if source and source.host == at.host and uploads.mount(digest, source.repository):
+            return
+        uploads.push(digest, layer.open)
+
+    def _is_own(self, at: RegistryName) -> bool:
+        """Whether a repository is the base's."""
+        own = self._source
+        return own is not None and (own.host, own.repository) == (at.host, at.repository)
+
+    def _client(self, at: RegistryName) -> RegistryClient:
+        """Return the client of the registry that is pushed to: the base's, where it is the same."""
+        if self._shared is not None and self._shared.host == at.host:
+            client = self._shared
+        else:
+            client = self._clients.setdefault(at.host, RegistryClient(at.host, at.repository))
+        client.allow(at.repository, "pull,push")
+        return client
+
+    def _named(self, name: str) -> RegistryName:
+        at = RegistryName.parse(name)
+        if at.digest:
+            raise UsageError(
+                f"{name} names a digest, which follows from what is pushed",
+                remedy=f"give a tag: {REGISTRY}{at.host}/{at.repository}:TAG",
+            )
+        return at

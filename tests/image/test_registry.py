@@ -1,0 +1,238 @@
+"""Images patched in a registry: Debian's docker-registry holds them, skopeo judges the result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from commands import Result, call
+
+from pkgtools.image.reference import open_image
+
+from .building import SYSTEM, build, call_build, write_base
+from .images import DOCKER_TYPES, Entry, moved, read, tar, write_archive, write_layout
+from .registries import LOGIN, Registry, docker_config, docker_registry
+from .test_early_stop import LOCAL, engine_layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from project import Project
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with docker_registry(tmp_path_factory.mktemp("registry")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """Another registry, which asks for a login."""
+    with docker_registry(tmp_path_factory.mktemp("other"), login=LOGIN) as running:
+        yield running
+
+
+@pytest.fixture
+def layers(widget: list[Entry]) -> list[list[Entry]]:
+    """Return the layers of a base as engines write them."""
+    return [engine_layer(SYSTEM), engine_layer(moved(widget, LOCAL)), [Entry("etc/hosts", b"x\n")]]
+
+
+def _login(where: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = docker_config(where / "docker", registry.address, LOGIN)
+    monkeypatch.setenv("DOCKER_CONFIG", str(folder))
+
+
+def _judged(registry: Registry, name: str, where: Path) -> Any:
+    login = [f"--src-creds={':'.join(registry.login)}"] if registry.login else []
+    return _copied(f"docker://{registry.address}/{name}", where, *login)
+
+
+def _copied(source: str, where: Path, *options: str) -> Any:
+    """Return an image as skopeo copies it; it holds every digest against its bytes."""
+    skopeo = shutil.which("skopeo")
+    if skopeo is None:
+        pytest.skip("skopeo is not installed: apt-get install skopeo")
+    command = [skopeo, "copy", "--all", "--quiet", "--src-tls-verify=false", *options, source]
+    subprocess.run([*command, f"oci:{where}:copied"], check=True)
+    return read(f"oci:{where}:copied")
+
+
+def test_an_image_is_patched_where_it_lies(
+    registry: Registry, project: Project, layers: list[list[Entry]], tmp_path: Path
+) -> None:
+    layout = write_base(tmp_path / "layout", layers)
+    base = registry.push_layout(layout, "one/widget:1")
+    before = registry.manifest("one/widget", "1")
+    done = call_build(project, base, "--tag", f"docker://{registry.address}/one/widget:1-w")
+    assert done.code == 0, done
+    expected = build(project.catalog(), layout)
+    assert done.facts["layer"] == expected.layer
+    assert done.facts["written"] == list(expected.written)
+    copied = _judged(registry, "one/widget:1-w", tmp_path / "copied")
+    assert copied.layers == read(expected.reference).layers
+    assert copied.labels["pkgtools.target"] == "w-1.0"
+    name = copied.labels["org.opencontainers.image.base.name"]
+    assert name == f"{registry.address}/one/widget:1"
+    assert registry.manifest("one/widget", "1") == before
+    said = call("image", "inspect", done.facts["reference"], "--catalog", project.targets, "--json")
+    assert (said.code, said.facts["digest"]) == (0, done.facts["digest"])
+    assert said.facts["status"]["target"] == "w-1.0"
+
+
+def test_the_default_name_varies_the_tag(
+    registry: Registry, project: Project, layers: list[list[Entry]], tmp_path: Path
+) -> None:
+    base = registry.push_layout(write_base(tmp_path / "layout", layers), "named/widget:2")
+    built = build(project.catalog(), base)
+    suffix = f"w-1.0-{project.catalog().target('w-1.0').series.short_digest}"
+    assert built.reference == f"{base}-{suffix}"
+    assert sorted(registry.tags("named/widget")) == ["2", f"2-{suffix}"]
+
+
+def test_a_base_is_named_by_its_digest(
+    registry: Registry, project: Project, layers: list[list[Entry]], tmp_path: Path
+) -> None:
+    base = registry.push_layout(write_base(tmp_path / "layout", layers), "digest/widget:1")
+    with open_image(base) as image:
+        digest = str(image.manifest_digest)
+    by_digest = f"docker://{registry.address}/digest/widget@{digest}"
+    refused = call_build(project, by_digest)
+    assert (refused.code, refused.facts["error"]["code"]) == (2, "usage")
+    done = call_build(project, by_digest, "--tag", f"docker://{registry.address}/digest/widget:n")
+    assert done.code == 0, done
+    assert (
+        registry.manifest("digest/widget", "n")["annotations"][
+            "org.opencontainers.image.base.digest"
+        ]
+        == digest
+    )
+    missing = call_build(project, by_digest[:-1] + ("0" if digest[-1:] != "0" else "1"))
+    assert (missing.code, "has no image" in missing.facts["error"]["message"]) == (2, True)
+
+
+def test_the_base_is_never_overwritten(
+    registry: Registry, project: Project, layers: list[list[Entry]], tmp_path: Path
+) -> None:
+    """By its tag, or by another tag of the same manifest."""
+    layout = write_base(tmp_path / "layout", layers)
+    base = registry.push_layout(layout, "kept/widget:1")
+    registry.push_layout(layout, "kept/widget:stable")
+    before = registry.manifest("kept/widget", "1")
+    for tag in ("1", "stable"):
+        done = call_build(project, base, "--tag", f"docker://{registry.address}/kept/widget:{tag}")
+        assert "never overwritten" in done.facts["error"]["message"]
+        assert registry.manifest("kept/widget", tag) == before
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        *(("registry", target) for target in ("same", "mounted", "other", "layout", "archive")),
+        *(("docker types", target) for target in ("mounted", "layout")),
+        *(("layout", target) for target in ("other", "archive")),
+        *(("archive", target) for target in ("mounted", "layout")),
+    ],
+)
+def test_images_move_with_one_layer_more(
+    source: str,
+    target: str,
+    registry: Registry,
+    other: Registry,
+    project: Project,
+    layers: list[list[Entry]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _login(tmp_path, other, monkeypatch)
+    plain = [tar(entries) for entries in layers]
+    layout = write_base(tmp_path / "layout", layers)
+    if source == "docker types":
+        layout = write_layout(tmp_path / "typed", plain, types=DOCKER_TYPES)
+    name = f"{target}-{source}".replace(" ", "-")
+    base = {
+        "registry": lambda: registry.push_layout(layout, f"{name}/base:1"),
+        "docker types": lambda: registry.push_layout(layout, f"{name}/base:1"),
+        "layout": lambda: layout,
+        "archive": lambda: write_archive(tmp_path / "base.tar", plain),
+    }[source]()
+    tag = {
+        "same": f"docker://{registry.address}/{name}/base:2",
+        "mounted": f"docker://{registry.address}/{name}/new:2",
+        "other": f"docker://{other.address}/{name}/new:2",
+        "layout": f"oci:{tmp_path / 'new'}:2",
+        "archive": f"docker-archive:{tmp_path / 'new.tar'}:widget:2",
+    }[target]
+    done = call_build(project, base, "--tag", tag)
+    assert done.code == 0, done
+    assert done.facts["layer"] == build(project.catalog(), layout).layer
+    if target in ("layout", "archive"):
+        made = read(tag)
+        _copied(tag, tmp_path / "copied")
+    else:
+        judge = other if target == "other" else registry
+        made = _judged(judge, tag.split("/", 3)[3], tmp_path / "copied")
+    assert made.layers[:-1] == plain
+    assert made.labels["pkgtools.target"] == "w-1.0"
+    said = call("image", "inspect", tag, "--catalog", project.targets, "--json")
+    assert said.code == 0, said
+    assert said.facts["status"]["target"] == "w-1.0"
+
+
+def _refused(project: Project, base: str, *more: str) -> Result:
+    done = call_build(project, base, *more)
+    assert done.code != 0
+    assert LOGIN[1] not in done.out + done.err
+    return done
+
+
+def test_a_login_is_asked_for(
+    other: Registry,
+    project: Project,
+    layers: list[list[Entry]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = other.push_layout(write_base(tmp_path / "layout", layers), "closed/widget:1")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "none"))
+    done = _refused(project, base)
+    assert (done.code, done.facts["error"]["code"]) == (7, "registry")
+    assert done.facts["error"]["remedy"] == f"log in: docker login {other.address}"
+    wrong = docker_config(tmp_path / "wrong", other.address, ("tester", "guess"))
+    monkeypatch.setenv("DOCKER_CONFIG", str(wrong))
+    done = _refused(project, base)
+    assert "status 401" in done.facts["error"]["message"]
+    assert "guess" not in done.out + done.err
+    login = docker_config(tmp_path / "right", other.address, LOGIN) / "config.json"
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(login))
+    assert call_build(project, base).code == 0
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "missing"))
+    assert "REGISTRY_AUTH_FILE" in _refused(project, base).facts["error"]["message"]
+
+
+def test_a_credential_helper_is_asked(
+    other: Registry,
+    project: Project,
+    layers: list[list[Entry]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = other.push_layout(write_base(tmp_path / "layout", layers), "helped/widget:1")
+    helper = tmp_path / "bin" / "docker-credential-tests"
+    helper.parent.mkdir()
+    answer = {"ServerURL": other.address, "Username": LOGIN[0], "Secret": LOGIN[1]}
+    helper.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{helper.parent}:/usr/bin:/bin")
+    config = tmp_path / "docker" / "config.json"
+    config.parent.mkdir()
+    config.write_text(json.dumps({"credHelpers": {other.address: "tests"}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(config.parent))
+    assert call_build(project, base).code == 0
+    helper.write_text(f"#!/bin/sh\necho {LOGIN[1]}; exit 3\n")
+    assert "cannot be read: " in _refused(project, base).facts["error"]["message"]
