@@ -111,8 +111,8 @@ def _show(row: _Row) -> None:
     for alias in row.aliases:
         revision = alias.revision or "revision not known in full"
         say(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
-    for name, subject in zip(row.patches, row.subjects, strict=True):
-        say(f"  patch     {name[:4]}  {subject}")
+    for subject in row.subjects:
+        say(f"  patch     {subject}")
     for patch in row.absorbed:
         say(f"  absorbed  {patch}: upstream carries it")
 
