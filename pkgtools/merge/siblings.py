@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pkgtools.merge import layout
 from pkgtools.merge.align import ALIKE, align
 from pkgtools.merge.blocks import Block, Shape, same, similarity
-from pkgtools.merge.effects import effects, independent
 from pkgtools.merge.order import (
     Order,
     commute,
-    is_exclusive,
     is_import,
-    is_registration,
     order_of,
     sorted_place,
 )
 from pkgtools.merge.result import Carried, Unsure, carried, join
-from pkgtools.merge.twins import rival, twins
+from pkgtools.merge.twins import as_good_behind, rival, twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -187,22 +184,11 @@ class Siblings:
             if other not in found or (at in known and not is_import(block)):
                 continue
             between = self.theirs[high:at] if at >= high else self.theirs[at + 1 : low]
-            if self._is_as_good_behind(block, between):
+            if as_good_behind(self.outer, block, between):
                 return other
             reason = f"upstream has the same in line {other.line}, and the order matters"
             return Unsure(reason, is_final=True)
         return None
-
-    def _is_as_good_behind(self, block: Block, between: Sequence[Block]) -> bool:
-        """Whether a twin of `block` is as good at the other side of what is between."""
-        code = [n for n in between if not n.is_comment]
-        if is_import(block) and block.kind.endswith("_statement"):
-            return all(n.is_definition or is_import(n) for n in code)
-        if not code or is_exclusive(block) or is_import(block) or is_registration(block):
-            return True
-        if self.is_list or block.kind == "decorator":
-            return order_of(self.outer, [block]) is not Order.STRICT
-        return independent(effects([block]), effects(code))
 
     def _rival(self, block: Block) -> Unsure | None:
         """Return that upstream adds something else of that name."""

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge import names
 from pkgtools.merge.blocks import is_sound, parse
-from pkgtools.merge.check import reads_as_well
-from pkgtools.merge.lines import Chunk, diff, shift, split, touches, without
+from pkgtools.merge.faults import find_faults
+from pkgtools.merge.lines import Chunk, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
-from pkgtools.merge.modules import Module
-from pkgtools.merge.names import definitions, lost_name, owner_of_lines
+from pkgtools.merge.names import definitions, owner_of_lines
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import merge_structure
 from pkgtools.merge.twins import doubled
-from pkgtools.merge.uses import Landing, misuse
+from pkgtools.merge.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.transplant import Find
+    from collections.abc import Mapping, Sequence
 
     Lines = tuple[list[bytes], list[bytes], list[bytes]]
 
@@ -63,46 +57,13 @@ def _checked(versions: Versions, others: OtherFiles) -> Merge:
     left: dict[Chunk, str] = {}
     for _ in range(_ROUNDS):
         merged = _merge(versions, left, python=True)
-        faults = _faults(versions, merged, others)
+        faults = find_faults(versions, merged, others)
         if not faults:
             return merged
         left.update(faults)
     return _merge(
         versions, dict.fromkeys(versions.mine, "it does not fit what is around it"), python=False
     )
-
-
-class Versions:
-    """The three versions of a file, as lines and, where they are needed, as blocks."""
-
-    def __init__(self, base: bytes, ours: bytes, theirs: bytes, find: Find | None) -> None:
-        self.find = find
-        self.lines = split(base), split(ours), split(theirs)
-        self.mine, self.upstream = (
-            diff(self.lines[0], self.lines[1]),
-            diff(self.lines[0], self.lines[2]),
-        )
-        self._data = base, ours, theirs
-
-    @cached_property
-    def base(self) -> Block:
-        """The old upstream's file."""
-        return parse(self._data[0])
-
-    @cached_property
-    def ours(self) -> Block:
-        """The patched file."""
-        return parse(self._data[1])
-
-    @cached_property
-    def theirs(self) -> Block:
-        """The new upstream's file."""
-        return parse(self._data[2])
-
-    @property
-    def are_sound(self) -> bool:
-        """Whether all are Python that can be read."""
-        return is_sound(self.base) and is_sound(self.ours) and is_sound(self.theirs)
 
 
 def _merge(versions: Versions, left: Mapping[Chunk, str], *, python: bool) -> Merge:
@@ -197,68 +158,6 @@ def _doubled(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
         lines = range(block.line - 1, block.line + block.text.count(b"\n"))
         found += [c for c in clean if c.new < lines.stop and lines.start < c.new_end]
     return found
-
-
-def _faults(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chunk, str]:
-    """Return chunks that use what the new upstream does not have any more."""
-    faults = {}
-    is_new = not merged.conflicts and merged.data != versions.theirs.source
-    if is_new and versions.are_sound and not reads_as_well(parse(merged.data), versions.theirs):
-        return {c.chunk: "the result is not Python" for c in merged.chunks}
-    if not versions.are_sound:
-        return {}
-    for merge in merged.chunks:
-        chunk = merge.chunk
-        if merge.how not in (How.MOVED, How.MERGED) or chunk.new == chunk.new_end:
-            continue
-        moved = "moved-definition" in merge.rules and merged.others
-        landed = merged.others if moved else {"": merged.data}
-        found = [_fault(versions, merged, chunk, _File(*item), others) for item in landed.items()]
-        if all(found):
-            faults[chunk] = str(found[0])
-    return faults
-
-
-@dataclass(frozen=True)
-class _File:
-    """A file into which a chunk went; the merged file itself has no path."""
-
-    path: str
-    data: bytes
-
-
-def _fault(
-    versions: Versions, merged: Merge, chunk: Chunk, file: _File, others: OtherFiles
-) -> str | None:
-    """Return what a chunk uses, and the file into which it went or its package does not have."""
-    lines, made = range(chunk.new, chunk.new_end), parse(file.data)
-    theirs = made if file.path else versions.theirs
-    nodes = [n.raw[0] for n in (versions.base, versions.ours, theirs, made)]
-    if versions.upstream:
-        found = lost_name(names.Versions(*nodes), [lines], whole=not merged.conflicts)
-        if found:
-            return found
-    package = others.package_of(file.path) if file.path else others.package
-    return misuse(
-        Landing(
-            Module(nodes[0], others.package, others.old),
-            Module(nodes[1], others.package, others.old),
-            Module(nodes[2], package, others.new),
-            Module(nodes[3], package, others.new),
-            lines=lines,
-            rows=_rows(versions, chunk, file),
-        )
-    )
-
-
-def _rows(versions: Versions, chunk: Chunk, file: _File) -> frozenset[int]:
-    """Return the lines of a file that come from a chunk."""
-    texts = {line.strip() for line in versions.lines[1][chunk.new : chunk.new_end]} - {b""}
-    lines = split(file.data)
-    added: Iterable[int] = range(len(lines))
-    if not file.path:
-        added = (n for c in diff(versions.lines[2], lines) for n in range(c.new, c.new_end))
-    return frozenset(n for n in added if lines[n].strip() in texts)
 
 
 def _is_twin(mine: Chunk, other: Chunk, lines: Lines) -> bool:

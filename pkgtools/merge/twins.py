@@ -7,18 +7,24 @@ twice, with which the program does not start.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import align
 from pkgtools.merge.blocks import Block, Shape, same
-from pkgtools.merge.effects import imported_names
-from pkgtools.merge.order import is_exclusive, is_import, is_registration
+from pkgtools.merge.effects import effects, imported_names, independent
+from pkgtools.merge.order import Order, is_exclusive, is_import, is_registration, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _NAMED: Final = {"assignment", "class", "function"}
 """Statements that give one name in their block a meaning."""
+_ONCE: Final = {
+    *("call", "class", "default_parameter", "function", "keyword_argument", "pair"),
+    *("typed_default_parameter", "typed_parameter"),
+}
+"""What is wrong twice in one block; an assignment is not."""
 _OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
 
 
@@ -83,3 +89,37 @@ def _names(block: Block) -> frozenset[tuple[str, bytes]]:
         return frozenset()
     kind, name = block.key
     return frozenset({("name" if kind in _NAMED else kind, name)})
+
+
+def as_good_behind(outer: Block, block: Block, between: Sequence[Block]) -> bool:
+    """Whether a twin of `block` in `outer` is as good at the other side of what is between."""
+    code = [n for n in between if not n.is_comment]
+    if is_import(block) and block.kind.endswith("_statement"):
+        return all(n.is_definition or is_import(n) for n in code)
+    if not code or is_exclusive(block) or is_import(block) or is_registration(block):
+        return True
+    if outer.shape is Shape.LIST or block.kind == "decorator":
+        return order_of(outer, [block]) is not Order.STRICT
+    return independent(effects([block]), effects(code))
+
+
+def repeated(module: Block, rows: Collection[int] | None = None) -> set[bytes]:
+    """Return names that a class, a dictionary, a call or parameters give more than once.
+
+    Args:
+        module: where.
+        rows: look only at what stands on some of these lines, which count from 0.
+
+    """
+    found: set[bytes] = set()
+    stack = [module]
+    while stack:
+        block = stack.pop()
+        raws = block.raw
+        lines = range(raws[0].start_point.row, raws[-1].end_point.row + 1)
+        if rows is not None and not any(row in rows for row in lines):
+            continue
+        given = Counter(n for one in block.elements for n in _names(one) if one.kind in _ONCE)
+        found |= {name for (_, name), number in given.items() if number > 1}
+        stack += block.children
+    return found

@@ -69,10 +69,11 @@ class PortStep:
             hunks: list[HunkReport] = []
             for change in layer.changes:
                 made, found = self._port_file(layer, change)
-                changes += [c for c in made if c.before != c.after or c.old_path != c.path]
+                changes += made
                 hunks += found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
+            changes = _combined(changes)
             ported.append(AppliedPatch(layer.patch, tuple(changes)))
             reports.append(PatchReport(layer.patch.name, _worst(hunks, changes), tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
@@ -252,6 +253,22 @@ class PortStep:
         stem = self.upstream.prefix + module.replace(".", "/")
         inside = module.split(".", maxsplit=1)[0] == self.upstream.package
         return [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
+
+
+def _combined(changes: Sequence[FileChange]) -> list[FileChange]:
+    """Return one change for each file, and none for a file that stays as it is.
+
+    A definition can move into a file that the patch changes as well.
+    """
+    found: dict[str, FileChange] = {}
+    for change in changes:
+        first = found.get(change.old_path)
+        if first is None or (first.old_path != first.path and change.old_path != change.path):
+            found[change.path] = change  # new here, or the other half of an exchange of names
+            continue
+        del found[change.old_path]
+        found[change.path] = FileChange(first.old_path, change.path, first.before, change.after)
+    return [c for c in found.values() if c.before != c.after or c.old_path != c.path]
 
 
 def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> list[HunkReport]:

@@ -692,4 +692,25 @@ TWINS: Final = (
         "@new\n@one\n@two\n@three\n@four\ndef f():\n    pass\n",
         None,
     ),
+    Case(
+        "a method that the patch renames to the name of one that upstream adds",
+        _POOL,
+        _POOL.replace("m3", "new"),
+        _at(_POOL, "    def m1", _METHOD.format(5)).replace("return 3", "return 33"),
+        None,
+    ),
+    Case(
+        "a key that the patch renames to one that upstream adds",
+        _TABLE,
+        _TABLE.replace("'k6'", "'new'"),
+        _at(_TABLE, "    'k2'", "    'new': 1,\n"),
+        None,
+    ),
+    Case(
+        "a key that both sides have twice already",
+        _TABLE.replace("k1", "k2"),
+        _at(_TABLE.replace("k1", "k2"), "    'k7'", "    'new': 1,\n"),
+        "import os\n" + _TABLE.replace("k1", "k2"),
+        "import os\n" + _at(_TABLE.replace("k1", "k2"), "    'k7'", "    'new': 1,\n"),
+    ),
 )

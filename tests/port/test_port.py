@@ -372,6 +372,24 @@ def test_a_moved_definition_that_has_the_change_already(tmp_path: Path) -> None:
     assert "no patch is left" in done.out
 
 
+def test_a_definition_that_moves_into_a_file_that_the_patch_changes_too(tmp_path: Path) -> None:
+    """A patch has one change for each file."""
+    head = "import math\n\n\ndef first(a):\n    return math.floor(a)\n"
+    changed = LONG.replace("total - 1", "total - 2")
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": head + "\n\n" + LONG, "b.py": FAR},
+            "1.1": {"a.py": head, "b.py": FAR + "\n\n" + LONG},
+        },
+        [("one", {"a.py": head + "\n\n" + changed, "b.py": FAR1})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 0, done.err
+    made = small.made(tmp_path / "new", "1.1")
+    assert made == {"src/widget/b.py": (FAR1 + "\n\n" + changed).encode()}
+
+
 _ANSWER = {"step": 1, "patch": "p", "path": "a", "key": "k", "mode": 0o100644}
 
 
