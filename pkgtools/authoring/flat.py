@@ -1,4 +1,4 @@
-"""A series from patches that others made, and a series as one flat diff."""
+"""Making a series of patches that others made."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pkgtools.catalog.series import LISTING, line_of, load_series
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.patch import split_mails, subject_of
 from pkgtools.plan import plan_series
-from pkgtools.port.gitdiff import diff_text
-from pkgtools.port.model import FileChange
 from pkgtools.port.series import refusal, refuse_existing, write_folder
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.util.files import read_bytes
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pkgtools.catalog import Series, Upstream
+    from pkgtools.catalog import Upstream
     from pkgtools.patch import Patch
     from pkgtools.source import Source
 
@@ -181,21 +179,3 @@ def _refuse_order(paths: Sequence[Path]) -> None:
             remedy="name the folder alone, which is read in the order of the numbers, or rename "
             "the files to 0001-..., 0002-...",
         )
-
-
-def export_series(series: Series, source: Source) -> bytes:
-    """Return what a series does to a source, as one diff.
-
-    Raises:
-        DoesNotApplyError: it does not apply.
-
-    """
-    plan = plan_series(series.patches, source.read)
-    if not plan.ok:
-        raise DoesNotApplyError(
-            f"{series.name} does not apply to {source.label}",
-            remedy="port it with `pkgtools port`, or give the source that it is for",
-            refusal=refusal(source, plan),
-        )
-    changes = [FileChange(c.path, c.path, c.before, c.after) for c in plan.changes]
-    return diff_text(changes)

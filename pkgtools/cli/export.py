@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.authoring.flat import export_series
+from pkgtools.authoring.export import export_diff, export_mails
 from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
+from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
@@ -18,15 +19,26 @@ from pkgtools.cli.sources import (
     wheel_option,
 )
 from pkgtools.port.route import Finder
+from pkgtools.port.series import refuse_existing, write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Write a series as one flat diff.")
+@click.command(short_help="Write a series for others: a diff, or mails for `git am`.")
 @series_option
 @from_option
-@click.option("-o", "--output", type=common.PATH, required=True, help="The file to write.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["diff", "mail"]),
+    default="diff",
+    show_default=True,
+    help="One diff, or a folder of mails as `git format-patch` writes them.",
+)
+@click.option(
+    "-o", "--output", type=common.PATH, required=True, help="The file or the folder to write."
+)
 @wheel_option
 @git_option
 @common.catalog_option
@@ -35,17 +47,22 @@ if TYPE_CHECKING:
 def export(
     series: str,
     start_name: str | None,
+    kind: str,
     output: Path,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Write what a series does to its source as one diff, without mail headers.
+    """Write what a series does to its source, with nothing that it shares with others.
+
+    A diff is one file without messages. Mails are numbered files and a `series` file; `git am`
+    makes a commit of each.
 
     \b
     Examples:
       pkgtools export --series v0.5.23 -o sglang-0.5.23.diff
+      pkgtools export --series v0.5.23 --format mail -o mails && git am mails/*.patch
       pkgtools export --series v0.5.23 --from path/to/checkout -o all.diff
     """
     table = load_catalog(catalog)
@@ -53,10 +70,16 @@ def export(
     loaded = named.load()
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
-    data = export_series(loaded, source)
-    common.write_file(output, data)
+    if kind == "mail":
+        refuse_existing(output)
+        files = export_mails(loaded, source)
+        write_folder(output, files)
+        names = [name for name in files if name != LISTING]
+    else:
+        common.write_file(output, export_diff(loaded, source))
+        names = [patch.name for patch in loaded.patches]
     if as_json:
-        common.print_json({"output": str(output), "patches": [p.name for p in loaded.patches]})
+        common.print_json({"output": str(output), "patches": names})
     else:
         patches = common.count(len(loaded.patches), "patch", "patches")
         say(f"wrote {output}: {patches} on {source.label}")

@@ -2,7 +2,7 @@
 
 from pkgtools.patch.binary import BinaryChange
 from pkgtools.patch.hunks import Hunk
-from pkgtools.patch.mail import split_mails, subject_of
+from pkgtools.patch.mail import header_length, split_mails, subject_of
 from pkgtools.patch.model import FilePatch, Kind, Patch
 from pkgtools.patch.parser import parse_patch, shown_level
 
@@ -12,6 +12,7 @@ __all__ = [
     "Hunk",
     "Kind",
     "Patch",
+    "header_length",
     "parse_patch",
     "shown_level",
     "split_mails",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # One of the two folders alone stands twice in the header of a file that comes or goes.
 _ONE_SIDED: Final = re.compile(rb'^diff --git ("?)([ab])/(.*)\1 \1\2/\3\1$', re.MULTILINE)
+# The folders are a part of these names to git, and no prefix.
+_RENAME: Final = re.compile(rb'^(rename (?:from|to) )("?)[ab]/', re.MULTILINE)
 _FULL_ID: Final = re.compile(rb"^index [0-9a-f]{40}\.\.", re.MULTILINE)
 _STAT: Final = re.compile(rb"\n---\n(?: [^\n]*\n)+?(?: \d+ files? changed[^\n]*\n)(?: [^\n]*\n)*")
 _SIGNATURE: Final = re.compile(rb"\n-- \n[^\n]*\n+\Z")
@@ -47,6 +49,7 @@ def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> byte
         command += ["--full-index"] if full_index else []
         command += ["-M"] if renames else ["--no-renames"]
         text = git([*command, "a", "b"], cwd=root, good=(0, 1))
+    text = _RENAME.sub(rb"\1\2", text)
     return _ONE_SIDED.sub(rb"diff --git \1a/\3\1 \1b/\3\1", text)
 
 

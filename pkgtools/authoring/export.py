@@ -1,0 +1,87 @@
+"""Writing a series for others: as one diff, or as the mails that `git format-patch` writes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.catalog.series import LISTING
+from pkgtools.errors import DoesNotApplyError
+from pkgtools.patch import header_length
+from pkgtools.plan import plan_series
+from pkgtools.port.gitdiff import diff_text, with_headers
+from pkgtools.port.model import FileChange
+from pkgtools.port.series import layers_on, refusal
+
+if TYPE_CHECKING:
+    from pkgtools.catalog import Series
+    from pkgtools.patch import Patch
+    from pkgtools.source import Source
+
+_MBOX: Final = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
+_AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
+_HEAD: Final = """\
+From: nobody <nobody@localhost>
+Date: Thu, 1 Jan 1970 00:00:00 +0000
+Subject: [PATCH] {subject}
+Content-Type: text/plain; charset=UTF-8
+
+{body}
+---
+
+"""
+# git am ends a message at such a line (mailinfo.c, `patchbreak`).
+_BREAK: Final = re.compile(r"^(?=---|diff -|Index: )", re.MULTILINE)
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._]+")
+_LENGTH: Final = 52
+"""Of a name's subject, as git cuts it."""
+
+
+def export_diff(series: Series, source: Source) -> bytes:
+    """Return what a series does to a source, as one diff.
+
+    Raises:
+        DoesNotApplyError: it does not apply.
+
+    """
+    plan = plan_series(series.patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"{series.name} does not apply to {source.label}",
+            remedy="port it with `pkgtools port`, or give the source that it is for",
+            refusal=refusal(source, plan),
+        )
+    changes = [FileChange(c.path, c.path, c.before, c.after) for c in plan.changes]
+    return diff_text(changes)
+
+
+def export_mails(series: Series, source: Source) -> dict[str, bytes]:
+    """Return a folder of mails that `git am` takes, with a ``series`` file.
+
+    Shared patches and added files are in it: the folder needs no other. The diffs are those of
+    `source`, with full blob ids.
+
+    Raises:
+        DoesNotApplyError: the series does not apply to `source`.
+
+    """
+    mails = {}
+    for number, layer in enumerate(layers_on(series.patches, source), 1):
+        subject = _UNFIT.sub("-", layer.patch.subject).strip("-.")[:_LENGTH].strip("-.")
+        mails[f"{number:04}-{subject}.patch"] = _mail(layer.patch, diff_text(layer.changes))
+    return {LISTING: "".join(f"{name}\n" for name in mails).encode(), **mails}
+
+
+def _mail(patch: Patch, diff: bytes) -> bytes:
+    header = patch.text[: header_length(patch.text)]
+    if not _AUTHOR.search(header):
+        return _MBOX + _head(patch).encode() + diff
+    mail = with_headers(patch, diff)
+    return mail if mail.startswith(b"From ") else _MBOX + mail
+
+
+def _head(patch: Patch) -> str:
+    """Return headers for a patch that is not a mail; its text becomes the message."""
+    lines = patch.text.split(b"\n")[: patch.files[0].line - 1]
+    body = b"\n".join(lines).decode(errors="replace").strip()
+    return _HEAD.format(subject=patch.subject, body=_BREAK.sub(" ", body))
