@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from project import age
 
-from pkgtools.tree.apply import TreeChange, apply_target, recover_tree, reverse_tree
+from pkgtools.tree.apply import TreeChange, apply_target, recover_tree
+from pkgtools.tree.reverse import reverse_tree
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:

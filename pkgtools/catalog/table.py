@@ -59,6 +59,7 @@ class _Upstream(_Table):
 class _File(_Table):
     upstream: list[_Upstream]
     target: list[_Target] = []
+    name: str | None = None
     default: str | None = None
 
 
@@ -70,6 +71,8 @@ class Catalog:
     upstreams: tuple[Upstream, ...]
     targets: tuple[Target, ...]
     default: Target | None
+    name: str | None = None
+    """What tells it from another team's catalog with a target of the same name."""
 
     @cached_property
     def sound_targets(self) -> tuple[Target, ...]:
@@ -207,7 +210,9 @@ class _Reader:
         default = next((t for t in targets if t.name == raw.default), None)
         if raw.default not in (None, *(target.name for target in raw.target)):
             self.file.fail(f"there is no target {raw.default!r}", ".default")
-        return Catalog(self.file.path, tuple(upstreams.values()), targets, default)
+        if raw.name is not None and not _NAME.fullmatch(raw.name):
+            self.file.fail(f"invalid name {raw.name!r}: letters, digits and . _ + - only", ".name")
+        return Catalog(self.file.path, tuple(upstreams.values()), targets, default, raw.name)
 
     def _claim(self, taken: dict[str, str], name: str, key: str, kind: str) -> None:
         if not _NAME.fullmatch(name):

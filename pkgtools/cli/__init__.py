@@ -13,6 +13,7 @@ from pkgtools import __version__
 
 # Each verb's module is imported when it runs: --version and --help stay quick.
 _COMMANDS: Final = {
+    "adopt": "Give a receipt to a tree that is patched already.",
     "apply": "Apply a target's series to a tree, exactly or not at all.",
     "build": "Build a patched wheel or container image.",
     "changelog": "Check that every changed series has an entry in CHANGELOG.md.",
@@ -28,8 +29,8 @@ _COMMANDS: Final = {
     "recover": "Finish or undo what a killed run left half done.",
     "refresh": "Take the edits of a patched tree into its series.",
     "report": "Write a page that shows every patch on every revision.",
-    "reverse": "Take the series out of a tree again, to the byte.",
-    "status": "Say what a tree is and what was applied to it.",
+    "reverse": "Take a series out of a tree again, to the byte.",
+    "status": "Say what a tree is and what is applied to it.",
     "targets": "List the targets, their aliases, revisions and patches.",
     "verify": "Check that a series would apply, or that a tree is patched.",
 }

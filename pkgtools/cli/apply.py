@@ -9,57 +9,85 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.source.choose import open_tree
-from pkgtools.tree.apply import TreeChange, apply_target
+from pkgtools.source.choose import open_tree, open_trees
+from pkgtools.tree.apply import TreeChange, apply_targets
+from pkgtools.tree.choose import target_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.source import Tree
+
 
 @click.command(short_help="Apply a target's series to a tree.")
-@common.target_option
+@click.option(
+    "-t",
+    "--target",
+    "targets",
+    type=common.TargetName(),
+    multiple=True,
+    help="A target or an alias; can be repeated.  [default: the one that the tree is]",
+)
 @common.tree_option
 @common.python_option
 @common.catalog_option
 @common.json_option
 @common.command
 def apply(
-    target: str | None, tree: Path | None, python: str | None, catalog: Path, as_json: bool
+    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path, as_json: bool
 ) -> int:
     """Apply a target's series to a tree, exactly or not at all.
 
-    Without --target, the catalog's default is applied. Applying twice does
-    nothing the second time. A series of ours that changed since is reversed
-    first, in the same transaction.
+    Without --target, the files say which target the tree is. Series of several targets,
+    catalogs and upstreams stack, each with its receipt. Applying twice does nothing the
+    second time; an older series of the same target is undone in the same transaction.
+    Several targets are one transaction: all are applied, or none.
 
     \b
     Examples:
-      pkgtools apply --target v0.5.23
+      pkgtools apply
       pkgtools apply --target kimi-k3-ee560a2 --tree ~/src/sglang
       pkgtools apply --python .venv/bin/python
+      pkgtools apply -t v0.5.23 -t kernel-0.3.1
     """
     table = load_catalog(catalog)
-    chosen = table.target(target)
-    if target is not None and chosen.revision_of(target) is None:
+    wanted = [_choose(table, name, tree, python) for name in targets]
+    if not wanted:
+        chosen, where = target_of(table, open_trees(table, table.upstreams, tree, python))
+        say(f"note: {where.label} is {chosen.name} by its files", err=True)
+        wanted = [(chosen, where)]
+    done = apply_targets(table, wanted, common.Progress())
+    if as_json:
+        common.print_json(done if len(done) > 1 else done[0])
+        return 0
+    for each in done:
+        _show(each)
+    return 0
+
+
+def _choose(
+    table: Catalog, name: str, tree: Path | None, python: str | None
+) -> tuple[Target, Tree]:
+    chosen = table.target(name)
+    if chosen.revision_of(name) is None:
         say(
-            f"note: {target} was not validated; its files decide whether {chosen.name} fits",
+            f"note: {name} was not validated; its files decide whether {chosen.name} fits",
             err=True,
         )
-    where = open_tree(table, chosen, tree, python)
-    outcome = apply_target(table, chosen, where, common.Progress())
-    if as_json:
-        common.print_json(outcome)
-        return 0
+    return chosen, open_tree(table, chosen, tree, python)
+
+
+def _show(outcome: TreeChange) -> None:
     show_recovered(outcome)
     if not outcome.changed:
         how = "" if outcome.has_receipt else ", by other means (there is no receipt)"
         say(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
-        return 0
+        return
     if outcome.replaced:
         say(f"replaced the older series {outcome.replaced[:19]}")
     say(f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}")
     show_changed(outcome)
-    return 0
 
 
 def show_recovered(outcome: TreeChange) -> None:

@@ -65,6 +65,8 @@ class TargetName(click.ParamType[str]):
 
 
 def _catalog(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path:  # noqa: ARG001
+    if value is not None and value.is_dir():
+        return value / "targets.toml"
     return value or find_catalog(Path.cwd())
 
 
@@ -92,7 +94,9 @@ catalog_option = click.option(
     type=PATH,
     callback=_catalog,
     is_eager=True,
-    help="The targets.toml to use.  [default: the one in this folder or above, else the packaged]",
+    envvar="PKGTOOLS_CATALOG",
+    help="The targets.toml to use, or its folder.  [default: PKGTOOLS_CATALOG, else the one in "
+    "this folder or above, else the packaged]",
 )
 target_option = click.option("-t", "--target", type=TargetName(), help="A target or an alias.")
 tree_option = click.option(
@@ -104,7 +108,8 @@ tree_option = click.option(
 python_option = click.option(
     "--python",
     type=TEXT,
-    help="The interpreter whose package is meant.  [default: the one running pkgtools]",
+    help="The interpreter whose package is meant.  [default: the one running pkgtools; where "
+    "pipx or uv tool installed that, the active environment's]",
 )
 image_tree_option = click.option(
     "--tree",

@@ -9,8 +9,9 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.source.choose import open_tree
+from pkgtools.source.choose import open_trees
 from pkgtools.tree.apply import recover_tree
+from pkgtools.tree.choose import patched_trees
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +34,14 @@ def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
       pkgtools recover --tree ~/src/sglang
     """
     table = load_catalog(catalog)
-    where = open_tree(table, None, tree, python)
-    outcome = recover_tree(where, common.Progress())
+    trees = patched_trees(open_trees(table, table.upstreams, tree, python))
+    done = [recover_tree(each, common.Progress()) for each in trees]
+    killed = [outcome for outcome in done if outcome.recovered]
     if as_json:
-        common.print_json(outcome)
-    elif outcome.recovered:
+        common.print_json((killed or done)[0])
+        return 0
+    for outcome in killed:
         say(f"{outcome.recovered} the run that was killed on {outcome.tree}")
-    else:
-        say(f"no run was killed on {outcome.tree}: nothing to do")
+    if not killed:
+        say(f"no run was killed on {done[0].tree}: nothing to do")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,9 +11,10 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import ForeignError, PartialError
-from pkgtools.source.choose import open_tree
+from pkgtools.source.choose import open_trees
+from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.state import State
-from pkgtools.tree.status import Status, status_of
+from pkgtools.tree.status import AppliedSeries, Status, status_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,7 @@ _EXIT: Final = {
 def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) -> int:
     """Say what a tree is and what was applied to it, touching nothing.
 
+    Every series that is applied is shown with its catalog and digest, the top first.
     Exits with 0 for a pristine or patched tree, 4 for a partial and 5 for a
     foreign one.
 
@@ -44,24 +47,29 @@ def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) 
       pkgtools status --python .venv/bin/python --json
     """
     table = load_catalog(catalog)
-    found = status_of(table, open_tree(table, None, tree, python))
+    trees = patched_trees(open_trees(table, table.upstreams, tree, python))
+    found = [status_of(table, each) for each in trees]
     if as_json:
-        common.print_json(found)
+        stack = tuple(entry for each in found for entry in each.stack)
+        common.print_json(replace(found[0], stack=stack))
     else:
-        _show(found)
-    return _EXIT[found.state]
+        for each in found:
+            _show(each)
+    return next((code for each in found if (code := _EXIT[each.state])), 0)
 
 
 def _show(found: Status) -> None:
     say(found.tree)
     revisions = f" ({common.short(found.revisions)})" if found.revisions else ""
     say(f"  {found.state}" + (f", {found.target}{revisions}" if found.target else ""))
-    if found.series is not None:
-        say(f"  series {found.series[:19]}, applied by pkgtools {found.pkgtools}")
-    elif found.from_wheel:
+    for entry in reversed(found.stack):
+        if not found.receipt_is_void:
+            _show_entry(entry, found)
+    if not found.stack and found.from_wheel:
         say("  installed from a wheel that pkgtools built")
-    elif found.state is State.PATCHED and not found.receipt_is_void:
+    elif not found.stack and found.state is State.PATCHED:
         say("  no receipt: it was patched by other means")
+        say(f"  next: pkgtools adopt --target {found.target}")
     for file in found.files:
         note = "  (only its line ends differ)" if file.crlf else ""
         say(f"  {file.state:8} {file.path}{note}")
@@ -71,5 +79,11 @@ def _show(found: Status) -> None:
         say("  the receipt is void: the files were replaced since they were patched")
     if found.interrupted:
         say("  next: a run was killed here; pkgtools recover")
-    elif found.series is not None and not found.is_current and not found.edited:
-        say(f"  next: the catalog has a newer series; pkgtools apply -t {found.target}")
+
+
+def _show_entry(entry: AppliedSeries, found: Status) -> None:
+    catalog = entry.catalog or ("this catalog" if entry.is_own else "another catalog")
+    name = f"{entry.target} of {catalog}, " if len(found.stack) > 1 or not entry.is_own else ""
+    say(f"  {name}series {entry.series[:19]}, applied by pkgtools {entry.pkgtools}")
+    if entry.is_own and not entry.is_current and not found.edited and not found.interrupted:
+        say(f"  next: the catalog has a newer series; pkgtools apply -t {entry.target}")

@@ -17,12 +17,13 @@ from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import (
     check_wheels,
-    installed_tree,
+    installed_trees,
     open_repositories,
     open_revision,
-    open_tree,
+    open_trees,
     open_wheel,
 )
+from pkgtools.tree.choose import patched_tree
 from pkgtools.tree.verify import DryRun, Outcome, dry_run, dry_run_source
 from pkgtools.tree.verify import verify as verify_source
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from pkgtools.source import Source
+    from pkgtools.source import Source, Tree
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class _Request:
 @wheel_option
 @git_option
 @click.option("--rev", help="A revision in --git.  [default: those that the targets name]")
+@click.option(
+    "--series-only", is_flag=True, help="Look at the files of the series, not the whole package."
+)
 @click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
 @common.catalog_option
 @common.json_option
@@ -68,15 +72,17 @@ def verify(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     rev: str | None,
+    series_only: bool,
     allow_missing: bool,
     catalog: Path,
     as_json: bool,
 ) -> int:
     """Check that a tree is patched, or with --dry-run that it could be.
 
-    Without --dry-run: the tree is exactly what its target makes. Every touched
-    file has the locked content, every touched Python file compiles, and RECORD
-    agrees.
+    Without --dry-run: the tree is exactly what its target makes, by default the
+    targets that are in it. Every touched file has the locked content and every
+    touched Python file compiles. Every other file of an installed package is as its
+    RECORD says, of a checkout as git has it; --series-only leaves these out.
 
     With --dry-run: would the series apply? One --tree, --wheel or --rev is held
     against --target, or against the target that it belongs to; without any of
@@ -109,10 +115,12 @@ def verify(
     _refuse_contradictions(request)
     if not dry_run and repositories and rev is None:
         raise UsageError("without --dry-run, --git needs --rev: which revision is meant?")
+    if dry_run and series_only:
+        raise UsageError("--series-only is for a patched tree: leave --dry-run out")
     if not dry_run and allow_missing:
         raise UsageError("--allow-missing needs --dry-run")
     if not dry_run:
-        return _verify(request, as_json=as_json)
+        return _verify(request, series_only=series_only, as_json=as_json)
     verdicts = []
     for verdict in _verdicts(request):
         verdicts.append(verdict)
@@ -135,13 +143,13 @@ def _refuse_contradictions(request: _Request) -> None:
         raise UsageError("--rev needs one --git and no --wheel")
 
 
-def _verify(request: _Request, *, as_json: bool) -> int:
+def _verify(request: _Request, *, series_only: bool, as_json: bool) -> int:
     if len(request.wheels) + len(request.repositories) > 1:
         raise UsageError("without --dry-run, one source is verified at a time")
     source = _single_source(request)
     if source is None:
-        source = open_tree(request.catalog, request.target, None, request.python)
-    match = verify_source(request.catalog, request.target, source)
+        source = _patched(request.catalog, request.target, None, request.python)
+    match = verify_source(request.catalog, request.target, source, series_only=series_only)
     if as_json:
         common.print_json(match)
     else:
@@ -151,11 +159,19 @@ def _verify(request: _Request, *, as_json: bool) -> int:
     return 0
 
 
+def _patched(
+    catalog: Catalog, target: Target | None, tree: Path | None, python: str | None
+) -> Tree:
+    """Return the tree of a target, else the one that something is applied to."""
+    upstreams = [target.upstream] if target else list(catalog.upstreams)
+    return patched_tree(open_trees(catalog, upstreams, tree, python), None)
+
+
 def _single_source(request: _Request) -> Source | None:
     """Return the one source that was named, if exactly one was."""
     catalog, target = request.catalog, request.target
     if request.tree is not None:
-        return open_tree(catalog, target, request.tree, None)
+        return _patched(catalog, target, request.tree, None)
     if len(request.wheels) == 1 and not request.repositories:
         return open_wheel(catalog, request.wheels[0])
     if request.rev is not None:
@@ -170,7 +186,7 @@ def _verdicts(request: _Request) -> Iterator[DryRun]:
     given = bool(request.wheels or request.repositories)
     if source is None and not given:
         upstreams = [target.upstream] if target else list(catalog.upstreams)
-        source = installed_tree(upstreams, request.python)
+        source = next(iter(installed_trees(upstreams, request.python)), None)
     if source is not None:
         yield dry_run_source(catalog, target, source)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError, one_line
 from pkgtools.image import labels as names
 from pkgtools.image.tree import extracted, query_of
-from pkgtools.tree.receipt import Before, standing_receipt
+from pkgtools.tree.stack import load_stack
 from pkgtools.tree.state import State, match_all
 from pkgtools.tree.status import Status, status_of
 from pkgtools.tree.verify import verify
@@ -75,7 +75,12 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         claimed = said.get(names.TARGET) or (status.target if status.series else None)
         if claimed is not None and not mismatches:
             try:
-                verify(catalog, named_target(catalog, claimed, image.reference), part.tree)
+                verify(
+                    catalog,
+                    named_target(catalog, claimed, image.reference),
+                    part.tree,
+                    series_only=True,
+                )
             except PkgtoolsError as error:
                 mismatches.append(error.message)
         folder = f"/{part.package.folder}"
@@ -164,9 +169,10 @@ def _false_revisions(catalog: Catalog, said: Mapping[str, str], tree: ImageTree)
     OCI's may be of another repository: only a commit that the catalog knows is meant.
     """
     matches = match_all(catalog.sound_targets, tree)
-    receipt = standing_receipt(tree)
-    if receipt is not None:  # its words are not taken for it, the files that it keeps are
-        matches += match_all(catalog.sound_targets, Before(tree, receipt))
+    stack = load_stack(tree)
+    if not stack.edited(tree):  # its words are not taken for it, the files that it keeps are
+        for entry in stack.entries:
+            matches += match_all(catalog.sound_targets, stack.before(entry, tree))
     found = {m.revision for m in matches if m.state in (State.PRISTINE, State.PATCHED)}
     files = " or ".join(sorted(found)) or "none that the catalog knows"
     if names.REVISION in said:

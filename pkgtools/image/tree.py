@@ -170,7 +170,8 @@ def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
     receipt = load_receipt(tree.home)
     if receipt is None:
         return set()
-    names = {tree.name(file.path) for file in receipt.files} | {b.name for b in receipt.bytecode}
+    names = {tree.name(path) for entry in receipt.entries for path in entry.paths}
+    names |= {b.name for entry in receipt.entries for b in entry.bytecode}
     return {(tree.root / name).relative_to(root).as_posix() for name in names}
 
 

@@ -53,6 +53,14 @@ class AtHand:
                 return [self._in_repositories(f"refs/tags/{revision.tag}")]
         return list(self.wheels(target, revision.version))
 
+    def find_any(self, target: Target) -> list[Source]:
+        """Return the sources of every revision of a target that are at hand."""
+        found: list[Source] = []
+        for revision in target.revisions:
+            with contextlib.suppress(SourceUnavailableError):
+                found += self.find(target, revision)
+        return found
+
     def wheels(self, target: Target, version: str) -> list[WheelSource]:
         """Return the wheels of a release: those that were given, else pip's."""
         upstream = target.upstream

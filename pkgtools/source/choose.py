@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import TYPE_CHECKING, TypeVar
 
 from pkgtools.errors import UsageError
 from pkgtools.source.base import Source
-from pkgtools.source.python import find_package
+from pkgtools.source.python import default_python, find_package
 from pkgtools.source.tree import Tree, find_tree
 from pkgtools.source.wheel import WheelSource
 
@@ -31,29 +30,44 @@ def open_tree(
         UsageError: there is none.
 
     """
+    upstreams = [target.upstream] if target else list(catalog.upstreams)
+    return open_trees(catalog, upstreams, tree, python)[0]
+
+
+def open_trees(
+    catalog: Catalog, upstreams: Sequence[Upstream], tree: Path | None, python: str | None
+) -> list[Tree]:
+    """Return the trees of `upstreams` at a path, or in a Python.
+
+    Raises:
+        UsageError: there is none.
+
+    """
     if tree is not None and python is not None:
         raise UsageError("--tree and --python name different trees: give one")
-    upstreams = [target.upstream] if target else list(catalog.upstreams)
-    found = (
-        installed_tree(upstreams, python) if tree is None else _of_first(upstreams, tree, find_tree)
-    )
-    if found is None:
+    if tree is None:
+        found = installed_trees(upstreams, python)
+    else:
+        found = []
+        for upstream in upstreams:
+            with contextlib.suppress(UsageError):
+                found.append(find_tree(tree, upstream))
+        if not found:
+            find_tree(tree, upstreams[-1])  # raises, and says why
+    if not found:
         names = " or ".join(upstream.package for upstream in upstreams)
         raise UsageError(
-            f"{python or sys.executable} has no package {names} (of {catalog.path})",
+            f"{python or default_python()} has no package {names} (of {catalog.path})",
             remedy="give its folder with --tree, its interpreter with --python, or another "
             "catalog with --catalog",
         )
     return found
 
 
-def installed_tree(upstreams: list[Upstream], python: str | None) -> Tree | None:
-    """Return the installed package of the first upstream that a Python has."""
-    for upstream in upstreams:
-        folder = find_package(python, upstream.package)
-        if folder is not None:
-            return find_tree(folder, upstream)
-    return None
+def installed_trees(upstreams: Sequence[Upstream], python: str | None) -> list[Tree]:
+    """Return the installed packages of the upstreams that a Python has."""
+    folders = [(find_package(python, each.package), each) for each in upstreams]
+    return [find_tree(folder, each) for folder, each in folders if folder is not None]
 
 
 def _of_first(upstreams: Sequence[Upstream], path: Path, find: Callable[[Path, Upstream], S]) -> S:

@@ -49,7 +49,10 @@ class Repository:
         # GitPython takes a bare directory without a config file for a work tree's; a
         # partial clone must not fetch; and a replaced object is not the revision.
         self._repo.git.update_environment(
-            GIT_DIR=str(self._repo.git_dir), GIT_NO_LAZY_FETCH="1", GIT_NO_REPLACE_OBJECTS="1"
+            GIT_DIR=str(self._repo.git_dir),
+            GIT_NO_LAZY_FETCH="1",
+            GIT_NO_REPLACE_OBJECTS="1",
+            GIT_OPTIONAL_LOCKS="0",
         )
 
     def find(self, revision: str) -> GitSource | None:
@@ -100,6 +103,28 @@ class Repository:
     def root(self) -> Path:
         """The folder that its paths start from: the work tree, or the git directory."""
         return Path(self._repo.working_tree_dir or self._repo.git_dir).resolve()
+
+    def differences(self, commit: str, folder: str) -> list[tuple[str, str]]:
+        """Return how the work tree differs from a commit in a folder, ignored files apart.
+
+        Each path comes with ``missing``, ``changed`` or ``extra``.
+
+        Raises:
+            UsageError: git fails.
+
+        """
+        words = {"D": "missing", "A": "extra"}
+        with self._asked():
+            listed = self._repo.git.diff(
+                "--name-status", "--no-renames", "--no-ext-diff", "-z", commit, "--", folder
+            ).split("\0")
+            others = self._repo.git.ls_files("--others", "--exclude-standard", "-z", "--", folder)
+        found = {
+            path: words.get(kind, "changed")
+            for kind, path in zip(listed[::2], listed[1::2], strict=False)
+        }
+        found |= {path: "extra" for path in others.split("\0") if path and path not in found}
+        return sorted(found.items())
 
     def last_tag(self) -> str | None:
         """Return the nearest tag that HEAD descends from, or None.

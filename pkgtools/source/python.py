@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,8 @@ sys.path[:] = [entry for entry in sys.path if entry]
 spec = importlib.util.find_spec(sys.argv[1])
 print(json.dumps(list(spec.submodule_search_locations or []) if spec else []))
 """
+_TOOL_MARKS: Final = ("pipx_metadata.json", "uv-receipt.toml")
+"""What pipx and uv keep in the environment of a tool."""
 _SECONDS: Final = 60
 
 
@@ -29,18 +33,33 @@ def last_words(error: Exception) -> str:
     return lines[-1] if lines else " ".join(str(error).split()) or type(error).__name__
 
 
+def default_python() -> str:
+    """Return the interpreter whose packages are meant where none is named.
+
+    That is the one that runs this, but for a tool's own environment, as pipx and ``uv
+    tool`` make one: then the active environment's (VIRTUAL_ENV), else ``python`` on PATH.
+    """
+    if not any((Path(sys.prefix) / mark).is_file() for mark in _TOOL_MARKS):
+        return sys.executable
+    environment = os.environ.get("VIRTUAL_ENV")
+    active = Path(environment, "bin", "python") if environment else None
+    if active is not None and active.is_file() and Path(str(environment)) != Path(sys.prefix):
+        return str(active)
+    return shutil.which("python") or shutil.which("python3") or sys.executable
+
+
 def find_package(python: str | None, package: str) -> Path | None:
     """Return the folder from which `python` would import `package`, or None.
 
     Args:
-        python: an interpreter; by default the current one.
+        python: an interpreter; by default that of `default_python`.
         package: a top-level import name.
 
     Raises:
         UsageError: the interpreter cannot be run.
 
     """
-    command = [python or sys.executable, "-c", _SCRIPT, package]
+    command = [python or default_python(), "-c", _SCRIPT, package]
     if Path(command[0]).is_dir():
         raise UsageError(
             f"{command[0]} is a folder, not an interpreter",

@@ -19,7 +19,7 @@ import errno
 import os
 import shutil
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -83,8 +83,13 @@ def locked(tree: Tree, reporter: Reporter) -> Iterator[None]:
         yield
 
 
-def commit(tree: Tree, writes: Sequence[Write]) -> None:
+def commit(tree: Tree, writes: Sequence[Write], others: Sequence[Tree] = ()) -> None:
     """Do all of `writes`, in order, or none.
+
+    Args:
+        tree: whose home gets the journal.
+        writes: names are relative to `tree`.
+        others: other packages in the same folder that are written to.
 
     Raises:
         TreeError: the tree cannot be written, or a file changed meanwhile; the
@@ -93,11 +98,19 @@ def commit(tree: Tree, writes: Sequence[Write]) -> None:
     """
     with _as_tree_error(tree):
         operations = [write.operation() for write in writes]
-        journal = Journal(1, "prepare", operations, folders.missing(tree.root, operations))
+        journal = Journal(
+            format=1,
+            phase="prepare",
+            operations=operations,
+            folders=folders.missing(tree.root, operations),
+            homes=[_home_name(other) for other in others],
+        )
         places = [Place(tree, operation) for operation in operations]
         _refuse_leftovers(places)
         try:
             folders.make_home(tree.home)
+            for other in others:
+                Journal(1, "elsewhere", [], [], [_home_name(tree)]).enter("elsewhere", other.home)
             journal.enter("prepare", tree.home)
             for folder in journal.folders:
                 folders.make(tree.root / folder)
@@ -111,7 +124,20 @@ def commit(tree: Tree, writes: Sequence[Write]) -> None:
         except BaseException:
             _roll_back(tree, journal, places)
             raise
-        _finish(tree, places)
+        _finish(tree, journal, places)
+
+
+def relative_writes(tree: Tree, writes: Sequence[Write]) -> list[Write]:
+    """Return writes whose names are all relative to the tree's root."""
+    home = f"{_home_name(tree)}/"
+    return [
+        replace(write, base=Base.TREE, name=home + write.name) if write.base is Base.HOME else write
+        for write in writes
+    ]
+
+
+def _home_name(tree: Tree) -> str:
+    return tree.home.relative_to(tree.root).as_posix()
 
 
 def recover(tree: Tree) -> str | None:
@@ -127,6 +153,11 @@ def recover(tree: Tree) -> str | None:
     """
     journal = journals.load_journal(tree.home)
     with _as_tree_error(tree):
+        if journal is not None and journal.phase == "elsewhere":
+            home = files.inside(tree.root, journal.homes[0])
+            recovered = recover(replace(tree, home=home, dist_info=home)) if home.is_dir() else None
+            _close(tree)
+            return recovered
         if journal is None:
             scratch = files.scratch_of(tree.home / journals.NAME)
             if os.path.lexists(scratch):  # killed before the journal was whole
@@ -136,13 +167,15 @@ def recover(tree: Tree) -> str | None:
         places = [Place(tree, operation) for operation in journal.operations]
         for folder in journal.folders:
             files.inside(tree.root, folder)
-        if journal.phase == "commit" and _is_reinstalled(places):
+        for home_name in journal.homes:
+            files.inside(tree.root, home_name)
+        if journal.phase == "commit" and not journal.homes and _is_reinstalled(places):
             journal.enter("done", tree.home)
         elif journal.phase == "commit" and _can_finish(places):
             with contextlib.suppress(TreeError):  # changed this very moment: undone below
                 _put_in_place(tree, journal, places)
         if journal.phase == "done":
-            _finish(tree, places)
+            _finish(tree, journal, places)
             return "finished"
         _roll_back(tree, journal, places)
         return "undone"
@@ -288,23 +321,25 @@ def _roll_back(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
     for folder in reversed(journal.folders):
         with contextlib.suppress(OSError):  # not empty: someone else uses it
             (tree.root / folder).rmdir()
-    _close(tree)
+    _close(tree, journal)
 
 
-def _finish(tree: Tree, places: Sequence[Place]) -> None:
+def _finish(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
     for place in places:
         place.clear()
     for place in places:
         if not place.operation.after and place.operation.base is Base.TREE:
             folders.prune(tree.root, place.target.parent)
-    _close(tree)
+    _close(tree, journal)
 
 
-def _close(tree: Tree) -> None:
-    """Remove the journal: the transaction is over."""
-    path = tree.home / journals.NAME
-    files.scratch_of(path).unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+def _close(tree: Tree, journal: Journal | None = None) -> None:
+    """Remove the journal, then those that refer to it: the transaction is over."""
+    others = [tree.root / home for home in journal.homes] if journal else []
+    for home in (tree.home, *others):
+        path = home / journals.NAME
+        files.scratch_of(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     _remove_home(tree)
 
 

@@ -4,6 +4,9 @@ It is written before anything else and removed after everything else. While it
 says *prepare*, no file of the tree was touched; once it says *commit*, every new
 content lies beside its file, and only renames are left to do. With *done* or *undo*
 it is settled what the tree will be, and only what lies beside is left to remove.
+
+A transaction over several packages of one folder has one journal, in the first one's
+home; in the others' homes lies one that says *elsewhere*.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "pkgtools-journal.json"
 
-Phase = Literal["prepare", "commit", "done", "undo"]
+Phase = Literal["prepare", "commit", "done", "undo", "elsewhere"]
 
 
 class Base(StrEnum):
@@ -56,6 +59,9 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
     operations: list[Operation]
     folders: list[str]
     """Folders made for new files, relative to the tree's root, outermost first."""
+    homes: list[str] = []
+    """Relative to the tree's root: the homes of the other packages of the transaction, each
+    with a journal that says *elsewhere*, and there, the one home that has the journal."""
 
     def enter(self, phase: Phase, home: Path) -> None:
         """Put it on disk with a new phase, whole or not at all."""
@@ -72,8 +78,7 @@ def load_journal(home: Path) -> Journal | None:
     """
     try:
         journal = msgspec.json.decode(read_bytes(home / NAME), type=Journal)
-        for name in [o.name for o in journal.operations] + journal.folders:
-            safe_path(name.encode())
+        _check(journal)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError, ValueError) as error:
@@ -82,6 +87,15 @@ def load_journal(home: Path) -> Journal | None:
             remedy="reinstall the package, or check its files out again, and delete the journal",
         ) from None
     return journal
+
+
+def _check(journal: Journal) -> None:
+    """Raise a `ValueError` where a path leads out of the tree, or no other journal is named."""
+    names = [operation.name for operation in journal.operations]
+    for name in [*names, *journal.folders, *journal.homes]:
+        safe_path(name.encode())
+    if journal.phase == "elsewhere" and len(journal.homes) != 1:
+        raise ValueError("it does not name the other journal")
 
 
 class Place:

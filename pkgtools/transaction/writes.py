@@ -1,211 +1,278 @@
-"""From a plan, or a receipt, to the writes of one transaction.
+"""From plans and receipts to the writes of one transaction.
 
-The order is what another process may see: stale bytecode goes first, then the
-files change, then RECORD, and the receipt comes last.
+A `Draft` is a tree as it will be. Series are done and undone in it, one after the other;
+`Draft.writes` compares it with what lies there. The order is what another process may see:
+stale bytecode goes first, then the files change, then RECORD, and the receipt comes last.
 """
 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from pkgtools import __version__
-from pkgtools.blob import SYMLINK, Blob
+from msgspec.structs import replace
+
+from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.commit import Write
 from pkgtools.transaction.journal import Base
 from pkgtools.tree import receipt as receipts
-from pkgtools.tree.receipt import Bytecode, Original, PatchedFile, Receipt
-from pkgtools.tree.record import add_rows, drop_rows, restore_record, row_path
+from pkgtools.tree.receipt import Bytecode, Entry, Original, PatchedFile
+from pkgtools.tree.record import add_rows, drop_rows, make_row, restore_record, row_path
+from pkgtools.tree.stack import Stack, as_receipt, load_stack
 from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
-    from pkgtools.catalog import Target
     from pkgtools.plan import Plan
     from pkgtools.source import Tree
 
 _RECORD = "RECORD"
+_SECOND = 10**9
 
 
-def writes_to_apply(
-    target: Target, revisions: Sequence[str], tree: Tree, plan: Plan, old: Receipt | None
-) -> list[Write]:
-    """Return the writes that make a tree what a plan says, and its receipt.
+class Draft:
+    """One tree as it will be: a source that series are done and undone in.
 
-    Args:
-        target: whose series the plan is of.
-        revisions: the locked revisions that the tree is.
-        tree: the tree, which `old` may have patched.
-        plan: made on the tree as it was before `old`.
-        old: the receipt of an older series, to be undone first.
+    Raises:
+        TreeError: the receipt is damaged.
 
     """
-    draft = _Draft(tree)
-    if old is not None:
-        draft.restore(old)
-    originals = {file.path: file.original for file in old.files} if old else {}
-    files, kept = [], []
-    rows = draft.listed(old)
-    for change in plan.changes:
-        path = change.path
-        before = tree.read(path)
-        original = originals[path] if path in originals else draft.original(path, before)
-        after_id = change.after.id if change.after else ""
-        is_link = change.after is not None and change.after.mode == SYMLINK
-        files.append(PatchedFile(path, after_id, is_link, original))
-        kept += draft.drop_bytecode(path, old, rows)
-        draft.put(Write(Base.TREE, tree.name(path), before, change.after))
-    receipt = Receipt(
-        1,
-        __version__,
-        target.upstream.name,
-        target.name,
-        list(revisions),
-        target.series.digest,
-        [patch.name for patch in target.series.patches],
-        files,
-        kept,
-    )
-    draft.finish(receipt, old)
-    return draft.in_order()
 
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.upstream = None if tree.is_checkout else tree.upstream
+        self.label = tree.label
+        self.stack = load_stack(tree)
+        """The stack so far."""
+        self._old = self.stack
+        self._writes: dict[str, Write] = {}
+        self._undone: dict[str, Original | None] = {}
+        self._bytecode: dict[str, Bytecode] = {}
+        self._record = _record_before(tree, self.stack)
 
-def writes_to_reverse(tree: Tree, receipt: Receipt) -> list[Write]:
-    """Return the writes that make a tree what it was before `receipt`."""
-    draft = _Draft(tree)
-    draft.restore(receipt)
-    draft.finish(None, receipt)
-    return draft.in_order()
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path` of the source tree, as it will be."""
+        if self.upstream is not None and self.upstream.is_above_package(path):
+            return self.tree.read(path)
+        write = self._writes.get(self.tree.name(path))
+        return write.after if write is not None else self.tree.read(path)
 
+    def undo(self, entry: Entry) -> None:
+        """Put back what an entry found; the entries above it touch other files."""
+        for file in entry.files:
+            self._drop_bytecode(file.path)
+            self._undone[file.path] = file.original
+            self._restore(self.tree.name(file.path), file.original)
+        for compiled in entry.bytecode:
+            self._bytecode[compiled.name] = compiled
+            self._restore(compiled.name, compiled.original, is_cache=True)
+        self.forget(entry)
 
-@dataclass
-class _Draft:
-    """The writes so far, one a path."""
+    def forget(self, entry: Entry) -> None:
+        """Take an entry out of the stack; the files stay."""
+        kept = tuple(each for each in self.stack.entries if each is not entry)
+        self.stack = Stack(kept, self.stack.record)
 
-    tree: Tree
-    writes: dict[tuple[Base, str], Write] = field(default_factory=dict)
+    def do(self, entry: Entry, plan: Plan, at: int | None = None) -> None:
+        """Do what a plan, made on this draft, says.
 
-    def put(self, write: Write) -> None:
-        """Add a write, instead of any other to the same path."""
-        self.writes[write.base, write.name] = write
+        Args:
+            entry: what is applied, as yet without files.
+            plan: the changes.
+            at: the place in the stack; by default the top.
 
-    def in_order(self) -> list[Write]:
-        """Return the writes that change something."""
-
-        def rank(write: Write) -> tuple[int, str]:
-            if write.base is Base.HOME:
-                return (3 if write.name == _RECORD else 4), write.name
-            if write.is_cache:
-                return (0 if write.after is None else 2), write.name
-            return 1, write.name
-
-        changing = (w for w in self.writes.values() if w.before != w.after)
-        return sorted(changing, key=rank)
-
-    def original(self, path: str, blob: Blob | None) -> Original | None:
-        """Return a file as the receipt keeps it."""
-        if blob is None:
-            return None
-        status = self.tree.file(path).lstat()
-        return Original.pack(blob, status.st_mode & 0o7777, status.st_mtime_ns)
-
-    def restore(self, receipt: Receipt) -> None:
-        """Put back what a receipt keeps."""
-        for file in receipt.files:
-            before = self.tree.read(file.path)
-            self.drop_bytecode(file.path, None, set())
-            self.put(_restoring(self.tree.name(file.path), before, file.original))
-        for compiled in receipt.bytecode:
-            before = read_file(self.tree.root / compiled.name)
-            self.put(_restoring(compiled.name, before, compiled.original, is_cache=True))
-
-    def drop_bytecode(self, path: str, old: Receipt | None, rows: set[str]) -> list[Bytecode]:
-        """Remove a module's compiled files; return those that the package manager listed.
-
-        Of a module that `old` patched, the listed ones are in that receipt, and
-        what lies there now was compiled since.
         """
-        source, module = self.tree.file(path), self.tree.name(path)
-        kept = [b for b in old.bytecode if _compiles(b.name, module)] if old else []
-        for recorded in kept:  # `restore` put it back; the module stays patched
-            blob = read_file(self.tree.root / recorded.name)
-            self.put(Write(Base.TREE, recorded.name, blob, None, is_cache=True))
-        was_patched = old is not None and any(file.path == path for file in old.files)
-        for compiled in bytecode_of(source):
-            name = compiled.relative_to(self.tree.root).as_posix()
-            blob = read_file(compiled)
-            if blob is None:
-                continue
-            if name in rows and not was_patched:
-                status = compiled.lstat()
-                original = Original.pack(blob, status.st_mode & 0o7777, status.st_mtime_ns)
-                kept.append(Bytecode(name, original))
-            self.put(Write(Base.TREE, name, blob, None, is_cache=True))
-        return kept
+        files, compiled = [], []
+        for change in plan.changes:
+            original = self._original(change.path, self.read(change.path))
+            compiled += self._drop_bytecode(change.path)
+            files.append(_patched(change.path, change.after, original))
+            self._write(self.tree.name(change.path), change.after)
+        self._push(replace(entry, files=files, bytecode=compiled), at)
 
-    def listed(self, old: Receipt | None) -> set[str]:
-        """Return the paths that RECORD lists, without what `old` did to it."""
-        return {row_path(row) for row in self._record(old).splitlines()}
+    def adopt(
+        self, entry: Entry, originals: Mapping[str, Original | None], at: int | None = None
+    ) -> None:
+        """Put an entry into the stack for a series that is in the tree already.
 
-    def finish(self, receipt: Receipt | None, old: Receipt | None) -> None:
-        """Write RECORD and the receipt, or take them back to before `old`."""
-        raw = self._record(old)
-        if raw and receipt is not None:
-            raw = self._edit_record(raw, receipt)
+        Args:
+            entry: what is adopted, as yet without files.
+            originals: what was there before, by path.
+            at: the place in the stack; by default the top.
+
+        """
+        files = [_patched(path, self.read(path), was) for path, was in sorted(originals.items())]
+        if self._record:
+            self._record = self._true_record(entry, originals)
+        self._push(replace(entry, files=files), at)
+
+    def _true_record(self, entry: Entry, originals: Mapping[str, Original | None]) -> bytes:
+        """Return RECORD as it would be without an adopted series.
+
+        It may list the patched files, as a patched wheel's does. Nobody knows what listed
+        bytecode was compiled from, so it is not listed any more.
+        """
+        names = {self.tree.name(path): was for path, was in originals.items()}
+        rows = {n: _row_data(was.blob()) for n, was in names.items() if was is not None}
+        now = {row_path(row): row.strip() for row in self._record.splitlines()}
+        kept = {compiled.name for compiled in entry.bytecode}
+        false = {
+            name
+            for name in now.keys() - kept
+            if name.endswith(".pyc") and any(_compiles(name, module) for module in names)
+        }
+        false |= {n for n in names.keys() & now.keys() if n not in rows}
+        wrong = {n for n, data in rows.items() if now.get(n) != make_row(n, data).strip()}
+        if not false | wrong:
+            return self._record
+        raw, _ = drop_rows(self._record, false | wrong)
+        return add_rows(raw, {name: rows[name] for name in wrong})
+
+    def _push(self, entry: Entry, at: int | None) -> None:
+        entries = list(self.stack.entries)
+        entries.insert(len(entries) if at is None else at, entry)
+        self.stack = Stack(tuple(entries), self.stack.record)
+
+    def writes(self) -> list[Write]:
+        """Return the writes that change something, in order."""
+        made = [*self._writes.values(), *self._home_writes()]
+        return [write for write in in_order(made) if write.before != write.after]
+
+    def _home_writes(self) -> Iterable[Write]:
+        """Return the writes of RECORD and of the receipt."""
+        home = self.tree.home
+        before = read_file(home / receipts.NAME)
+        entries, record = self.stack.entries, None
+        if entries == self._old.entries:
+            return
+        raw = self._record
+        if raw and entries:
+            paths = [(self.tree.name(path), self.read(path)) for e in entries for path in e.paths]
+            stale = {b.name for entry in entries for b in entry.bytecode} | {
+                write.name for write in self._writes.values() if write.after is None
+            }
+            rows = {name: _row_data(blob) for name, blob in paths if blob is not None}
+            gone = {name for name, blob in paths if blob is None}
+            kept, record = drop_rows(raw, {*stale, *gone, *rows, self._receipt_row})
+            receipt = as_receipt(entries, record).encode()
+            raw = add_rows(kept, {**rows, self._receipt_row: receipt})
         if raw:
-            self.put(Write(Base.HOME, _RECORD, read_file(self.tree.home / _RECORD), Blob(raw)))
-        before = read_file(self.tree.home / receipts.NAME)
-        after = Blob(receipt.encode()) if receipt is not None else None
-        self.put(Write(Base.HOME, receipts.NAME, before, after))
-
-    def _record(self, old: Receipt | None) -> bytes:
-        """Return RECORD as it was before `old`; empty where there is none to keep true."""
-        if self.tree.dist_info is None:
-            return b""
-        blob = read_file(self.tree.home / _RECORD)
-        if blob is None:
-            return b""
-        if old is None or old.record is None:
-            return blob.data
-        added = [self.tree.name(file.path) for file in old.files] + [self._receipt_row]
-        return restore_record(blob.data, old.record, added)
+            yield Write(Base.HOME, _RECORD, read_file(home / _RECORD), Blob(raw))
+        after = Blob(as_receipt(entries, record).encode()) if entries else None
+        yield Write(Base.HOME, receipts.NAME, before, after)
 
     @property
     def _receipt_row(self) -> str:
         return f"{self.tree.home.name}/{receipts.NAME}"
 
-    def _edit_record(self, raw: bytes, receipt: Receipt) -> bytes:
-        """Return RECORD with the tree's new files in it, and tell the receipt how to undo that."""
-        writes = [w for w in self.writes.values() if w.base is Base.TREE]
-        drop = {w.name for w in writes if w.after is None} | {b.name for b in receipt.bytecode}
-        patched = {self.tree.name(file.path) for file in receipt.files}
-        add = {
-            w.name: None if w.after.mode == SYMLINK else w.after.data
-            for w in writes
-            if w.after is not None and w.name in patched
-        }
-        kept, receipt.record = drop_rows(raw, {*drop, *add, self._receipt_row})
-        return add_rows(kept, {**add, self._receipt_row: receipt.encode()})
+    def _write(self, name: str, after: Blob | None) -> None:
+        """Add a write of new content, instead of any other to the same path."""
+        earlier = self._writes.get(name)
+        before = earlier.before if earlier else read_file(self.tree.root / name)
+        self._writes[name] = Write(Base.TREE, name, before, after)
+
+    def _restore(self, name: str, original: Original | None, *, is_cache: bool = False) -> None:
+        """Add a write of what was there before."""
+        earlier = self._writes.get(name)
+        before = earlier.before if earlier else read_file(self.tree.root / name)
+        if original is None:
+            self._writes[name] = Write(Base.TREE, name, before, None, is_cache)
+            return
+        self._writes[name] = Write(
+            base=Base.TREE,
+            name=name,
+            before=before,
+            after=original.blob(),
+            is_cache=is_cache,
+            permissions=original.permissions,
+            mtime_ns=original.mtime_ns,
+        )
+
+    def _original(self, path: str, blob: Blob | None) -> Original | None:
+        """Return what the receipt keeps of a path that is about to change."""
+        if path in self._undone:
+            return self._undone[path]
+        if blob is None:
+            return None
+        write = self._writes.get(self.tree.name(path))
+        if write is None:
+            status = self.tree.file(path).lstat()
+            return Original.pack(blob, status.st_mode & 0o7777, status.st_mtime_ns)
+        # Written earlier in this transaction, so there is no file yet to ask.
+        place = self.tree.file(path)
+        status = (place if write.before is not None else self.tree.root).lstat()
+        usual = 0o755 if blob.mode == EXECUTABLE else 0o644
+        same = write.before is not None and write.before.mode == blob.mode
+        mtime = (status.st_mtime_ns // _SECOND + 1) * _SECOND
+        return Original.pack(blob, status.st_mode & 0o7777 if same else usual, mtime)
+
+    def _drop_bytecode(self, path: str) -> list[Bytecode]:
+        """Remove a module's compiled files; return those that the package manager listed.
+
+        Of a module that a series patched, the listed ones are in that entry, and what lies
+        there now was compiled since.
+        """
+        source, module = self.tree.file(path), self.tree.name(path)
+        kept = [b for name, b in self._bytecode.items() if _compiles(name, module)]
+        for compiled in kept:  # `undo` put it back, and the module changes again
+            self._write_cache(compiled.name, None)
+        was_patched = path in self._undone or any(e.touches(path) for e in self._old.entries)
+        listed = {row_path(row) for row in self._record.splitlines()} if not was_patched else ()
+        for found in bytecode_of(source):
+            name = found.relative_to(self.tree.root).as_posix()
+            blob = read_file(found)
+            if blob is None:
+                continue
+            if name in listed:
+                status = found.lstat()
+                original = Original.pack(blob, status.st_mode & 0o7777, status.st_mtime_ns)
+                kept.append(Bytecode(name, original))
+            self._write_cache(name, blob)
+        return kept
+
+    def _write_cache(self, name: str, before: Blob | None) -> None:
+        earlier = self._writes.get(name)
+        if earlier is not None:
+            before = earlier.before
+        self._writes[name] = Write(Base.TREE, name, before, None, is_cache=True)
 
 
-def _restoring(
-    name: str, before: Blob | None, original: Original | None, *, is_cache: bool = False
-) -> Write:
-    if original is None:
-        return Write(Base.TREE, name, before, None, is_cache)
-    return Write(
-        Base.TREE,
-        name,
-        before,
-        original.blob(),
-        is_cache,
-        original.permissions,
-        original.mtime_ns,
-    )
+def in_order(writes: Iterable[Write]) -> list[Write]:
+    """Return writes in the order in which another process may see them."""
+
+    def rank(write: Write) -> tuple[int, str]:
+        folder, name = posixpath.split(write.name)
+        if write.base is Base.HOME or folder.endswith(".dist-info"):
+            return {_RECORD: 3, receipts.NAME: 4}.get(name, 1), write.name
+        if write.is_cache:
+            return (0 if write.after is None else 2), write.name
+        return 1, write.name
+
+    return sorted(writes, key=rank)
+
+
+def _patched(path: str, after: Blob | None, original: Original | None) -> PatchedFile:
+    is_link = after is not None and after.mode == SYMLINK
+    return PatchedFile(path, after.id if after else "", is_link, original)
+
+
+def _row_data(blob: Blob) -> bytes | None:
+    """Return what RECORD hashes: a symbolic link's row has no hash."""
+    return None if blob.mode == SYMLINK else blob.data
+
+
+def _record_before(tree: Tree, stack: Stack) -> bytes:
+    """Return RECORD as it was before the stack; empty where there is none to keep true."""
+    blob = read_file(tree.home / _RECORD) if tree.dist_info is not None else None
+    if blob is None:
+        return b""
+    if stack.record is None:
+        return blob.data
+    added: Collection[str] = {tree.name(path) for e in stack.entries for path in e.paths}
+    return restore_record(blob.data, stack.record, {*added, f"{tree.home.name}/{receipts.NAME}"})
 
 
 def _compiles(compiled: str, source: str) -> bool:

@@ -1,22 +1,26 @@
-"""Patching a tree and undoing it."""
+"""Patching a tree and undoing it: each a change of the stack, in one transaction."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pkgtools.errors import ForeignError, PartialError
-from pkgtools.transaction import commit, locked, recover, writes_to_apply, writes_to_reverse
+from msgspec.structs import replace
+
+from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
+from pkgtools.transaction import Draft, commit, in_order, locked, recover, relative_writes
+from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
-from pkgtools.tree.identify import identify
-from pkgtools.tree.receipt import PROVENANCE, Before, Receipt, load_receipt
-from pkgtools.tree.state import Identity, State, match_target
+from pkgtools.tree.stack import entry_of, is_of
+from pkgtools.tree.state import State, match_target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pkgtools.catalog import Catalog, Target
-    from pkgtools.source import Tree
+    from pkgtools.source import Source, Tree
+    from pkgtools.tree.receipt import Entry
     from pkgtools.util.progress import Reporter
 
 
@@ -28,9 +32,9 @@ class TreeChange:
     path: str
     """Where it lies."""
     target: str | None
-    revisions: tuple[str, ...]
+    revisions: tuple[str, ...] = ()
     """What the tree was: more than one where their touched files are the same."""
-    changed: tuple[str, ...]
+    changed: tuple[str, ...] = ()
     """The paths that were written or removed; empty when there was nothing to do."""
     replaced: str | None = None
     """The digest of an older series that was undone in the same transaction."""
@@ -54,68 +58,168 @@ class EditedError(ForeignError):
 
 
 def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> TreeChange:
-    """Make `tree` what `target` says, or change nothing.
+    """Put the series of `target` on top of what is applied to `tree`, or change nothing.
 
-    A series of an older state, recorded by a receipt, is undone in the same
-    transaction.
+    An older series of the same target is undone in the same transaction.
 
     Raises:
         PkgtoolsError: a refusal, as `check` raises it, or a tree that cannot be
             written.
 
     """
-    with locked(tree, reporter):
-        recovered = recover(tree)
-        receipt = _receipt_to_undo(target, tree)
-        if receipt is not None and _is_done(target, tree, receipt):
-            return _nothing_done(tree, target.name, receipt.revisions, recovered)
-        revisions, plan = check(catalog, target, Before(tree, receipt) if receipt else tree)
-        if plan is None:
-            return _nothing_done(tree, target.name, revisions, recovered, has_receipt=False)
-        commit(tree, writes_to_apply(target, revisions, tree, plan, receipt))
-        changed = {change.path for change in plan.changes}
-        changed |= {file.path for file in receipt.files} if receipt else set()
-        replaced = receipt.series if receipt else None
-    return TreeChange(
-        tree.label,
-        tree.place,
-        target.name,
-        revisions,
-        tuple(sorted(changed)),
-        replaced,
-        recovered=recovered,
-    )
+    return apply_targets(catalog, [(target, tree)], reporter)[0]
 
 
-def reverse_tree(catalog: Catalog, tree: Tree, reporter: Reporter) -> TreeChange:
-    """Make `tree` what it was before, to the byte.
+def apply_targets(
+    catalog: Catalog, wanted: Sequence[tuple[Target, Tree]], reporter: Reporter
+) -> list[TreeChange]:
+    """Apply several targets in order and in one transaction: all of them, or nothing.
 
     Raises:
-        ForeignError: files were edited since, or pkgtools did not patch them.
-        TreeError: the tree cannot be written.
+        UsageError: their packages lie in different folders.
+        PkgtoolsError: as `apply_target`.
 
     """
-    with locked(tree, reporter):
-        recovered = recover(tree)
-        receipt = load_receipt(tree.home)
-        if receipt is None:
-            _refuse_patched_otherwise(catalog, tree)
-            return _nothing_done(tree, None, (), recovered)
-        edited = receipt.drifted(tree)
-        if edited and not receipt.is_undone(tree):
-            raise _edited(receipt, edited)
-        commit(tree, writes_to_reverse(tree, receipt))
-        if edited:  # the files were checked out again: only the receipt was left
-            return _nothing_done(tree, None, (), recovered)
-    changed = tuple(file.path for file in receipt.files)
+    first = wanted[0][1]
+    apart = [tree.root for _, tree in wanted if tree.root != first.root]
+    if apart:
+        raise UsageError(
+            f"the packages lie in different folders: {first.root} and {apart[0]}",
+            remedy="apply the targets one after the other",
+        )
+    with locked(first, reporter):
+        trees = {tree.home: tree for _, tree in wanted}
+        recovered = {home: recover(tree) for home, tree in trees.items()}
+        drafts = {home: Draft(tree) for home, tree in trees.items()}
+        done = [
+            _apply(catalog, target, drafts[tree.home], recovered[tree.home])
+            for target, tree in wanted
+        ]
+        write_drafts(list(drafts.values()))
+    return done
+
+
+def write_drafts(drafts: Sequence[Draft]) -> None:
+    """Write what drafts of one folder have become."""
+    made = [(draft.tree, writes) for draft in drafts if (writes := draft.writes())]
+    if len(made) == 1:
+        commit(*made[0])
+    elif made:
+        writes = [write for tree, each in made for write in relative_writes(tree, each)]
+        commit(made[0][0], in_order(writes), [tree for tree, _ in made[1:]])
+
+
+def _apply(catalog: Catalog, target: Target, draft: Draft, recovered: str | None) -> TreeChange:
+    """Put a target on a draft."""
+    own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
+    matches = match_target(target, draft)
+    known = matches[0].state in (State.PRISTINE, State.PATCHED)
+    if own is not None and _is_done(target, draft, own):
+        return TreeChange(
+            draft.label, draft.tree.place, target.name, tuple(own.revisions), recovered=recovered
+        )
+    if matches[0].state is State.PATCHED:
+        return _already(catalog, target, draft, own, recovered)
+    own = _settle(target, draft, own, known=known)
+    at = None
+    changed: set[str] = set()
+    if own is not None:
+        refuse_covered(draft, own, target.series.paths, f"replace {own.target} in it")
+        at = draft.stack.entries.index(own)
+        changed |= own.paths
+        source = draft.stack.before(own, draft)
+        revisions, plan = check(catalog, target, source, draft.stack)
+        draft.undo(own)
+    else:
+        revisions, plan = check(catalog, target, draft, draft.stack)
+    if plan is not None:  # None where other means had put the new series below the old one
+        draft.do(entry_of(catalog, target, revisions), plan, at)
+        changed |= {change.path for change in plan.changes}
     return TreeChange(
-        tree.label,
-        tree.place,
-        receipt.target,
-        tuple(receipt.revisions),
-        changed,
+        tree=draft.label,
+        path=draft.tree.place,
+        target=target.name,
+        revisions=revisions,
+        changed=tuple(sorted(changed)),
+        replaced=own.series if own is not None else None,
         recovered=recovered,
     )
+
+
+def _is_done(target: Target, draft: Draft, own: Entry) -> bool:
+    """Whether an entry is the target's series of today, and stands."""
+    if own.series != target.series.digest:
+        return False
+    if match_target(target, draft.stack.at(own, draft))[0].state is State.PATCHED:
+        return True
+    beneath = any(each.paths & own.paths for each in draft.stack.below(own))
+    return beneath and not draft.stack.drifted(own, draft)
+
+
+def _already(
+    catalog: Catalog,
+    target: Target,
+    draft: Draft,
+    own: Entry | None,
+    recovered: str | None,
+) -> TreeChange:
+    """Return the answer for a tree that is exactly what the target makes.
+
+    With a receipt of an older series the tree was edited into what the new series makes, as
+    its author does: it gets the receipt of that.
+    """
+    found = tuple(m for m in match_target(target, draft) if m.state is State.PATCHED)
+    revisions = tuple(match.revision for match in found)
+    has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
+    if own is not None:
+        with contextlib.suppress(ForeignError):
+            originals = originals_of(target, draft, found[0], own, ())
+            at = draft.stack.entries.index(own)
+            draft.forget(own)
+            entry = replace(entry_of(catalog, target, revisions), bytecode=own.bytecode)
+            draft.adopt(entry, originals, at)
+            has_receipt = True
+    return TreeChange(
+        tree=draft.label,
+        path=draft.tree.place,
+        target=target.name,
+        revisions=revisions,
+        has_receipt=has_receipt,
+        recovered=recovered,
+    )
+
+
+def _settle(target: Target, draft: Draft, own: Entry | None, *, known: bool) -> Entry | None:
+    """Forget the entries whose files were replaced under them; return `own` if it stands.
+
+    Another branch was checked out, or the package was unpacked again: where the files
+    that the target touches are a known revision's (`known`), what a receipt says of them
+    is void.
+
+    Raises:
+        ForeignError: files that the target touches were edited since they were patched.
+
+    """
+    for entry in draft.stack.entries:
+        edited = draft.stack.drifted(entry, draft)
+        if not edited:
+            continue
+        touched = entry is own or entry.paths.intersection(target.series.paths)
+        is_gone = entry is own or len(edited) == len(entry.files)
+        if entry.is_undone(draft) or (touched and known and is_gone):
+            draft.forget(entry)
+        elif touched:
+            raise edited_error(entry, edited)
+    return own if own in draft.stack.entries else None
+
+
+def refuse_covered(draft: Draft, entry: Entry, paths: Iterable[str], verb: str) -> None:
+    """Raise where later entries changed the same files."""
+    for later, shared in draft.stack.covering(entry, paths).items():
+        raise DoesNotApplyError(
+            f"cannot {verb}: {later} was applied later and changes {', '.join(shared)}",
+            remedy=f"take it out first: pkgtools reverse --target {later}",
+        )
 
 
 def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
@@ -126,97 +230,59 @@ def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
 
     """
     with locked(tree, reporter):
-        return _nothing_done(tree, None, (), recover(tree))
+        return TreeChange(tree.label, tree.place, None, recovered=recover(tree))
 
 
-def _nothing_done(
-    tree: Tree,
-    target: str | None,
-    revisions: Sequence[str],
-    recovered: str | None,
-    *,
-    has_receipt: bool = True,
+def adopt_target(
+    catalog: Catalog, target: Target, tree: Tree, sources: Sequence[Source], reporter: Reporter
 ) -> TreeChange:
+    """Give a receipt to a tree that is exactly what `target` makes.
+
+    Args:
+        catalog: that has the target.
+        target: whose series is in the tree.
+        tree: the tree.
+        sources: where its files are as they were before.
+        reporter: hears of long work.
+
+    Raises:
+        ForeignError: it is not, or its originals cannot be had.
+        TreeError: the tree cannot be written.
+
+    """
+    with locked(tree, reporter):
+        recovered = recover(tree)
+        draft = Draft(tree)
+        found = tuple(m for m in match_target(target, draft) if m.state is State.PATCHED)
+        if not found:
+            raise ForeignError(
+                f"{tree.label} is not exactly what {target.name} makes",
+                remedy=f"see why: pkgtools verify --target {target.name} --tree {tree.root}",
+                found=match_target(target, draft)[0],
+            )
+        revisions = tuple(match.revision for match in found)
+        own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
+        if own is None or not _is_done(target, draft, own):
+            originals = originals_of(target, draft, found[0], own, sources)
+            entry = entry_of(catalog, target, revisions)
+            if own is not None:
+                draft.forget(own)
+                entry = replace(entry, bytecode=own.bytecode)
+            draft.adopt(entry, originals)
+            write_drafts([draft])
     return TreeChange(
-        tree.label,
-        tree.place,
-        target,
-        tuple(revisions),
-        (),
-        has_receipt=has_receipt,
+        tree=tree.label,
+        path=tree.place,
+        target=target.name,
+        revisions=revisions,
         recovered=recovered,
     )
 
 
-def _is_done(target: Target, tree: Tree, receipt: Receipt) -> bool:
-    """Whether the tree is what `target` makes; targets of several revisions can share a series."""
-    if receipt.series != target.series.digest:
-        return False
-    return match_target(target, tree)[0].state is State.PATCHED
-
-
-def _receipt_to_undo(target: Target, tree: Tree) -> Receipt | None:
-    """Return the tree's receipt if the tree still is what it says.
-
-    A tree that was replaced under its receipt (another branch checked out, the
-    package unpacked again) is judged by its files, and the receipt is void.
-
-    Raises:
-        ForeignError: files were edited since they were patched.
-
-    """
-    receipt = load_receipt(tree.home)
-    if receipt is None:
-        return None
-    edited = receipt.drifted(tree)
-    if not edited:
-        return receipt
-    known = (State.PRISTINE, State.PATCHED)
-    if any(match.state in known for match in match_target(target, tree)):
-        return None
-    raise _edited(receipt, edited)
-
-
-def _edited(receipt: Receipt, paths: list[str]) -> ForeignError:
+def edited_error(entry: Entry, paths: list[str]) -> ForeignError:
+    """Return the refusal of a tree that was edited since `entry` was applied."""
     return EditedError(
-        f"edited since {receipt.target} was applied, so nothing is touched: {', '.join(paths)}",
+        f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
         remedy="undo these edits, or keep them elsewhere and reinstall the package",
         paths=paths,
     )
-
-
-def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
-    """Raise where there is something to reverse and no receipt to do it with."""
-    best = identify(catalog, tree)[0]
-    state = best.state
-    if state is State.PARTIAL:
-        raise PartialError(
-            f"some of {best.target} is in {tree.label}, but there is no receipt: it was patched "
-            "by other means",
-            remedy="reinstall the package, or check its files out again",
-        )
-    if state is not State.PATCHED:
-        return
-    if tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file():
-        raise ForeignError(
-            f"{tree.label} was installed from a wheel that has {best.target} in it",
-            remedy=_reinstall(catalog, tree, best),
-        )
-    raise ForeignError(
-        f"{tree.label} is patched with {best.target}, but there is no receipt: it was patched "
-        "by other means",
-        remedy="reinstall the package, or check its files out again",
-    )
-
-
-def _reinstall(catalog: Catalog, tree: Tree, match: Identity) -> str:
-    """Return how to get the upstream's own package back in place of a patched wheel."""
-    version = next(
-        (r.version for r in catalog.target(match.target).revisions if r.name == match.revision),
-        None,
-    )
-    if version is None:
-        return f"install the wheel again that it was built from ({PROVENANCE} names it)"
-    # The installed version has a local part, which pip takes for the same one.
-    requirement = f"{tree.upstream.distribution}=={version}"
-    return f"install the upstream's own: pip install --force-reinstall --no-deps {requirement}"

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.source.wheel import all_outside_named
+from pkgtools.tree.stack import Stack, pristine
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source
+    from pkgtools.tree.receipt import Entry
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,19 @@ class Refusal:
     rejections: tuple[Rejection, ...]
 
 
-def check(catalog: Catalog, target: Target, source: Source) -> tuple[tuple[str, ...], Plan | None]:
-    """Hold `source` against the target's lock and plan its series on it.
+def check(
+    catalog: Catalog, target: Target, source: Source, stack: Stack | None = None
+) -> tuple[tuple[str, ...], Plan | None]:
+    """Hold `source` against the target's lockfile and plan its series on it.
+
+    Where other series changed the same files, the source without them has to be the
+    target's revision, and the series has to apply exactly to what they made.
+
+    Args:
+        catalog: in which a stranger's nearest revision is looked for.
+        target: whose series.
+        source: what is there.
+        stack: the series that are in it.
 
     Returns:
         Every revision of the target that the source is (their touched files are the
@@ -37,19 +52,30 @@ def check(catalog: Catalog, target: Target, source: Source) -> tuple[tuple[str, 
         PartialError: some of the series is in the source.
         DoesNotApplyError: the source is a known revision, but not one of this target's.
         ForeignError: no target knows the source.
-        MalformedError: the plan does not make what the lock says.
+        MalformedError: the plan does not make what the lockfile says.
 
     """
     with all_outside_named(source, target.series.paths):
         matches = match_target(target, source)
     match = matches[0]
-    revisions = tuple(m.revision for m in matches if m.state is match.state)
     if match.state is State.PATCHED:
-        return revisions, None
+        return _revisions(matches, match.state), None
     plan = plan_series(target.series.patches, source.read)
     if match.state is State.PRISTINE:
         _hold_against_lock(target, match, plan)
-        return revisions, plan
+        return _revisions(matches, match.state), plan
+    beneath = (
+        [e for e in stack.entries if e.paths.intersection(target.series.paths)] if stack else []
+    )
+    if stack and beneath:
+        base = pristine(stack, source)
+        bases = match_target(target, base)
+        if bases[0].state is State.PRISTINE:
+            if not plan.ok:
+                raise _does_not_stack(target, source, beneath, bases[0], plan)
+            return _revisions(bases, State.PRISTINE), plan
+        source, match = base, bases[0]  # nor is it the target's without them: say so of that
+        plan = plan_series(target.series.patches, source.read)
     if match.state is State.PARTIAL:
         held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
         raise PartialError(
@@ -58,6 +84,23 @@ def check(catalog: Catalog, target: Target, source: Source) -> tuple[tuple[str, 
             refusal=Refusal(target.name, source.label, match, plan.rejections),
         )
     raise _stranger(catalog, target, source, match, plan)
+
+
+def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
+    return tuple(match.revision for match in matches if match.state is state)
+
+
+def _does_not_stack(
+    target: Target, source: Source, beneath: Sequence[Entry], base: Identity, plan: Plan
+) -> DoesNotApplyError:
+    names = " and ".join(entry.target for entry in beneath)
+    top = beneath[-1].target
+    return DoesNotApplyError(
+        f"{target.name} does not apply on top of {names} in {source.label}",
+        remedy=f"take {top} out first (pkgtools reverse --target {top}), or make one series of "
+        "both",
+        refusal=Refusal(target.name, source.label, base, plan.rejections),
+    )
 
 
 def _stranger(

@@ -1,7 +1,8 @@
-"""The receipt: what was applied to a tree, and everything needed to undo it.
+"""The receipt: the series that are applied to a tree, and everything needed to undo them.
 
 It lies in the package's .dist-info, so that replacing the package removes it
-too, or under the git directory, so that a checkout stays clean.
+too, or under the git directory, so that a checkout stays clean. The first series is
+the file's own table, as it was before there were stacks; ``above`` lists the later ones.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Protocol
 
-    from pkgtools.source import Source, Tree
+    class Reader(Protocol):
+        """What has contents by path."""
+
+        def read(self, path: str) -> Blob | None:
+            """Return the content of `path`."""
+            ...
+
 
 NAME: Final = "pkgtools.json"
 PROVENANCE: Final = "pkgtools-provenance.json"
@@ -91,8 +99,8 @@ class Bytecode(msgspec.Struct, forbid_unknown_fields=True):
     original: Original
 
 
-class Receipt(msgspec.Struct, forbid_unknown_fields=True):
-    """The whole file."""
+class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One series of the stack."""
 
     format: Literal[1]
     pkgtools: _Line
@@ -106,7 +114,18 @@ class Receipt(msgspec.Struct, forbid_unknown_fields=True):
     patches: list[_Line]
     files: list[PatchedFile]
     bytecode: list[Bytecode] = []
-    record: RecordEdit | None = None
+    catalog: _Line | None = None
+    """The name of the catalog, empty if it has none; None in a receipt of before there were
+    stacks, when a tree held one series at most."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The changed paths."""
+        return frozenset(file.path for file in self.files)
+
+    def touches(self, path: str) -> bool:
+        """Whether the series changed `path`."""
+        return any(file.path == path for file in self.files)
 
     def original(self, path: str) -> Blob | None:
         """Return what was at a changed path before."""
@@ -115,42 +134,30 @@ class Receipt(msgspec.Struct, forbid_unknown_fields=True):
                 return file.original.blob() if file.original else None
         raise KeyError(path)
 
-    def drifted(self, tree: Source) -> list[str]:
+    def drifted(self, source: Reader) -> list[str]:
         """Return the changed paths that are no longer as they were written."""
-        return [f.path for f in self.files if not _is_as_written(f, tree.read(f.path))]
+        return [f.path for f in self.files if not _is_as_written(f, source.read(f.path))]
 
-    def is_undone(self, tree: Source) -> bool:
+    def is_undone(self, source: Reader) -> bool:
         """Whether every changed path is what it was before."""
-        return all(tree.read(file.path) == self.original(file.path) for file in self.files)
+        return all(source.read(file.path) == self.original(file.path) for file in self.files)
+
+
+class Receipt(Entry, forbid_unknown_fields=True, frozen=True):
+    """The whole file: the first entry, and the others above it."""
+
+    record: RecordEdit | None = None
+    """What the stack did to RECORD."""
+    above: list[Entry] = []
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The stack, the first entry at the bottom."""
+        return (self, *self.above)
 
     def encode(self) -> bytes:
         """Return the file's bytes, the same for the same receipt."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-
-
-class Before:
-    """A patched tree as it was before: its receipt's originals over its files."""
-
-    def __init__(self, tree: Tree, receipt: Receipt) -> None:
-        self._tree = tree
-        self.upstream = tree.upstream
-        self.label = f"{tree.label}, as it was before {receipt.target}"
-        self._originals = {file.path: receipt.original(file.path) for file in receipt.files}
-
-    def read(self, path: str) -> Blob | None:
-        """Return the content that was at `path`."""
-        return self._originals[path] if path in self._originals else self._tree.read(path)
-
-
-def standing_receipt(tree: Tree) -> Receipt | None:
-    """Return the tree's receipt, if the tree still is what it says.
-
-    Raises:
-        TreeError: the receipt is damaged.
-
-    """
-    receipt = load_receipt(tree.home)
-    return None if receipt is None or receipt.drifted(tree) else receipt
 
 
 def _is_as_written(file: PatchedFile, blob: Blob | None) -> bool:
@@ -158,6 +165,17 @@ def _is_as_written(file: PatchedFile, blob: Blob | None) -> bool:
         return file.after == ""
     same_kind = not blob.is_directory and (blob.mode == SYMLINK) == file.is_link
     return blob.id == file.after and same_kind
+
+
+def _check(entry: Entry) -> None:
+    """Raise a `ValueError` where a path leads out of the tree, or an original is damaged."""
+    for file in entry.files:
+        safe_path(file.path.encode())
+        if file.original is not None:
+            file.original.blob()
+    for compiled in entry.bytecode:
+        safe_path(compiled.name.encode())
+        compiled.original.blob()
 
 
 def load_receipt(home: Path) -> Receipt | None:
@@ -170,13 +188,8 @@ def load_receipt(home: Path) -> Receipt | None:
     path = home / NAME
     try:
         receipt = msgspec.json.decode(read_bytes(path), type=Receipt)
-        for name in [f.path for f in receipt.files] + [b.name for b in receipt.bytecode]:
-            safe_path(name.encode())
-        for original in [f.original for f in receipt.files] + [
-            b.original for b in receipt.bytecode
-        ]:
-            if original is not None:
-                original.blob()
+        for entry in receipt.entries:
+            _check(entry)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, ValueError) as error:

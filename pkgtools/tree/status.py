@@ -1,18 +1,44 @@
-"""What a tree is, said without touching it."""
+"""What a tree is and what is applied to it, said without touching it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
-from pkgtools.tree.receipt import PROVENANCE, Receipt, load_receipt
+from pkgtools.tree.receipt import PROVENANCE
+from pkgtools.tree.stack import Stack, is_of, load_stack
 from pkgtools.tree.state import FileState, State
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Tree
+    from pkgtools.tree.receipt import Entry
+
+
+@dataclass(frozen=True)
+class AppliedSeries:
+    """One entry of the stack."""
+
+    tree: str
+    """The package that it is applied to."""
+    catalog: str | None
+    """The name of the catalog that it came from, if that has one."""
+    is_own: bool
+    """Whether it is of a target of the catalog at hand."""
+    upstream: str
+    target: str
+    revisions: tuple[str, ...]
+    series: str
+    """The digest."""
+    patches: tuple[str, ...]
+    pkgtools: str
+    """The version of the tool that applied it."""
+    is_current: bool
+    """Whether the catalog's series of that target is the one in the tree."""
+    edited: tuple[str, ...]
+    """Files that were edited since."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +50,7 @@ class Status:
     """Where it lies; in an image, the folder there."""
     state: State
     target: str | None
+    """Of several that are applied, the top."""
     revisions: tuple[str, ...]
     """More than one where their touched files are the same."""
     files: tuple[FileState, ...]
@@ -41,68 +68,95 @@ class Status:
     """Whether the files were replaced by a known revision's since they were patched."""
     from_wheel: bool = False
     """Whether the package was installed from a wheel that `build wheel` made."""
+    stack: tuple[AppliedSeries, ...] = ()
+    """Everything that is applied, the first at the bottom."""
 
 
 def status_of(catalog: Catalog, tree: Tree) -> Status:
-    """Say what a tree is, touching nothing."""
-    receipt = load_receipt(tree.home)
+    """Return what a tree is and what is applied to it."""
+    stack = load_stack(tree)
     interrupted = load_journal(tree.home) is not None
-    edited = tuple(receipt.drifted(tree)) if receipt else ()
-    if receipt is not None and not edited:
-        return _as_received(catalog, tree, receipt, interrupted=interrupted)
-    found_ids = identify(catalog, tree)
-    best = found_ids[0]
+    applied = tuple(_applied(catalog, tree, stack, entry) for entry in stack.entries)
+    edited = tuple(stack.edited(tree))
+    if applied and not edited:
+        last = applied[-1]
+        return Status(
+            tree=tree.label,
+            path=tree.place,
+            state=State.PATCHED,
+            target=last.target,
+            revisions=last.revisions,
+            files=tuple(_files(catalog, tree, stack)),
+            interrupted=interrupted,
+            series=last.series,
+            pkgtools=last.pkgtools,
+            is_current=last.is_current,
+            stack=applied,
+        )
+    found = identify(catalog, tree)
+    best = found[0]
     void = bool(edited) and best.state in (State.PRISTINE, State.PATCHED)
-    found = Status(
-        tree=tree.label,
-        path=tree.place,
-        state=best.state,
-        target=best.target if best.is_known else None,
-        revisions=tuple(each.revision for each in found_ids) if best.is_known else (),
-        files=best.files,
-        interrupted=interrupted,
-        receipt_is_void=void,
-        from_wheel=tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file(),
-    )
-    if receipt is None or void:
-        return found
-    return replace(
-        found,
-        target=receipt.target,
-        series=receipt.series,
-        pkgtools=receipt.pkgtools,
-        is_current=_current(catalog, receipt) is not None,
-        edited=edited,
-    )
-
-
-def _as_received(catalog: Catalog, tree: Tree, receipt: Receipt, *, interrupted: bool) -> Status:
-    """Return the status of a tree that is what its receipt says."""
-    current = _current(catalog, receipt)
-    patches = current.series.patches if current else ()
-    files = []
-    for file in receipt.files:
-        before = receipt.original(file.path)
-        before_id = before.id if before else ""
-        held = tuple(patch.name for patch in patches if file.path in patch.paths)
-        files.append(FileState(file.path, State.PATCHED, file.after, before_id, file.after, held))
+    top = applied[-1] if applied and not void else None
     return Status(
         tree=tree.label,
         path=tree.place,
-        state=State.PATCHED,
-        target=receipt.target,
-        revisions=tuple(receipt.revisions),
-        files=tuple(files),
+        state=best.state,
+        target=top.target if top else best.target if best.is_known else None,
+        revisions=tuple(each.revision for each in found) if best.is_known else (),
+        files=best.files,
         interrupted=interrupted,
-        series=receipt.series,
-        pkgtools=receipt.pkgtools,
-        is_current=current is not None,
+        series=top.series if top else None,
+        pkgtools=top.pkgtools if top else None,
+        is_current=top is not None and top.is_current,
+        edited=edited if top else (),
+        receipt_is_void=void,
+        from_wheel=tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file(),
+        stack=applied,
     )
 
 
-def _current(catalog: Catalog, receipt: Receipt) -> Target | None:
-    """Return the receipt's target, if the catalog's series of it is the one in the tree."""
-    for target in catalog.sound_targets:
-        if target.name == receipt.target and target.series.digest == receipt.series:
-            return target
-    return None
+def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: Entry) -> AppliedSeries:
+    target = _target(catalog, entry)
+    return AppliedSeries(
+        tree=tree.label,
+        catalog=entry.catalog or None,
+        is_own=target is not None,
+        upstream=entry.upstream,
+        target=entry.target,
+        revisions=tuple(entry.revisions),
+        series=entry.series,
+        patches=tuple(entry.patches),
+        pkgtools=entry.pkgtools,
+        is_current=target is not None and target.series.digest == entry.series,
+        edited=tuple(stack.drifted(entry, tree)),
+    )
+
+
+def _target(catalog: Catalog, entry: Entry) -> Target | None:
+    """Return the target of this catalog that an entry is of."""
+    return next((t for t in catalog.sound_targets if is_of(entry, catalog, t)), None)
+
+
+def _files(catalog: Catalog, tree: Tree, stack: Stack) -> list[FileState]:
+    """Return the state of every file that the stack changed."""
+    files: dict[str, FileState] = {}
+    for entry in stack.entries:
+        target = _target(catalog, entry)
+        current = target is not None and target.series.digest == entry.series
+        for file in entry.files:
+            before, found = entry.original(file.path), tree.read(file.path)
+            held = (
+                [p.name for p in target.series.patches if file.path in p.paths]
+                if (current and target)
+                else []
+            )
+            earlier = files.get(file.path)
+            files[file.path] = FileState(
+                path=file.path,
+                state=State.PATCHED,
+                found=found.id if found else "",
+                before=earlier.before if earlier else before.id if before else "",
+                after=file.after,
+                patches=(*(earlier.patches if earlier else ()), *held),
+            )
+    return [files[path] for path in sorted(files)]

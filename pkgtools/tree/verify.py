@@ -16,12 +16,14 @@ from pkgtools.errors import (
     SourceError,
     SourceUnavailableError,
 )
+from pkgtools.plan import plan_series
 from pkgtools.source import Tree
 from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
-from pkgtools.tree.receipt import Before, load_receipt, standing_receipt
 from pkgtools.tree.record import make_row, row_path
-from pkgtools.tree.state import State, match_target
+from pkgtools.tree.stack import Stack, is_of, load_stack, pristine
+from pkgtools.tree.state import Identity, State, match_target
+from pkgtools.tree.whole import hold_whole
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
     from pkgtools.tree.check import Refusal
-    from pkgtools.tree.state import Identity
+    from pkgtools.tree.receipt import Entry
 
 
 class NotPatchedError(SourceError, CheckFailedError):
@@ -91,22 +93,37 @@ def dry_run(
 def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> DryRun:
     """Return the verdict on one source, for `target` or for the one that it belongs to.
 
-    A tree that a receipt of ours stands for is judged as `apply` would: by what it
-    was before.
+    A tree is judged as `apply` would judge it: an older series of the target as if it
+    were undone, those of others as they lie.
     """
-    receipt = standing_receipt(source) if isinstance(source, Tree) else None
+    stack = load_stack(source) if isinstance(source, Tree) else Stack()
+    if stack.edited(source):
+        stack = Stack()  # the files were replaced under the receipt: they decide
     if target is None:
-        names = [t.name for t in catalog.targets]
-        known = receipt is not None and receipt.target in names
-        name = receipt.target if receipt and known else identify(catalog, source)[0].target
-        target = catalog.target(name)
-    if isinstance(source, Tree) and receipt and receipt.series != target.series.digest:
-        return verdict(catalog, target, Before(source, receipt))
-    return verdict(catalog, target, source)
+        target = _own_top(catalog, stack) or catalog.target(identify(catalog, source)[0].target)
+    own = next((e for e in stack.entries if is_of(e, catalog, target)), None)
+    if own is None:
+        return verdict(catalog, target, source, stack=stack)
+    if own.series != target.series.digest:
+        return verdict(catalog, target, stack.before(own, source), stack=stack)
+    return verdict(catalog, target, stack.at(own, source), stack=stack)
+
+
+def _own_top(catalog: Catalog, stack: Stack) -> Target | None:
+    """Return the catalog's target that was applied last."""
+    for entry in reversed(stack.entries):
+        for target in catalog.targets:
+            if target.name == entry.target:
+                return target
+    return None
 
 
 def verdict(
-    catalog: Catalog, target: Target, source: Source, revision: str | None = None
+    catalog: Catalog,
+    target: Target,
+    source: Source,
+    revision: str | None = None,
+    stack: Stack | None = None,
 ) -> DryRun:
     """Hold a source against a target; a refusal is a verdict too.
 
@@ -115,10 +132,11 @@ def verdict(
         target: whose series.
         source: where the files are read from.
         revision: the one that the source must be; by default any of the target's.
+        stack: the series that are in the source.
 
     """
     try:
-        revisions, plan = check(catalog, target, source)
+        revisions, plan = check(catalog, target, source, stack)
         if revision is not None and revision not in revisions:
             raise ForeignError(
                 f"{source.label} should be {revision}, its files are those of "
@@ -158,11 +176,19 @@ def _places(plan: Plan | None) -> tuple[PatchPlace, ...]:
     )
 
 
-def verify(catalog: Catalog, target: Target | None, source: Source) -> Identity:
+def verify(
+    catalog: Catalog, target: Target | None, source: Source, *, series_only: bool = False
+) -> Identity:
     """Return what `source` is, if it is exactly what its target makes.
 
-    Every touched file has the locked content, every touched Python file
-    compiles, and in an installed package RECORD agrees.
+    Every touched file has the locked content and every touched Python file compiles. An
+    installed package is what its RECORD says, and a checkout what git has, beyond the series.
+
+    Args:
+        catalog: where the targets come from.
+        target: what it should be; by default every series of the catalog that is in it.
+        source: the patched source.
+        series_only: look at the files of the series alone.
 
     Raises:
         CheckFailedError: it is not patched, or a check failed.
@@ -171,52 +197,93 @@ def verify(catalog: Catalog, target: Target | None, source: Source) -> Identity:
         MalformedError: the series that is in it has no lock that fits.
 
     """
-    if isinstance(source, Tree):
-        _refuse_older_series(catalog, source)
-    match = match_target(target, source)[0] if target else identify(catalog, source)[0]
-    if target is None and not match.is_known and isinstance(source, Tree):
-        _refuse_unsound(catalog, source)
-    if match.state is not State.PATCHED:
-        if isinstance(source, Tree):
-            _refuse_other_catalogs(catalog, source)
-        raise _not_patched(catalog, match, source)
-    _compile_all(match, source)
-    if isinstance(source, Tree):
+    if not isinstance(source, Tree):
+        match = match_target(target, source)[0] if target else identify(catalog, source)[0]
+        if match.state is not State.PATCHED:
+            raise _not_patched(catalog, match, source)
+        _compile_all(match, source)
+        return match
+    stack = load_stack(source)
+    matches = _matches(catalog, target, source, stack)
+    for match in matches:
+        _compile_all(match, source)
         _check_record(match, source)
-    return match
+    if not series_only:
+        touched = {file.path for match in matches for file in match.files}
+        touched |= {path for entry in stack.entries for path in entry.paths}
+        for match in matches:
+            upstream = catalog.target(match.target).upstream
+            hold_whole(catalog, match, replace(source, upstream=upstream), touched)
+    return matches[-1]
 
 
-def _refuse_older_series(catalog: Catalog, tree: Tree) -> None:
-    """Raise where the tree is what its receipt says, and the catalog's series is another now."""
-    receipt = standing_receipt(tree)
-    for target in catalog.sound_targets:
-        if receipt and receipt.target == target.name and receipt.series != target.series.digest:
+def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) -> list[Identity]:
+    """Return what a tree is, an answer for each series of the catalog that is in it.
+
+    Raises:
+        PkgtoolsError: it is not what a target makes.
+
+    """
+    standing = stack if not stack.edited(tree) else Stack()
+    own = [
+        (entry, each)
+        for entry in standing.entries
+        for each in catalog.sound_targets
+        if (target is None or each == target) and is_of(entry, catalog, each)
+    ]
+    for entry, each in own:
+        if entry.series != each.series.digest:
             raise CheckFailedError(
-                f"{tree.label} is patched with an older series of {target.name}",
-                remedy=f"replace it with `pkgtools apply --target {target.name} --tree "
-                f"{tree.root}`",
+                f"{tree.label} is patched with an older series of {each.name}",
+                remedy=f"replace it with `pkgtools apply --target {each.name} --tree {tree.root}`",
             )
+    if own:
+        return [_match_in_stack(catalog, each, tree, stack, entry) for entry, each in own]
+    match = match_target(target, tree)[0] if target else identify(catalog, tree)[0]
+    if target is None and not match.is_known:
+        _refuse_unsound(catalog, stack)
+    if match.state is not State.PATCHED:
+        _refuse_other_catalogs(catalog, tree, standing)
+        raise _not_patched(catalog, match, tree)
+    return [match]
 
 
-def _refuse_other_catalogs(catalog: Catalog, tree: Tree) -> None:
-    """Raise where the tree is what its receipt says, of a target that the catalog has not."""
-    receipt = standing_receipt(tree)
-    if receipt and receipt.target not in [target.name for target in catalog.targets]:
+def _match_in_stack(
+    catalog: Catalog, target: Target, tree: Tree, stack: Stack, entry: Entry
+) -> Identity:
+    """Return what a tree is without the later series; earlier ones are played again."""
+    match = match_target(target, stack.at(entry, tree))[0]
+    if match.state is State.PATCHED:
+        return match
+    base = match_target(target, pristine(stack, tree))[0]
+    plan = plan_series(target.series.patches, stack.before(entry, tree).read)
+    made = {change.path: change.after.id if change.after else "" for change in plan.changes}
+    if not plan.ok or made != {file.path: file.after for file in entry.files}:
+        raise _not_patched(catalog, match, tree)
+    files = tuple(replace(file, state=State.PATCHED) for file in match.files)
+    return Identity(target.name, base.revision, State.PATCHED, files)
+
+
+def _refuse_other_catalogs(catalog: Catalog, tree: Tree, stack: Stack) -> None:
+    """Raise where the top is of a target that the catalog has not."""
+    known = [target.name for target in catalog.targets]
+    if stack.entries and stack.entries[-1].target not in known:
         raise ForeignError(
-            f"{tree.label} is patched with {receipt.target}, which {catalog.path} does not know",
+            f"{tree.label} is patched with {stack.entries[-1].target}, which {catalog.path} does "
+            "not know",
             remedy="give the catalog that it was patched with (--catalog)",
         )
 
 
-def _refuse_unsound(catalog: Catalog, tree: Tree) -> None:
-    """Raise where the series that was applied cannot be read now, or changed since its lock.
+def _refuse_unsound(catalog: Catalog, stack: Stack) -> None:
+    """Raise where a series that was applied cannot be read now, or changed since its lock.
 
     The nearest of the other targets would be named else.
     """
-    receipt = load_receipt(tree.home)
-    problem = catalog.problems.get(receipt.target) if receipt else None
-    if problem:
-        raise problem
+    for entry in stack.entries:
+        problem = catalog.problems.get(entry.target)
+        if problem:
+            raise problem
 
 
 def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsError:

@@ -31,7 +31,8 @@ from trees import differing, leftovers, record_problems, snapshot, timeless, uni
 
 from pkgtools.errors import TreeError
 from pkgtools.source import Tree, find_tree
-from pkgtools.tree.apply import apply_target, recover_tree, reverse_tree
+from pkgtools.tree.apply import apply_target, recover_tree
+from pkgtools.tree.reverse import reverse_tree
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:

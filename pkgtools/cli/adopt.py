@@ -1,0 +1,65 @@
+"""``pkgtools adopt``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.source.at_hand import AtHand
+from pkgtools.source.choose import check_wheels, open_repositories, open_tree, open_trees
+from pkgtools.tree.apply import adopt_target
+from pkgtools.tree.choose import target_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Give a receipt to a tree that is patched already.")
+@common.target_option
+@common.tree_option
+@common.python_option
+@wheel_option
+@git_option
+@common.catalog_option
+@common.json_option
+@common.command
+def adopt(
+    target: str | None,
+    tree: Path | None,
+    python: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Give a receipt to a tree that other means patched exactly, so that it can be reversed.
+
+    No file of the package changes. What the files were before comes from the patches read
+    backwards, or from --wheel or --git where that is not enough, and is held against the
+    lockfile.
+
+    \b
+    Examples:
+      pkgtools adopt
+      pkgtools adopt --target v0.5.23 --tree ~/src/sglang --git ~/src/sglang
+    """
+    table = load_catalog(catalog)
+    if target is not None:
+        chosen = table.target(target)
+        where = open_tree(table, chosen, tree, python)
+    else:
+        chosen, where = target_of(table, open_trees(table, table.upstreams, tree, python))
+    at_hand = AtHand(
+        common.Progress(), check_wheels(table, wheels), open_repositories(repositories)
+    )
+    done = adopt_target(table, chosen, where, at_hand.find_any(chosen), common.Progress())
+    if as_json:
+        common.print_json(done)
+    else:
+        say(f"{done.tree} has a receipt of {done.target} ({common.short(done.revisions)})")
+    return 0

@@ -1,0 +1,84 @@
+"""Choosing what is meant where a user does not say: a tree, and the target that it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import UsageError
+from pkgtools.transaction.journal import load_journal
+from pkgtools.tree.identify import identify
+from pkgtools.tree.stack import is_of, load_stack, pristine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.source import Tree
+
+
+def patched_trees(trees: Sequence[Tree]) -> list[Tree]:
+    """Return the trees that something is applied to or a killed run left; else the first."""
+    places = {tree.home: tree for tree in reversed(trees)}  # a checkout can hold several packages
+    found = [
+        tree
+        for tree in reversed(places.values())
+        if load_stack(tree).entries or load_journal(tree.home) is not None
+    ]
+    return found or [trees[0]]
+
+
+def patched_tree(trees: Sequence[Tree], target: str | None) -> Tree:
+    """Return the one tree that something, or `target`, is applied to; else the first.
+
+    Raises:
+        UsageError: there are several.
+
+    """
+    found = patched_trees(trees)
+    there = [(tree, entry.target) for tree in found for entry in load_stack(tree).entries]
+    if target is not None:
+        found = list({tree.home: tree for tree, name in there if name == target}.values()) or found
+    if len(found) > 1:
+        told = ", ".join(f"{name} to {tree.label}" for tree, name in there) or "by a killed run"
+        name = there[-1][1] if there else "TARGET"
+        raise UsageError(
+            f"several packages are patched: {told}",
+            remedy=f"say which is meant: --target {name}, or its own folder with --tree",
+        )
+    return found[0]
+
+
+def target_of(catalog: Catalog, trees: Sequence[Tree]) -> tuple[Target, Tree]:
+    """Return the target that one of the trees is, by content.
+
+    That is the target of this catalog that is applied last, else the one whose
+    revision the files are. The catalog's default decides between several.
+
+    Raises:
+        UsageError: several targets fit.
+        ForeignError: none can be held against the trees.
+
+    """
+    found = [(target, tree) for tree in trees for target in _fitting(catalog, tree)]
+    preferred = [pair for pair in found if pair[0] == catalog.default]
+    if len(found) > 1 and not preferred:
+        told = " or ".join(target.name for target, _ in found)
+        raise UsageError(
+            f"several targets fit: {told}", remedy=f"name one: --target {found[0][0].name}"
+        )
+    if found:
+        return (preferred or found)[0]
+    nearest = identify(catalog, trees[0])[0].target  # its refusal says what differs
+    return catalog.target(nearest), trees[0]
+
+
+def _fitting(catalog: Catalog, tree: Tree) -> list[Target]:
+    stack = load_stack(tree)
+    standing = stack.entries if not stack.edited(tree) else ()
+    for entry in reversed(standing):
+        own = [target for target in catalog.sound_targets if is_of(entry, catalog, target)]
+        if own:
+            return own
+    view = pristine(stack, tree) if standing else tree
+    matches = [match for match in identify(catalog, view) if match.is_known]
+    return [catalog.target(name) for name in dict.fromkeys(match.target for match in matches)]

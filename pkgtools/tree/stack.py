@@ -1,0 +1,154 @@
+"""The stack: the series that are applied to one tree, in order, the last one at the top.
+
+Each entry keeps what it found (its originals), so the content of a path at any height
+is known: it is what the next entry above found there, or what lies in the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools import __version__
+from pkgtools.tree.receipt import Entry, Receipt, load_receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Catalog, Target, Upstream
+    from pkgtools.source import Source, Tree
+    from pkgtools.tree.record import RecordEdit
+
+_NUMBER: Final = re.compile(r"^\d+[-_]")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The entries, the first at the bottom."""
+
+    entries: tuple[Entry, ...] = ()
+    record: RecordEdit | None = None
+
+    def above(self, entry: Entry) -> tuple[Entry, ...]:
+        """Return the entries that came after one."""
+        return self.entries[self._place(entry) + 1 :]
+
+    def below(self, entry: Entry) -> tuple[Entry, ...]:
+        """Return the entries that came before one."""
+        return self.entries[: self._place(entry)]
+
+    def _place(self, entry: Entry) -> int:
+        return next(i for i, each in enumerate(self.entries) if each is entry)
+
+    def covering(self, entry: Entry, paths: Iterable[str] = ()) -> dict[str, list[str]]:
+        """Return the paths of one, and of `paths`, that later entries changed, by their target."""
+        wanted = {*entry.paths, *paths}
+        found = {later.target: sorted(wanted & later.paths) for later in self.above(entry)}
+        return {target: shared for target, shared in found.items() if shared}
+
+    def at(self, entry: Entry, source: Source) -> View:
+        """Return the tree as it was while `entry` was the top."""
+        return View(source, self.above(entry), f"{source.label}, with {entry.target}")
+
+    def before(self, entry: Entry, source: Source) -> View:
+        """Return the tree as `entry` found it."""
+        return View(
+            source,
+            (entry, *self.above(entry)),
+            f"{source.label}, as it was before {entry.target}",
+        )
+
+    def drifted(self, entry: Entry, source: Source) -> list[str]:
+        """Return the paths that are no longer as `entry` wrote them, later entries apart."""
+        return entry.drifted(self.at(entry, source))
+
+    def edited(self, source: Source) -> list[str]:
+        """Return every path that is no longer as the stack wrote it."""
+        found = {path for entry in self.entries for path in self.drifted(entry, source)}
+        return sorted(found)
+
+
+class View:
+    """A tree without its topmost entries: what they found, over the files."""
+
+    def __init__(self, source: Source, undone: Sequence[Entry], label: str) -> None:
+        self._source = source
+        self._originals: dict[str, Blob | None] = {}
+        for entry in reversed(undone):
+            self._originals |= {file.path: entry.original(file.path) for file in entry.files}
+        self.upstream: Upstream | None = None  # a checkout can hold several packages
+        self.label = label
+
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path`."""
+        return self._originals[path] if path in self._originals else self._source.read(path)
+
+
+def load_stack(tree: Tree) -> Stack:
+    """Return the stack of a tree.
+
+    Raises:
+        TreeError: the receipt is damaged.
+
+    """
+    receipt = load_receipt(tree.home)
+    return Stack(receipt.entries, receipt.record) if receipt is not None else Stack()
+
+
+def pristine(stack: Stack, source: Source) -> View:
+    """Return the tree as the whole stack found it."""
+    names = " and ".join(entry.target for entry in stack.entries)
+    return View(source, stack.entries, f"{source.label}, as it was before {names}")
+
+
+def is_of(entry: Entry, catalog: Catalog, target: Target) -> bool:
+    """Whether an entry is a series of this target of this catalog, an older one or its own.
+
+    A catalog with a name is known by it. One without is known by what it applied: the
+    series of the same target that has a patch of the same name, but for its number. A
+    receipt of before there were stacks says no more than the target.
+    """
+    if (entry.upstream, entry.target) != (target.upstream.name, target.name):
+        return False
+    if entry.catalog and catalog.name:
+        return entry.catalog == catalog.name
+    if entry.catalog is None or entry.series == target.series.digest:
+        return True
+    now = [patch.name for patch in target.series.patches]
+    return not _bare(entry.patches).isdisjoint(_bare(now))
+
+
+def _bare(patches: Iterable[str]) -> set[str]:
+    return {_NUMBER.sub("", name.rpartition("/")[2]) for name in patches}
+
+
+def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> Entry:
+    """Return what the receipt says of a target, as yet without files.
+
+    Args:
+        catalog: that has the target.
+        target: whose series is applied.
+        revisions: the locked revisions that the tree is.
+
+    """
+    return Entry(
+        format=1,
+        pkgtools=__version__,
+        upstream=target.upstream.name,
+        target=target.name,
+        revisions=list(revisions),
+        series=target.series.digest,
+        patches=[patch.name for patch in target.series.patches],
+        files=[],
+        catalog=catalog.name or "",
+    )
+
+
+def as_receipt(entries: Sequence[Entry], record: RecordEdit | None) -> Receipt:
+    """Return the receipt of a stack that is not empty."""
+    first, *above = entries
+    own = {name: getattr(first, name) for name in Entry.__struct_fields__}
+    plain = [Entry(**{name: getattr(e, name) for name in Entry.__struct_fields__}) for e in above]
+    return Receipt(**own, record=record, above=plain)

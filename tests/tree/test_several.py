@@ -1,0 +1,210 @@
+"""Several targets in one transaction: packages of one environment, upstreams of one checkout."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from crash import Fault, die, faulty, in_child
+from project import age, git, record_row
+from trees import differing, leftovers, record_problems, snapshot, timeless
+
+from pkgtools.authoring.lock import write_locks
+from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.source import find_tree
+from pkgtools.source.at_hand import AtHand
+from pkgtools.source.git import Repository
+from pkgtools.tree.apply import apply_targets, recover_tree
+from pkgtools.util.progress import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from commands import Result
+
+_NAMES = ("alpha", "beta")
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two packages, each with a target."""
+
+    targets: Path
+    root: Path
+    """A site-packages folder, or a checkout."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Read the catalog."""
+        return load_catalog(self.targets)
+
+    def do(self, verb: str, *more: str) -> Result:
+        """Call pkgtools."""
+        return call(verb, "--tree", self.root, "--catalog", self.targets, *more)
+
+    def apply(self) -> None:
+        """Apply both at once."""
+        catalog = self.catalog
+        wanted = [(target, find_tree(self.root, target.upstream)) for target in catalog.targets]
+        apply_targets(catalog, wanted, Silent())
+
+
+def _catalog(where: Path, revision: str, prefixes: dict[str, str]) -> Path:
+    lines = []
+    for name, prefix in prefixes.items():
+        lines += ["[[upstream]]", f'name = "{name}"', 'git = "x"', f'distribution = "{name}"']
+        lines += [f'package = "{name}"', f'prefix = "{prefix}"']
+        folder = where / "patches" / name / "s"
+        folder.mkdir(parents=True)
+        path = f"{prefix}{name}/__init__.py"
+        new = f"--- /dev/null\n+++ b/{prefix}{name}/new/more.py\n@@ -0,0 +1 @@\n+NEW = 1\n"
+        change = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-A = 1\n+A = 2\n"
+        (folder / "x.patch").write_text(change + new)
+        (folder / "series").write_text("x.patch\n")
+    for name in prefixes:
+        lines += ["[[target]]", f'name = "{name}-1"', f'upstream = "{name}"', 'series = "s"']
+        lines += [revision]
+    (where / "targets.toml").write_text("\n".join(lines) + "\n")
+    return where / "targets.toml"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Two:
+    """Install two packages into one environment."""
+    root = tmp_path / "site"
+    wheels = []
+    for name in _NAMES:
+        files = {
+            f"{name}/__init__.py": b"A = 1\n",
+            f"{name}-1.0.dist-info/METADATA": f"Name: {name}\nVersion: 1.0\n".encode(),
+            f"{name}-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\n",
+        }
+        rows = b"".join(record_row(path, data) for path, data in files.items())
+        files[f"{name}-1.0.dist-info/RECORD"] = rows + f"{name}-1.0.dist-info/RECORD,,\n".encode()
+        wheels.append(tmp_path / f"{name}-1.0-py3-none-any.whl")
+        with zipfile.ZipFile(wheels[-1], "w") as archive:
+            for path, data in files.items():
+                archive.writestr(path, data)
+            archive.extractall(root)
+    age(root)
+    release = 'release = { version = "1.0", tag = "v1" }'
+    targets = _catalog(tmp_path / "catalog", release, dict.fromkeys(_NAMES, ""))
+    write_locks(load_catalog(targets).targets, AtHand(Silent(), wheels))
+    return Two(targets, root)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Two:
+    """Make one checkout that has both."""
+    root = tmp_path / "repo"
+    prefixes = {"alpha": "python/", "beta": "kernel/"}
+    for name, prefix in prefixes.items():
+        (root / prefix / name).mkdir(parents=True)
+        (root / prefix / name / "__init__.py").write_text("A = 1\n")
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "as it is")
+    commit = git(root, "rev-parse", "HEAD").strip()
+    targets = _catalog(tmp_path / "catalog", f'commit = "{commit}"', prefixes)
+    write_locks(load_catalog(targets).targets, AtHand(Silent(), (), [Repository(root)]))
+    return Two(targets, root)
+
+
+@pytest.fixture(params=["site", "checkout"])
+def two(request: pytest.FixtureRequest) -> Two:
+    """Make either."""
+    made = request.getfixturevalue(request.param)
+    assert isinstance(made, Two)
+    return made
+
+
+def _patched(two: Two) -> dict[str, bool]:
+    found = {path.parent.name: path.read_text() for path in two.root.rglob("__init__.py")}
+    return {name: text == "A = 2\n" for name, text in sorted(found.items())}
+
+
+def test_both_at_once_are_the_same_as_one_after_the_other(two: Two) -> None:
+    before = snapshot(two.root)
+    for name in _NAMES:
+        assert two.do("apply", "--target", f"{name}-1").code == 0
+    assert _patched(two) == {"alpha": True, "beta": True}
+    after = snapshot(two.root)
+    for name in _NAMES:
+        assert two.do("reverse", "--target", f"{name}-1").code == 0
+    assert differing(timeless(before), timeless(snapshot(two.root))) == []
+    done = two.do("apply", "-t", "alpha-1", "-t", "beta-1", "--json")
+    assert [change["target"] for change in done.facts] == ["alpha-1", "beta-1"]
+    assert differing(timeless(after), timeless(snapshot(two.root))) == []
+    assert leftovers(two.root) == []
+    for info in two.root.glob("*.dist-info"):
+        assert record_problems(info) == []
+    for name in _NAMES:
+        assert two.do("verify", "--target", f"{name}-1").code == 0
+
+
+def test_status_and_reverse_know_every_package(two: Two) -> None:
+    two.apply()
+    stack = two.do("status", "--json").facts["stack"]
+    assert [(entry["upstream"], entry["target"]) for entry in stack] == [
+        ("alpha", "alpha-1"),
+        ("beta", "beta-1"),
+    ]
+    assert two.do("reverse", "--target", "alpha-1").code == 0
+    assert _patched(two) == {"alpha": False, "beta": True}
+    done = two.do("reverse")  # the only one that is left, though its upstream is not the first
+    assert (done.code, "reversed beta-1" in done.out) == (0, True)
+    assert _patched(two) == {"alpha": False, "beta": False}
+
+
+def test_which_of_two_packages_must_be_said(site: Two) -> None:
+    site.apply()
+    before = snapshot(site.root)
+    done = site.do("reverse")
+    assert done.code == 2
+    assert "alpha-1 to " in done.err
+    assert "beta-1 to " in done.err
+    assert "--target beta-1" in done.err
+    assert snapshot(site.root) == before
+
+
+def test_one_that_does_not_apply_keeps_the_other_out(two: Two) -> None:
+    path = next(two.root.rglob("beta/__init__.py"))
+    path.write_text("A = 9\n")
+    before = snapshot(two.root)
+    assert two.do("apply", "-t", "alpha-1", "-t", "beta-1").code == 5
+    assert snapshot(two.root) == before
+
+
+def test_killed_at_any_moment_it_is_all_or_nothing(two: Two, tmp_path: Path) -> None:
+    """Whichever package is asked afterwards finishes or undoes it, and nothing is left."""
+    kept = tmp_path / "kept"
+    two.root.rename(kept)
+    shutil.copytree(kept, two.root, symlinks=True)
+    old = timeless(snapshot(two.root))
+    two.apply()
+    new = timeless(snapshot(two.root))
+    upstreams = two.catalog.upstreams
+    seen = set()
+    for at in itertools.count(1):
+        shutil.rmtree(two.root)
+        shutil.copytree(kept, two.root, symlinks=True)
+
+        def doomed(at: int = at) -> None:
+            with faulty(Fault(die, at=at)):
+                two.apply()
+
+        if not in_child(doomed).killed:  # there is no such call any more
+            break
+        order = upstreams if at % 2 else upstreams[::-1]
+        for upstream in order:
+            seen.add(recover_tree(find_tree(two.root, upstream), Silent()).recovered)
+        found = timeless(snapshot(two.root))
+        assert leftovers(two.root) == [], at
+        assert not differing(old, found) or not differing(new, found), at
+    assert at > 60
+    assert seen == {None, "finished", "undone"}

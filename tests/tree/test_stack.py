@@ -1,0 +1,211 @@
+"""Stacks: series of several targets, catalogs and upstreams in one tree, in order."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from catalogs import write_catalog
+from commands import call
+from project import installed
+from scenarios import make_tree
+from trees import differing, leftovers, record_problems, snapshot, timeless
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from commands import Result
+    from project import Project
+
+    from pkgtools.source import Tree
+
+_CORE = "widget/core.py"
+_FAR = {_CORE: ("return max(values)", "return 1 + max(values)")}
+_ELSEWHERE = {"widget/other.py": ("OTHER = 1", "OTHER = 3")}
+LAYOUTS = ["site", "checkout", "archive"]
+
+
+def _do(verb: str, tree: Tree, catalog: Path, *more: str) -> Result:
+    return call(verb, "--tree", tree.root, "--catalog", catalog, *more)
+
+
+def _text(tree: Tree, path: str) -> str:
+    return (tree.root / tree.name(f"src/{path}")).read_text()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_two_catalogs_stack_and_come_out_again(
+    layout: str, project: Project, tmp_path: Path
+) -> None:
+    """Both touch one file; each `reverse` gives what was there before, to the byte."""
+    tree = make_tree(project, layout, tmp_path)
+    other = write_catalog(project, tmp_path / "other", _FAR)
+    states = [snapshot(tree.root)]
+    assert _do("apply", tree, project.targets, "--target", "w-1.0").code == 0
+    states.append(snapshot(tree.root))
+    done = _do("apply", tree, other, "--target", "other-1.0")
+    assert done.code == 0, done
+    assert "older" not in done.out
+    assert "return 1 + max(values)" in _text(tree, _CORE)
+    assert "limit=2 * LIMIT" in _text(tree, _CORE)
+    if tree.dist_info is not None:
+        assert record_problems(tree.dist_info) == []
+    assert _do("verify", tree, project.targets).code == 0
+    assert _do("verify", tree, other).code == 0
+    for before in reversed(states):
+        assert _do("reverse", tree, project.targets).code == 0
+        assert differing(timeless(before), timeless(snapshot(tree.root))) == []
+    assert leftovers(tmp_path) == []
+
+
+def test_status_shows_the_stack(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    other = write_catalog(project, tmp_path / "other", _FAR, name="team-b")
+    _do("apply", tree, project.targets, "--target", "w-1.0")
+    _do("apply", tree, other)
+    facts = _do("status", tree, project.targets, "--json").facts
+    digests = [project.catalog().target("w-1.0").series.digest, facts["stack"][1]["series"]]
+    assert [
+        (e["catalog"], e["target"], e["series"], e["is_own"], e["is_current"])
+        for e in facts["stack"]
+    ] == [
+        (None, "w-1.0", digests[0], True, True),
+        ("team-b", "other-1.0", digests[1], False, False),
+    ]
+    assert (facts["state"], facts["target"]) == ("patched", "other-1.0")
+    text = _do("status", tree, project.targets).out
+    assert f"other-1.0 of team-b, series {digests[1][:19]}" in text
+    assert f"w-1.0 of this catalog, series {digests[0][:19]}" in text
+    assert "newer series" not in text
+
+
+@pytest.mark.parametrize("names", [("team-a", "team-b"), (None, None), (None, "team-b")], ids=str)
+def test_another_catalogs_target_of_the_same_name_is_not_an_older_one(
+    names: tuple[str | None, str | None], project: Project, tmp_path: Path
+) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    first = write_catalog(
+        project, tmp_path / "a", _FAR, target="x", name=names[0], patch="first.patch"
+    )
+    second = write_catalog(
+        project, tmp_path / "b", _ELSEWHERE, target="x", name=names[1], patch="second.patch"
+    )
+    for catalog in (first, second):
+        assert _do("apply", tree, catalog, "--json").facts["replaced"] is None
+    assert "1 + max" in _text(tree, _CORE)
+    assert "OTHER = 3" in _text(tree, "widget/other.py")
+    assert _do("reverse", tree, first, "--target", "x").code == 0
+    assert "1 + max" not in _text(tree, _CORE)  # its own, though the other lies above
+    assert "OTHER = 3" in _text(tree, "widget/other.py")
+
+
+def test_a_newer_series_replaces_its_older_one_below_others(
+    project: Project, tmp_path: Path
+) -> None:
+    """The others stay, and the end is the same as without the older one."""
+    tree = make_tree(project, "site", tmp_path)
+    old = snapshot(tree.root)
+    new = {"widget/new.py": ("", "NEW = True\n")}
+    other = write_catalog(project, tmp_path / "other", new)
+    _do("apply", tree, project.targets, "--target", "w-1.0")
+    _do("apply", tree, other)
+    done = _do("apply", tree, project.changed_targets, "--target", "w-1.0", "--json")
+    assert done.code == 0, done
+    assert done.facts["replaced"] == project.catalog().target("w-1.0").series.digest
+    stack = _do("status", tree, other, "--json").facts["stack"]
+    assert [entry["target"] for entry in stack] == ["w-1.0", "other-1.0"]
+    assert tree.dist_info is not None
+    assert record_problems(tree.dist_info) == []
+    for path, blob in installed(project.patched["changed"]).items():
+        assert (tree.root / path).read_bytes() == blob.data, path
+    for _ in range(2):
+        assert _do("reverse", tree, other).code == 0
+    assert differing(timeless(old), timeless(snapshot(tree.root))) == []
+
+
+def test_what_lies_below_the_same_files_stays(project: Project, tmp_path: Path) -> None:
+    """Neither reversed nor replaced: the refusal names the later series and the files."""
+    tree = make_tree(project, "site", tmp_path)
+    other = write_catalog(project, tmp_path / "other", _FAR)
+    _do("apply", tree, project.targets, "--target", "w-1.0")
+    _do("apply", tree, other)
+    before = snapshot(tmp_path)
+    for done in (
+        _do("reverse", tree, project.targets, "--target", "w-1.0"),
+        _do("apply", tree, project.changed_targets, "--target", "w-1.0"),
+    ):
+        assert done.code == 3, done
+        assert "other-1.0 was applied later and changes src/widget/core.py" in done.err
+        assert "next: take it out first: pkgtools reverse --target other-1.0" in done.err
+    assert snapshot(tmp_path) == before
+    unknown = _do("reverse", tree, project.targets, "--target", "w-1.1")
+    assert unknown.code == 2
+    assert "w-1.0, other-1.0 is" in unknown.err
+
+
+def test_a_series_that_does_not_fit_on_another_is_refused(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    clash = {"widget/answer.py": ("ANSWER = 41", "ANSWER = 7")}
+    other = write_catalog(project, tmp_path / "other", clash)
+    _do("apply", tree, project.targets, "--target", "w-1.0")
+    before = snapshot(tmp_path)
+    done = _do("apply", tree, other, "--target", "other-1.0")
+    assert done.code == 3
+    assert "does not apply on top of w-1.0" in done.err
+    assert "- ANSWER = 41" in done.err
+    assert snapshot(tmp_path) == before
+
+
+def test_an_edit_of_another_series_file_is_left_alone(project: Project, tmp_path: Path) -> None:
+    """The edited series keeps its receipt; what touches other files goes on top."""
+    tree = make_tree(project, "site", tmp_path)
+    first = write_catalog(project, tmp_path / "a", _FAR, target="far")
+    second = write_catalog(project, tmp_path / "b", _ELSEWHERE, target="elsewhere")
+    _do("apply", tree, first)
+    core = tree.root / _CORE
+    core.write_text(core.read_text() + "# mine\n")
+    assert _do("apply", tree, second, "--target", "elsewhere").code == 0
+    assert core.read_text().endswith("# mine\n")
+    stack = _do("status", tree, first, "--json").facts["stack"]
+    assert [(e["target"], e["edited"]) for e in stack] == [
+        ("far", ["src/widget/core.py"]),
+        ("elsewhere", []),
+    ]
+    third = write_catalog(project, tmp_path / "c", {_CORE: ("total += ", "total += 1 + ")})
+    refused = _do("apply", tree, third, "--target", "other-1.0")
+    assert refused.code == 5
+    assert "edited since far was applied" in refused.err
+
+
+def test_a_receipt_of_before_stacks_is_read_and_kept(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    old = snapshot(tree.root)
+    other = write_catalog(project, tmp_path / "other", _FAR)
+    _do("apply", tree, project.targets, "--target", "w-1.0")
+    path = tree.home / "pkgtools.json"
+    facts = json.loads(path.read_bytes())
+    del facts["catalog"], facts["above"]
+    path.write_text(json.dumps(facts))
+    assert _do("status", tree, project.targets, "--json").facts["is_current"]
+    assert _do("apply", tree, other).code == 0
+    kept = json.loads(path.read_bytes())
+    assert (kept["target"], kept["files"]) == (facts["target"], facts["files"])
+    for _ in range(2):
+        assert _do("reverse", tree, other).code == 0
+    assert differing(timeless(old), timeless(snapshot(tree.root))) == []
+
+
+def test_void_entries_go_and_the_others_stay(project: Project, tmp_path: Path) -> None:
+    """A file that was checked out again takes its entry along, at the next command."""
+    tree = make_tree(project, "site", tmp_path)
+    first = write_catalog(project, tmp_path / "a", _FAR, target="far")
+    second = write_catalog(project, tmp_path / "b", _ELSEWHERE, target="elsewhere")
+    shutil.copy(tree.root / _CORE, tmp_path / "kept.py")
+    _do("apply", tree, first)
+    shutil.copy(tmp_path / "kept.py", tree.root / _CORE)
+    assert _do("apply", tree, second, "--target", "elsewhere").code == 0
+    stack = _do("status", tree, second, "--json").facts["stack"]
+    assert [entry["target"] for entry in stack] == ["elsewhere"]
+    assert _do("verify", tree, second).code == 0
