@@ -165,15 +165,19 @@ class Siblings:
             parts += [Carried(absorbed=node.counted) for node in left]
             left = []
         parts += [d for d in map(self._rival, left) if d is not None]
-        return join([*parts, *([self._inserted(index, new, left)] if left else [])])
+        return join([*parts, self._inserted(index, left) if left else Carried()])
 
-    def _inserted(
-        self, index: int, new: tuple[int, int], added: Sequence[Block]
-    ) -> Carried | Unsure:
+    def _inserted(self, index: int, added: Sequence[Block]) -> Carried | Unsure:
         siblings, place = self._nested_place(index) or (self.theirs, self._place(index, added))
         if isinstance(place, Unsure):
             return place
-        return carried(place.rule, self._insertion(siblings, place, index, new, added))
+        runs: list[list[Block]] = []  # between them stands what upstream has already
+        for block in added:
+            if runs and self.ours.index(block) == self.ours.index(runs[-1][-1]) + 1:
+                runs[-1].append(block)
+            else:
+                runs.append([block])
+        return carried(place.rule, *(self._insertion(siblings, place, index, r) for r in runs))
 
     def _twin(self, index: int, block: Block) -> Block | Unsure | None:
         """Return what upstream added and is the same as an insertion of the patch's."""
@@ -288,14 +292,14 @@ class Siblings:
         siblings: Sequence[Block],
         place: _Place,
         index: int,
-        new: tuple[int, int],
         added: Sequence[Block],
     ) -> Edit | Unsure:
         if self.is_list:
             return layout.insert_elements(self.outer, place.at, self.outer_ours, added)
+        first, end = self.ours.index(added[0]), self.ours.index(added[-1]) + 1
         gap = layout.Gap(
-            self.ours[new[0] - 1] if new[0] else None,
-            self.ours[new[1]] if new[1] < len(self.ours) else None,
+            self.ours[first - 1] if first else None,
+            self.ours[end] if end < len(self.ours) else None,
             self.base[index - 1] if index else None,
             self.base[index] if index < len(self.base) else None,
         )
@@ -329,6 +333,9 @@ class Siblings:
         pairs = [(n, self.theirs[p]) for n, p in zip(removed, places, strict=True) if p is not None]
         if [n for n in run if not n.is_comment] != [n for o, n in pairs if not o.is_comment]:
             return Unsure("upstream inserts between what the patch replaces, or moves it")
+        doubt = next(filter(None, map(self._rival, added)), None)
+        if doubt or any(twins(n, self.base, self.theirs) for n in added if not n.is_comment):
+            return doubt or Unsure("upstream has what the patch makes, elsewhere", is_final=True)
         if self.is_list:
             return self._replace_elements(removed, added, run)
         if all(same(one, other) for one, other in pairs):

@@ -713,4 +713,35 @@ TWINS: Final = (
         "import os\n" + _TABLE.replace("k1", "k2"),
         "import os\n" + _at(_TABLE.replace("k1", "k2"), "    'k7'", "    'new': 1,\n"),
     ),
+    Case(
+        "a method between two that upstream adds as well",
+        _POOL,
+        _at(
+            _POOL,
+            "    def m4",
+            "    def one(self):\n        return 1\n\n"
+            + _METHOD.format(5)
+            + "    def two(self):\n        return 2\n\n",
+        ),
+        _at(_POOL, "    def m1", _METHOD.format(5)),
+        _at(
+            _at(_POOL, "    def m1", _METHOD.format(5)),
+            "    def m4",
+            "    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n\n",
+        ),
+    ),
+    Case(
+        "a statement that the patch replaces with one that upstream adds elsewhere",
+        _STEPS,
+        _STEPS.replace("    c = [1]\n", "    c = [1, 2]\n    log(c)\n"),
+        _at(_STEPS, "    a = g", "    log(c)\n"),
+        None,
+    ),
+    Case(
+        "an import beside one that upstream adds as well",
+        "import os\nfrom kit import a\n\nX = a\n",
+        "import os\nfrom far import b\nimport sys\nfrom kit import a\n\nX = a\n",
+        "import sys\nimport os\nfrom kit import a\n\nX = a\n",
+        "import sys\nimport os\nfrom far import b\nfrom kit import a\n\nX = a\n",
+    ),
 )
