@@ -109,10 +109,16 @@ def sorted_place(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int
         return None
     if code[0].kind in _IMPORTS:
         return _place_statement(siblings, code)
-    names = [_name_key(n) for n in siblings]
-    if names != sorted(names) or len(code) != 1:
-        return None
-    return sum(n < _name_key(code[0]) for n in names), False
+    for key in (_name_key, _text_key):
+        names = [key(n) for n in siblings]
+        if names == sorted(names) and len(code) == 1:
+            return sum(n < key(code[0]) for n in names), False
+    return None
+
+
+def place_by_module(others: Sequence[Block], added: Sequence[Block]) -> int:
+    """Return before which of upstream's imports at one place those of the patch go."""
+    return sum(_module(n) < _module(added[0]) for n in others)
 
 
 def _place_statement(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
@@ -160,6 +166,10 @@ def _name_key(node: Block) -> tuple[int, bytes]:
     name = node.text
     rank = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
     return rank, name.lower()
+
+
+def _text_key(name: Block) -> tuple[int, bytes]:
+    return 0, name.text.lower()
 
 
 def _is_field(node: Block) -> bool:

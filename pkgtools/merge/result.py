@@ -78,3 +78,8 @@ def join(parts: Iterable[Carried | Unsure]) -> Carried | Unsure:
         tuple(line for part in sure for line in part.absorbed_lines),
         tuple({e.path: e for part in sure for e in part.others}.values()),
     )
+
+
+def taken_away(block: Block) -> Counter[bytes]:
+    """Return the tokens of a block that theirs does not have any more."""
+    return Counter({token: -number for token, number in block.counted.items()})

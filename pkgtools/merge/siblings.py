@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
@@ -15,9 +14,10 @@ from pkgtools.merge.order import (
     commute,
     is_import,
     order_of,
+    place_by_module,
     sorted_place,
 )
-from pkgtools.merge.result import Carried, Unsure, carried, join
+from pkgtools.merge.result import Carried, Unsure, carried, join, taken_away
 from pkgtools.merge.twins import as_good_behind, rival, twins
 
 if TYPE_CHECKING:
@@ -256,6 +256,9 @@ class Siblings:
             return Unsure("upstream replaced a neighbour of the insertion")
         if not commute(kind, added, others):
             return Unsure("upstream inserts at the same place, and the order matters")
+        if kind is Order.SORTED and len(others) == len(between):
+            at = low + place_by_module(others, added)
+            return _Place(at, "insertion-beside-insertion")
         last = kind is Order.APPEND or at_start or lost[0]
         return _Place(high if last else low, "insertion-beside-insertion")
 
@@ -320,7 +323,7 @@ class Siblings:
             return Unsure("upstream moved what the patch removes")
         if any(not n.is_comment for n in self.theirs[slice(*self._span(index))]):
             return Unsure("upstream replaced what the patch removes")
-        return Carried(rules=("removed-upstream",), absorbed=_taken(block))
+        return Carried(rules=("removed-upstream",), absorbed=taken_away(block))
 
     def _replace(self, old: tuple[int, int], new: tuple[int, int]) -> Carried | Unsure:
         removed, added = self.base[slice(*old)], self.ours[slice(*new)]
@@ -375,14 +378,9 @@ class Siblings:
         if not run or self.is_list or not grows:
             return Unsure("both change the same statements")
         grown = [Carried(absorbed=block.counted) for block in run]
-        shrunk = [Carried(absorbed=_taken(block)) for block in removed]
+        shrunk = [Carried(absorbed=taken_away(block)) for block in removed]
         taken = carried("part-of-the-change", layout.replace_statements(run, added))
         return join([taken, *grown, *shrunk])
-
-
-def _taken(block: Block) -> Counter[bytes]:
-    """Return the tokens of a block as what theirs has taken away."""
-    return Counter({token: -number for token, number in block.counted.items()})
 
 
 def _has_at_end(outer: Block, node: Block, end: int) -> bool:

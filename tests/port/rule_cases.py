@@ -744,4 +744,22 @@ TWINS: Final = (
         "import sys\nimport os\nfrom kit import a\n\nX = a\n",
         "import sys\nimport os\nfrom far import b\nfrom kit import a\n\nX = a\n",
     ),
+    Case(
+        "imported names that are sorted whatever their case",
+        "from kit import Alpha, beta, Delta\n",
+        "from kit import Alpha, beta, Charlie, Delta\n",
+        "from kit import Alpha, beta, camma, Delta\n",
+        "from kit import Alpha, beta, camma, Charlie, Delta\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "imports of both kinds that are sorted by module",
+        "import alpha\nfrom beta import b\nimport delta\nfrom omega import o\n",
+        "import alpha\nfrom beta import b\nimport charlie\nimport delta\nfrom omega import o\n",
+        "import alpha\nfrom beta import b\nfrom camma import c\nimport delta\n"
+        "from omega import o\n",
+        "import alpha\nfrom beta import b\nfrom camma import c\nimport charlie\nimport delta\n"
+        "from omega import o\n",
+        "insertion-beside-insertion",
+    ),
 )
