@@ -7,13 +7,11 @@ and stale bytecode are what they are everywhere else.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pkgtools.build.bytecode import compiler
+from pkgtools.build.clock import source_date
 from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.image.destination import index_store_of, store_of
 from pkgtools.image.known import known_package
@@ -25,10 +23,11 @@ from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.apply import apply_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from datetime import datetime
 
     from pkgtools.catalog import Catalog, Target
-    from pkgtools.image.model import Config, Image
+    from pkgtools.image.model import Image
     from pkgtools.image.registry.image import RegistryIndex
     from pkgtools.tree.apply import TreeChange
     from pkgtools.util.progress import Reporter
@@ -54,6 +53,14 @@ class BuiltImage:
     removed: tuple[str, ...]
     replaced: str | None
     """The digest of an older series that the base had."""
+    version: str
+    """The patched package's; without a .dist-info, the revision."""
+    base_digest: str
+    """The base's manifest digest, or where that is not known its id."""
+    created: str
+    """The time in its configuration, as ISO 8601."""
+    attestations: tuple[str, ...] = ()
+    """The files of ``--attest``."""
 
 
 def build_image(
@@ -83,7 +90,7 @@ def build_image(
     name = name or image.default_name(_suffix(target))
     store = store_of(image, name)
     store.refuse_name(name)
-    patched = _patched(catalog, target, image, reporter, _time([image.config]))
+    patched = _patched(catalog, target, image, reporter, source_date(image.config.created))
     with reporter.task(f"storing {name}"):
         stored = store.store(patched.image, name)
     return patched.built(target, image, stored)
@@ -124,7 +131,7 @@ def build_index(
     name = name or default_name(index.at, _suffix(target))
     store = index_store_of(index, name)
     store.refuse_name(name)
-    when = _time([image.config for image in index.images.values()])
+    when = source_date(max(image.config.created for image in index.images.values()))
     patched = {}
     for platform, image in index.images.items():
         try:
@@ -155,6 +162,8 @@ class _PatchedImage:
 
     image: NewImage
     outcome: TreeChange
+    version: str
+    created: datetime
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
@@ -172,6 +181,9 @@ class _PatchedImage:
             written=self.written,
             removed=self.removed,
             replaced=self.outcome.replaced,
+            version=self.version,
+            base_digest=base.manifest_digest or base.id,
+            created=self.created.isoformat(),
         )
 
 
@@ -190,6 +202,8 @@ def _patched(
                     f"{part.tree.label} is patched with {target.name} already",
                     remedy="give the image that it was built on" + (f": {base}" if base else ""),
                 )
+            info = part.tree.dist_info
+            version = info.stem.rpartition("-")[2] if info else outcome.revisions[0]
             compile_again(part, outcome.changed)
             written, removed = part.changes(int(when.timestamp()))
         layer = write_layer(written, removed)
@@ -197,26 +211,16 @@ def _patched(
     step = f"pkgtools build image --target {target.name}"
     config = image.config.extended(layer, labels, step, when)
     paths = tuple(member.path for member in written)
-    return _PatchedImage(NewImage(config, layer, labels), outcome, paths, tuple(removed))
+    return _PatchedImage(
+        image=NewImage(config, layer, labels),
+        outcome=outcome,
+        version=version,
+        created=when,
+        written=paths,
+        removed=tuple(removed),
+    )
 
 
 def _suffix(target: Target) -> str:
     """Return what tells the new image's name from its base's."""
     return f"{target.name}-{target.series.short_digest}"
-
-
-def _time(configs: Iterable[Config]) -> datetime:
-    """Return when the image is said to be made: SOURCE_DATE_EPOCH, or when its base was.
-
-    The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
-    """
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    if not epoch:
-        return max(config.created for config in configs)
-    with contextlib.suppress(ValueError, OverflowError, OSError):
-        if epoch.isdecimal():
-            return datetime.fromtimestamp(int(epoch), UTC)
-    raise UsageError(
-        f"SOURCE_DATE_EPOCH is {epoch!r}, not seconds since 1970",
-        remedy="unset it, or set it to `git log -1 --format=%ct`",
-    )

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from packaging.version import Version
 
 from pkgtools import __version__
 from pkgtools.blob import REGULAR, SYMLINK, Blob
+from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
 from pkgtools.build.zipcopy import ZipCopy, dos_time
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.source.wheel import FETCH_AGAIN
@@ -26,7 +26,7 @@ from pkgtools.tree.record import make_row, rename_row, row_path
 from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pkgtools.plan import Plan
     from pkgtools.source import WheelSource
 
+SBOM: Final = "sboms/pkgtools.cdx.json"
+"""Where a bill of materials lies in a .dist-info (PEP 770)."""
 _COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
 
 
@@ -52,6 +54,10 @@ class BuiltWheel:
     """The members that the series made, changed or removed."""
     dropped: tuple[str, ...]
     """Signatures of the upstream wheel: of the patched one they would be false."""
+    requirement: str
+    """The line of a requirements file that pins it, with its hash."""
+    attestations: tuple[str, ...] = ()
+    """The files of ``--attest``."""
 
 
 def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: Path) -> BuiltWheel:
@@ -79,9 +85,18 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         )
     names = _Names(source, local_version(source.version, target))
     files = _patched_files(target, source, plan, names)
+    digest = sha256(source.path)
+    package = PatchedPackage(
+        target=target,
+        revisions=revisions,
+        base_version=source.version,
+        version=names.version,
+        base_sha256=digest,
+    )
     metadata_files = {
         names.info + "METADATA": _metadata(source, names),
-        names.info + PROVENANCE: Blob(_provenance(target, source, revisions)),
+        names.info + PROVENANCE: Blob(_provenance(package, source.path.name, digest)),
+        names.info + SBOM: Blob(wheel_sbom(package)),
     }
     path = folder / names.wheel
     with (
@@ -89,10 +104,12 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         replacing(path, "name another folder with -o") as out,
     ):
         _write(source, raw, out, names, files | metadata_files)
+    made = sha256(path)
     return BuiltWheel(
         path=str(path),
         version=names.version,
-        sha256=sha256(path),
+        sha256=made,
+        requirement=(f"{target.upstream.distribution}=={names.version} --hash=sha256:{made}"),
         target=target.name,
         revisions=revisions,
         base=source.label,
@@ -225,19 +242,20 @@ def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> by
     return b"".join([*rows, make_row(names.info + "RECORD", None)])
 
 
-def _provenance(target: Target, source: WheelSource, revisions: Sequence[str]) -> bytes:
+def _provenance(package: PatchedPackage, base: str, digest: str) -> bytes:
     """Say what the wheel was made of, in the words of PEP 610's direct_url.json."""
+    target = package.target
     facts = {
         "format": 1,
         "pkgtools": __version__,
         "upstream": target.upstream.name,
         "target": target.name,
-        "revisions": revisions,
+        "revisions": package.revisions,
         "series": target.series.digest,
         "patches": [{"name": p.name, "sha256": p.digest} for p in target.series.patches],
         "base": {
-            "name": source.path.name,
-            "archive_info": {"hashes": {"sha256": sha256(source.path)}},
+            "name": base,
+            "archive_info": {"hashes": {"sha256": digest}},
         },
     }
-    return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"
+    return to_json(facts)

@@ -42,20 +42,35 @@ def build() -> None:
     show_default=True,
     help="The folder to write into.",
 )
+@click.option(
+    "--attest",
+    type=common.PATH,
+    help="Write SBOM, SLSA provenance and, for fixed CVEs, OpenVEX into this folder.",
+)
 @common.catalog_option
 @common.json_option
 @common.command
-def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as_json: bool) -> int:
+def wheel(
+    target: str | None,
+    path: Path | None,
+    folder: Path,
+    attest: Path | None,
+    catalog: Path,
+    as_json: bool,
+) -> int:
     """Build the upstream's wheel with a target's series in it.
 
     Without --wheel, pip downloads the release into a cache. The version gets a
     local part that names the target and its series (0.5.23+v0.5.23.s2d5cf77c88ff).
-    Same target, same wheel: same bytes.
+    Same target, same wheel: same bytes. A CycloneDX SBOM with the patches lies in
+    its .dist-info/sboms (PEP 770). The folder serves pip and uv as --find-links;
+    the printed requirement pins the wheel.
 
     \b
     Examples:
       pkgtools build wheel --target v0.5.23
       pkgtools build wheel --target v0.5.17 --wheel sglang-0.5.17-*.whl -o wheels
+      pkgtools build wheel --target v0.5.23 --attest attestations
     """
     from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - an image needs none of it
 
@@ -63,6 +78,11 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
     chosen = table.target(target)
     with _source(chosen, path) as source:
         built = build_wheel(table, chosen, source, folder)
+        if attest is not None:
+            from pkgtools.build.attest import attest_wheel  # noqa: PLC0415 - few ask for it
+
+            files = attest_wheel(table, chosen, built, source, attest)
+            built = replace(built, attestations=files)
     if as_json:
         common.print_json(built)
         return 0
@@ -73,6 +93,9 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
         say(f"  {name}")
     for name in built.dropped:
         say(f"  without {name}: it signs the upstream wheel")
+    for name in built.attestations:
+        say(f"  {name}")
+    say(f"  requirement: {built.requirement}")
     return 0
 
 
@@ -85,6 +108,11 @@ def wheel(target: str | None, path: Path | None, folder: Path, catalog: Path, as
     help="The new image's name.  [default: the base's, with the target and the series' digest]",
 )
 @click.option("--push", is_flag=True, help="Push it to its registry, through the engine.")
+@click.option(
+    "--attest",
+    type=common.PATH,
+    help="Write SBOM, SLSA provenance and, for fixed CVEs, OpenVEX into this folder.",
+)
 @common.image_platform_option
 @common.image_tree_option
 @common.image_python_option
@@ -96,6 +124,7 @@ def image(
     base: str,
     tag: str | None,
     push: bool,
+    attest: Path | None,
     platform: str | None,
     tree: str | None,
     python: str | None,
@@ -117,7 +146,7 @@ def image(
       pkgtools build image --base sglang:1 --tag registry.example.com/sglang:1-k3 --push
       pkgtools build image --target v0.5.23 --base docker://lmsysorg/sglang:v0.5.23
         --tag docker://registry.example.com/sglang:v0.5.23-k3
-      pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17
+      pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
     """
     from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
     from pkgtools.image.model import Image  # noqa: PLC0415
@@ -128,6 +157,11 @@ def image(
     with open_base(base, tree, python, platform) as opened:
         pusher = _pushable(opened) if push else None
         if not isinstance(opened, Image):
+            if attest is not None:
+                raise UsageError(
+                    f"{base} has several platforms: --attest writes of one image",
+                    remedy="name one with --platform",
+                )
             index = build_index(table, chosen, opened, common.Progress(), tag)
             _show_index(index, as_json)
             return 0
@@ -135,6 +169,10 @@ def image(
         if pusher is not None:
             with common.Progress().task(f"pushing {built.reference}"):
                 built = replace(built, digest=_push(pusher, built))
+    if attest is not None:
+        from pkgtools.build.attest import attest_image  # noqa: PLC0415 - few ask for it
+
+        built = replace(built, attestations=attest_image(chosen, built, attest))
     if as_json:
         common.print_json(built)
         return 0
@@ -156,6 +194,8 @@ def _show_built(built: BuiltImage) -> None:
         say(f"  /{plain(path)}")
     for path in built.removed:
         say(f"  /{plain(path)} removed")
+    for path in built.attestations:
+        say(f"  {path}")
 
 
 def _show_index(built: BuiltIndex, as_json: bool) -> None:

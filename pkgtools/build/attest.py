@@ -1,0 +1,199 @@
+"""What others can check of a build: SBOM, VEX and SLSA provenance, written beside it, unsigned.
+
+cosign and sigstore sign these files (``cosign attest --type slsaprovenance1 --predicate``). They
+hold no clock, host or user: the time in a VEX document is that of the base, or
+SOURCE_DATE_EPOCH.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pkgtools import __version__
+from pkgtools.build.clock import source_date
+from pkgtools.build.sbom import TOOL, PatchedPackage, image_sbom, to_json, wheel_sbom
+from pkgtools.patch.headers import headers_of
+from pkgtools.source import WheelSource
+from pkgtools.tree.verify import verify
+from pkgtools.util.files import replacing, sha256
+
+if TYPE_CHECKING:
+    from pkgtools.build.image import BuiltImage
+    from pkgtools.build.wheel import BuiltWheel
+    from pkgtools.catalog import Catalog, Target
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was built."""
+
+    kind: str
+    """``wheel`` or ``image``."""
+    name: str
+    sha256: str
+    purl: str
+    base: dict[str, Any]
+    """What it was built on, as in-toto's resource descriptor."""
+    made_at: datetime
+
+
+def attest_wheel(
+    catalog: Catalog, target: Target, built: BuiltWheel, base: WheelSource, folder: Path
+) -> tuple[str, ...]:
+    """Verify a wheel that was built, and write its attestations; return their paths.
+
+    Raises:
+        PkgtoolsError: the wheel is not what its target makes.
+        TreeError: they cannot be written.
+
+    """
+    path = Path(built.path)
+    with WheelSource(path, target.upstream) as wheel:
+        verify(catalog, target, wheel)
+    digest = sha256(base.path)
+    package = PatchedPackage(
+        target=target,
+        revisions=built.revisions,
+        base_version=base.version,
+        version=built.version,
+        base_sha256=digest,
+    )
+    newest = max(info.date_time for info in base.members())
+    subject = Subject(
+        kind="wheel",
+        name=path.name,
+        sha256=built.sha256,
+        purl=package.purl,
+        base={"uri": package.base_purl, "name": base.path.name, "digest": {"sha256": digest}},
+        made_at=source_date(datetime(*newest, tzinfo=UTC)),
+    )
+    return _write(folder, path.name, package, subject, wheel_sbom(package))
+
+
+def attest_image(target: Target, built: BuiltImage, folder: Path) -> tuple[str, ...]:
+    """Write the attestations of an image that was built; return their paths.
+
+    Raises:
+        TreeError: they cannot be written.
+
+    """
+    package = PatchedPackage(
+        target=target,
+        revisions=built.revisions,
+        base_version=built.version,
+        version=built.version,
+    )
+    digest = built.digest or built.id
+    repository = built.reference.rpartition("/")[2].partition(":")[0]
+    hexadecimal = digest.removeprefix("sha256:")
+    subject = Subject(
+        kind="image",
+        name=built.reference,
+        sha256=hexadecimal,
+        purl=f"pkg:oci/{quote(repository.lower(), safe='')}@{quote(digest, safe='')}",
+        base={
+            "name": built.base,
+            "digest": {"sha256": built.base_digest.removeprefix("sha256:")},
+        },
+        made_at=datetime.fromisoformat(built.created),
+    )
+    sbom = image_sbom(package, built.reference, digest)
+    return _write(folder, f"image-{hexadecimal[:12]}", package, subject, sbom)
+
+
+def _write(
+    folder: Path, stem: str, package: PatchedPackage, subject: Subject, sbom: bytes
+) -> tuple[str, ...]:
+    """Write the files of a build, and return their paths.
+
+    The VEX document is written where a patch names a CVE.
+
+    Args:
+        folder: made where it does not exist.
+        stem: how the files' names start.
+        package: the patched package; its files were just held against the lockfile.
+        subject: what was built.
+        sbom: its bill of materials.
+
+    Raises:
+        TreeError: they cannot be written.
+
+    """
+    documents = {"cdx.json": sbom, "intoto.json": provenance(package, subject)}
+    fixed = vex(package, subject)
+    if fixed is not None:
+        documents["openvex.json"] = fixed
+    written = []
+    for suffix, data in sorted(documents.items()):
+        path = folder / f"{stem}.{suffix}"
+        with replacing(path, "name another folder with --attest") as file:
+            file.write(data)
+        written.append(str(path))
+    return tuple(written)
+
+
+def provenance(package: PatchedPackage, subject: Subject) -> bytes:
+    """Return an in-toto statement with SLSA provenance (https://slsa.dev/spec/v1.0/provenance)."""
+    target = package.target
+    patches = [
+        {"name": patch.name, "digest": {"sha256": patch.digest}} for patch in target.series.patches
+    ]
+    return to_json(
+        {
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"name": subject.name, "digest": {"sha256": subject.sha256}}],
+            "predicateType": "https://slsa.dev/provenance/v1",
+            "predicate": {
+                "buildDefinition": {
+                    "buildType": f"pkg:pypi/pkgtools-patch#build-{subject.kind}",
+                    "externalParameters": {
+                        "target": target.name,
+                        "series": target.series.digest,
+                        "revisions": list(package.revisions),
+                    },
+                    "resolvedDependencies": [subject.base, *patches],
+                },
+                "runDetails": {"builder": {"id": TOOL}},
+            },
+        }
+    )
+
+
+def vex(package: PatchedPackage, subject: Subject) -> bytes | None:
+    """Return an OpenVEX document (https://github.com/openvex/spec), or None without a CVE.
+
+    Only the ``CVE:`` header of a patch counts: a mention in its text says nothing about a fix.
+    """
+    cves: dict[str, list[str]] = {}
+    for patch in package.target.series.patches:
+        for cve in headers_of(patch).cves:
+            cves.setdefault(cve, []).append(patch.name)
+    if not cves:
+        return None
+    product: dict[str, Any] = {"@id": subject.purl, "hashes": {"sha-256": subject.sha256}}
+    if subject.purl != package.purl:
+        product["subcomponents"] = [{"@id": package.purl}]
+    document: dict[str, Any] = {
+        "@context": "https://openvex.dev/ns/v0.2.0",
+        "@id": "",
+        "author": "pkgtools",
+        "timestamp": subject.made_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "version": 1,
+        "tooling": f"pkgtools/{__version__}",
+        "statements": [
+            {
+                "vulnerability": {"name": cve},
+                "products": [product],
+                "status": "fixed",
+                "status_notes": f"fixed by {', '.join(names)}",
+            }
+            for cve, names in sorted(cves.items())
+        ],
+    }
+    digest = hashlib.sha256(to_json(document)).hexdigest()
+    return to_json({**document, "@id": f"https://openvex.dev/docs/public/vex-{digest}"})

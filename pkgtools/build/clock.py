@@ -1,0 +1,30 @@
+"""The time that is written into what is built: never the clock's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from datetime import UTC, datetime
+
+from pkgtools.errors import UsageError
+
+
+def source_date(default: datetime) -> datetime:
+    """Return SOURCE_DATE_EPOCH, or the time of what is built on.
+
+    The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
+
+    Raises:
+        UsageError: the variable does not hold a time.
+
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        return default
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        if epoch.isdecimal():
+            return datetime.fromtimestamp(int(epoch), UTC)
+    raise UsageError(
+        f"SOURCE_DATE_EPOCH is {epoch!r}, not seconds since 1970",
+        remedy="unset it, or set it to `git log -1 --format=%ct`",
+    )

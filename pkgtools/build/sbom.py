@@ -1,0 +1,157 @@
+"""The bill of materials of what is built, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/).
+
+The patched package has a pedigree: the upstream's release as its ancestor, and the patches. The
+JSON is written directly: importing cyclonedx-python-lib takes 0.4 s, as long as building a wheel.
+The tests validate it with that library.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from pkgtools import __version__
+from pkgtools.patch.headers import headers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.catalog import Target
+    from pkgtools.patch import Patch
+
+TOOL: Final = f"pkg:pypi/pkgtools-patch@{__version__}"
+"""This program as a package URL: a builder's id in SLSA's words."""
+_TYPES: Final = {"Backport": "backport"}
+"""CycloneDX' type of a patch by its Upstream-Status; else it is unofficial."""
+
+
+@dataclass(frozen=True)
+class PatchedPackage:
+    """A package with a target's series in it."""
+
+    target: Target
+    revisions: Sequence[str]
+    base_version: str
+    """Of the upstream's package."""
+    version: str
+    """Of the patched one."""
+    base_sha256: str | None = None
+    """Of the upstream's wheel, where it was built from one."""
+
+    @property
+    def base_purl(self) -> str:
+        """The package URL of the upstream's package."""
+        return _purl(self.target, self.base_version)
+
+    @property
+    def purl(self) -> str:
+        """The package URL of the patched package."""
+        return _purl(self.target, self.version)
+
+
+def to_json(facts: object) -> bytes:
+    """Return a document; the same facts are the same bytes."""
+    return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"
+
+
+def wheel_sbom(package: PatchedPackage) -> bytes:
+    """Return the bill of materials of a wheel (PEP 770)."""
+    return _document(_component(package), [])
+
+
+def image_sbom(package: PatchedPackage, reference: str, digest: str) -> bytes:
+    """Return the bill of materials of the layer that an image has on top of its base.
+
+    Args:
+        package: the patched package in it.
+        reference: the image's name.
+        digest: by which its store has it.
+
+    """
+    image = {"type": "container", "bom-ref": digest, "name": reference, "version": digest}
+    return _document(image, [_component(package)])
+
+
+def _document(subject: dict[str, Any], components: list[dict[str, Any]]) -> bytes:
+    tool = {"type": "application", "name": "pkgtools", "version": __version__, "purl": TOOL}
+    refs = [component["bom-ref"] for component in components]
+    return to_json(
+        {
+            "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.6",
+            "version": 1,
+            "metadata": {"tools": {"components": [tool]}, "component": subject},
+            "components": components,
+            "dependencies": [
+                {"ref": subject["bom-ref"], "dependsOn": refs},
+                *({"ref": ref} for ref in refs),
+            ],
+        }
+    )
+
+
+def _component(package: PatchedPackage) -> dict[str, Any]:
+    target = package.target
+    upstream = target.upstream
+    ancestor: dict[str, Any] = {
+        "type": "library",
+        "name": upstream.distribution,
+        "version": package.base_version,
+        "purl": package.base_purl,
+        "externalReferences": [{"type": "vcs", "url": upstream.git}],
+    }
+    if package.base_sha256:
+        ancestor["hashes"] = [{"alg": "SHA-256", "content": package.base_sha256}]
+    pedigree: dict[str, Any] = {
+        "ancestors": [ancestor],
+        "patches": [_patch(patch) for patch in target.series.patches],
+        "notes": f"series {target.series.digest} of target {target.name}",
+    }
+    known = {revision.commit for revision in target.revisions}
+    commits = [revision for revision in package.revisions if revision in known]
+    if commits:
+        pedigree["commits"] = [{"uid": commit, "url": upstream.git} for commit in commits]
+    return {
+        "type": "library",
+        "bom-ref": package.purl,
+        "name": upstream.distribution,
+        "version": package.version,
+        "purl": package.purl,
+        "pedigree": pedigree,
+    }
+
+
+def _patch(patch: Patch) -> dict[str, Any]:
+    headers = headers_of(patch)
+    try:
+        text = {"contentType": "text/x-diff", "content": patch.data.decode()}
+    except UnicodeDecodeError:
+        content = base64.b64encode(patch.data).decode()
+        text = {"contentType": "text/x-diff", "encoding": "base64", "content": content}
+    made: dict[str, Any] = {
+        "type": _TYPES.get(headers.upstream_status or "", "unofficial"),
+        "diff": {"text": text},
+    }
+    issues: list[dict[str, Any]] = [
+        {
+            "type": "security",
+            "id": cve,
+            "source": {"name": "NVD", "url": f"https://nvd.nist.gov/vuln/detail/{cve}"},
+        }
+        for cve in headers.cves
+    ]
+    issues += [{"type": "defect", "id": bug, "description": patch.subject} for bug in headers.bugs]
+    if issues:
+        made["resolves"] = issues
+    return made
+
+
+def _purl(target: Target, version: str) -> str:
+    """Return a package URL; see https://github.com/package-url/purl-spec."""
+    name = target.upstream.distribution.lower().replace("_", "-")
+    return f"pkg:pypi/{quote(name, safe='')}@{quote(version, safe='.-_~')}"
