@@ -90,6 +90,7 @@ def _fault(
             Module(nodes[3], package, others.new),
             lines=lines,
             rows=_rows(versions, chunk, file),
+            is_lost=others.is_lost,
         )
     )
 

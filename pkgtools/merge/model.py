@@ -57,6 +57,8 @@ class OtherFiles:
     """Returns a module by its dotted name, as ours uses it; None if there is none."""
     new: Callable[[str], bytes | None] = _nothing
     """Returns a module of theirs."""
+    is_lost: Callable[[bytes], object] = _nothing
+    """Returns whether the package defined an attribute before, and nowhere does now."""
     package: str = ""
     """The dotted package of the file, in which its relative imports start."""
     package_of: Callable[[str], str] = str

@@ -49,6 +49,8 @@ class Landing:
     """In ours."""
     rows: Collection[int]
     """The same lines in what was made. All count from 0."""
+    is_lost: Callable[[bytes], object]
+    """Returns whether the package defined an attribute before, and nowhere does now."""
 
 
 def misuse(use: Landing) -> str | None:
@@ -56,6 +58,7 @@ def misuse(use: Landing) -> str | None:
     checks: tuple[Callable[[Landing], str | None], ...] = (
         _lost_import,
         _lost_attribute,
+        _undefined_attribute,
         _refused_call,
         _other_number_of_values,
         _other_return,
@@ -76,6 +79,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
             Module(root, others.package, others.new),
             lines=lines,
             rows=lines,
+            is_lost=others.is_lost,
         )
     )
 
@@ -116,6 +120,19 @@ def _lost_attribute(use: Landing) -> str | None:
         if name not in old or name in new or name in own or sets(use.ours.root, [use.lines], name):
             continue
         return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
+    return None
+
+
+def _undefined_attribute(use: Landing) -> str | None:
+    """Return an attribute of any object that upstream took from the whole package."""
+    theirs, looked = use.theirs.root.text or b"", set()
+    for raw in inside(use.ours.root, [use.lines]):
+        name = last_name(raw) if raw.type == "attribute" else b""
+        if not name or name in looked or re.search(rb"\." + re.escape(name) + rb"\b", theirs):
+            continue
+        looked.add(name)
+        if use.is_lost(name):
+            return f"the package defines `{name.decode()}` nowhere any more"
     return None
 
 
@@ -237,12 +254,26 @@ def _lone_definition(use: Landing) -> str | None:
         around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
         if None in around or _name(node) in (around[0] or {}):
             continue
+        changed = _changed_base(use, added)
+        if changed:
+            return changed
         for what, of in (("decorator", _decorators_of), ("base class", _bases_of)):
             for text in of(added):
                 lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
                 if lost:
                     shown = text.decode(errors="replace")
                     return f"upstream took the {what} `{shown}` from {lost}, beside what is added"
+    return None
+
+
+def _changed_base(use: Landing, added: Definition) -> str | None:
+    """Return that a base class of an added class was a dataclass and is something else now."""
+    for name in added.base_names:
+        old, new = use.ours.resolve(name), use.made.resolve(name)
+        lost = set(old.decorators) - set(new.decorators) if old and new else ()
+        if lost:
+            shown = ", ".join(f"`{text.decode()}`" for text in sorted(lost))
+            return f"the base class `{name.decode()}` has lost its decorator {shown}"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
@@ -231,6 +232,7 @@ class PortStep:
             find,
             old=self._old_module,
             new=self._new_module,
+            is_lost=partial(self._is_lost, path),
             package=self._package_of(path),
             package_of=self._package_of,
         )
@@ -243,6 +245,10 @@ class PortStep:
     def _new_module(self, dotted: str) -> bytes | None:
         found = map(self.read, self._paths_of(dotted))
         return next((blob.data for blob in found if blob is not None), None)
+
+    def _is_lost(self, path: str, name: bytes) -> bool:
+        patched = [blob.data for blob in self.overlay.values() if blob is not None]
+        return self.movement.lost(name, self.movement.near(path), patched)
 
     def _package_of(self, path: str) -> str:
         folder = path.removeprefix(self.upstream.prefix).rpartition("/")[0]

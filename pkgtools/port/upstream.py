@@ -13,7 +13,7 @@ from pkgtools.merge.result import Elsewhere
 from pkgtools.source import Tree, WheelSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
     from pathlib import Path
 
     from pkgtools.blob import Blob
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SIMILAR: Final = 0.5
 """Git's own threshold for a rename."""
 _CLEAR: Final = 0.1
+_IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
 
 class Listing:
@@ -75,6 +76,7 @@ class Movement:
         self._sources = old, new
         self._upstream = upstream
         self._listings: tuple[Listing, Listing] | None = None
+        self._near: dict[str, list[str]] = {}
 
     @property
     def listings(self) -> tuple[Listing, Listing]:
@@ -130,3 +132,39 @@ class Movement:
                     and similarity(inner, node) >= _SIMILAR
                 ]
         return found[0] if len(found) == 1 else None
+
+    def lost(self, name: bytes, near: Iterable[str], added: Iterable[bytes]) -> bool:
+        """Whether files of the old package define an attribute, and no file of the new one does.
+
+        Args:
+            name: the attribute.
+            near: the files in which a definition is looked for; in all of them it takes seconds.
+            added: files with patches in them, which may define it, too.
+
+        """
+        word = re.escape(name)
+        # What only gives it a value, or is a keyword of that name, counts as new, but not as old.
+        given = re.compile(rb"\b(?:def|class)[ \t]+%b\b|\b%b[ \t]*(?::|=(?!=))" % (word, word))
+        defined = re.compile(
+            rb"\b(?:def|class)[ \t]+%b\b|\bself\.%b\b[^=\n(]*=(?!=)|^[ \t]+%b[ \t]*:"
+            % (word, word, word),
+            re.MULTILINE,
+        )
+        old, new = self.listings
+        changed = (p for p in near if p in old.marks and new.marks.get(p) != old.marks[p])
+        if not any(name in data and defined.search(data) for data in map(old.read, changed)):
+            return False
+        everything = (*added, *map(new.read, new.marks))
+        return not any(name in data and given.search(data) for data in everything)
+
+    def near(self, path: str) -> list[str]:
+        """Return the files of the old package beside a file, and those that it imports."""
+        if path not in self._near:
+            old = self.listings[0]
+            folder = path.rpartition("/")[0]
+            named = {m.decode() for m in _IMPORTED.findall(old.read(path))}
+            stems = [self._upstream.prefix + name.replace(".", "/") for name in named]
+            imported = [f"{stem}{end}" for stem in stems for end in (".py", "/__init__.py")]
+            beside = [p for p in old.marks if p.rpartition("/")[0] == folder]
+            self._near[path] = beside + [p for p in imported if p in old.marks]
+        return self._near[path]

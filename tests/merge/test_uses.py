@@ -303,3 +303,19 @@ def test_a_local_name_that_is_made_of_itself() -> None:
     assert conflict.reason == "`n` is made of itself alone: upstream does not set it any more"
     fresh = ours.replace(b"n = n + 1", b"n = 1")
     assert not merge(base, fresh, theirs, python=True).conflicts
+
+
+def test_a_class_on_a_base_class_that_is_no_dataclass_any_more() -> None:
+    base, added = b"from pk.io import Base\n\nX = 1\n", b"\n\nclass New(Base):\n    a: int = 1\n"
+    old = b"@dataclass\nclass Base:\n    pass\n"
+    for new, asked in ((old.replace(b"@dataclass\n", b""), True), (old + b"Y = 1\n", False)):
+        sources = {"old": old, "new": new}
+        others = OtherFiles(
+            old=lambda name: sources["old"] if name == "pk.io" else None,  # noqa: B023 - at once
+            new=lambda name: sources["new"] if name == "pk.io" else None,  # noqa: B023
+        )
+        theirs = b"Y = 2\n" + base
+        merged = merge(base, base + added, theirs, python=True, others=others)
+        reasons = [c.reason for c in merged.conflicts]
+        lost = "the base class `Base` has lost its decorator `@dataclass`"
+        assert reasons == ([lost] if asked else [])

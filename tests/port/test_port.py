@@ -390,6 +390,30 @@ def test_a_definition_that_moves_into_a_file_that_the_patch_changes_too(tmp_path
     assert made == {"src/widget/b.py": (FAR1 + "\n\n" + changed).encode()}
 
 
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        ("class Batch:\n    def sums(self):\n        self.total_of_lengths = 1\n", 3),
+        ("class Batch:\n    def sums(self):\n        self.sum_of_lengths = 1\n", 0),
+        ("def make():\n    return Batch(sum_of_lengths=1)\n", 0),  # where, cannot be seen
+    ],
+)
+def test_an_attribute_that_upstream_took_from_the_whole_package(
+    tmp_path: Path, now: str, code: int
+) -> None:
+    batch = "class Batch:\n    def sums(self):\n        self.sum_of_lengths = 1\n"
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": A, "batch.py": batch}, "1.1": {"a.py": "X = 1\n" + A, "batch.py": now}},
+        [("one", {"a.py": A.replace("one = x + 1", "one = x.sum_of_lengths + x.shape")})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.code == code
+    reasons = [h["reason"] for h in done.facts["steps"][0]["patches"][0]["hunks"]]
+    lost = "the package defines `sum_of_lengths` nowhere any more"
+    assert reasons == [lost if code else None]
+
+
 _ANSWER = {"step": 1, "patch": "p", "path": "a", "key": "k", "mode": 0o100644}
 
 
