@@ -90,8 +90,8 @@ for path in sys.argv[1:]:
         with open(path, "rb") as file:
             compile(file.read(), path, "exec", dont_inherit=True)
         found[path] = ""
-    except (OSError, SyntaxError, ValueError) as error:
-        found[path] = str(error)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        found[path] = str(error) or type(error).__name__
 print()
 print(json.dumps(found))
 """

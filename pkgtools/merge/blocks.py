@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LANGUAGE: Final = tree_sitter.Language(tree_sitter_python.language())
+_DEEPEST: Final = 500
+"""Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
 _BODIES: Final = {"module", "block"}
 _LISTS: Final = {
     "argument_list",
@@ -199,6 +201,22 @@ def parse(source: bytes) -> Block:
     """Return the module that `source` is; see `is_sound` for whether it is one."""
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
     return Block(source, "module", Shape.BODY, 0, len(source), (root,))
+
+
+@lru_cache(maxsize=32)
+def is_deep(source: bytes) -> bool:
+    """Whether `source` nests deeper than people write: alignment takes the square of the depth."""
+    cursor = parse(source).raw[0].walk()
+    depth = 0
+    while depth <= _DEEPEST:
+        if cursor.goto_first_child():
+            depth += 1
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return False
+            depth -= 1
+    return True
 
 
 def is_sound(module: Block) -> bool:

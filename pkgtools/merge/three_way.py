@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.blocks import is_sound, parse
+from pkgtools.merge.blocks import is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.lines import Chunk, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
@@ -45,7 +45,7 @@ def merge(
     """
     others = others or OtherFiles()
     versions = Versions(base, ours, theirs, others.find)
-    if not python:
+    if not python or any(map(is_deep, (base, ours, theirs))):
         return _merge(versions, {}, python=False)
     try:
         return _checked(versions, others)

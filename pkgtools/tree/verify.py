@@ -330,9 +330,11 @@ def _compile_all(match: Identity, source: Source) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # upstream's own, not this check's matter
                 compile(blob.data, file.path, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+        # The last two are of code that is nested too deep; MemoryError has no text.
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise CheckFailedError(
-                f"{source.label}: {file.path} does not compile: {error}"
+                f"{source.label}: {file.path} does not compile: "
+                f"{str(error) or type(error).__name__}"
             ) from None
 
 
