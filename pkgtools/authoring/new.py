@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.authoring.edits import edits_of
+from pkgtools.blob import Blob
 from pkgtools.catalog.series import LISTING
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import UsageError
 from pkgtools.patch import parse_patch
 from pkgtools.port.gitdiff import diff_text
-from pkgtools.port.model import FileChange
-from pkgtools.port.series import layers_on
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pkgtools.authoring.work import SeriesWork
-    from pkgtools.catalog import Series
     from pkgtools.patch import Patch
-    from pkgtools.source import Source, Tree
+    from pkgtools.source import Tree
 
 _HEAD: Final = """\
 From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
@@ -48,7 +43,16 @@ class PatchDraft:
     author: str
 
 
-def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> Patch:
+@dataclass(frozen=True)
+class NewPatch:
+    """A patch that was made."""
+
+    patch: Patch
+    left_out: tuple[str, ...]
+    """Files of the tree that it does not take."""
+
+
+def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
     """Make a patch of what a tree has beyond its series, at the end of the series.
 
     Raises:
@@ -66,20 +70,21 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> Patch:
                 f"{series.directory} has a patch {draft.name!r} already",
                 remedy="name another, or take the edits into it with `pkgtools refresh --patch`",
             )
-        changes = list(_beyond(series, work.source, tree))
-        if not changes:
+        edits = edits_of(series, work.source, tree)
+        if not edits.changes:
             raise UsageError(
                 f"{tree.label} is what the series makes: there is nothing to make a patch of",
                 remedy="edit it first, or name the tree that is edited with --tree",
             )
         head = _HEAD.format(author=draft.author, message=message)
-        patch = parse_patch(draft.name, head.encode() + diff_text(changes))
+        diff = diff_text(edits.changes, find_renames=True)
+        patch = parse_patch(draft.name, head.encode() + diff)
         listing = series.directory / LISTING
         names = read_bytes(listing).rstrip(b"\n") + f"\n{draft.name}\n".encode()
         write_catalog(
             folder, {series.directory / draft.name: Blob(patch.data), listing: Blob(names)}
         )
-    return patch
+    return NewPatch(patch, edits.left_out)
 
 
 def _message(draft: PatchDraft) -> str:
@@ -95,31 +100,3 @@ def _message(draft: PatchDraft) -> str:
             remedy="see --message and --author",
         )
     return "\n\n".join(filter(None, (subject.strip(), body.strip())))
-
-
-def _beyond(series: Series, source: Source, tree: Tree) -> Iterator[FileChange]:
-    layers = layers_on(series.patches, source)
-    made = {change.path: change.after for layer in layers for change in layer.changes}
-    for path in sorted(_files(tree) | made.keys()):
-        before = made[path] if path in made else _file(source, path)
-        after = _file(tree, path)
-        if before != after:
-            yield FileChange(path, path, before, after)
-
-
-def _files(tree: Tree) -> set[str]:
-    """Return the files of the package in a tree, as paths of the source tree."""
-    prefix = tree.upstream.prefix
-    package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
-    found = set()
-    for folder, folders, names in os.walk(package):
-        folders[:] = [f for f in folders if f != "__pycache__"]
-        for name in names:
-            path = os.path.relpath(os.path.join(folder, name), package)  # noqa: PTH118
-            found.add(f"{prefix}{tree.upstream.package}/{path}")
-    return found
-
-
-def _file(source: Source, path: str) -> Blob | None:
-    blob = source.read(path)
-    return None if blob is not None and blob.mode == DIRECTORY else blob

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
 from pkgtools.blob import Blob
 from pkgtools.catalog.series import LISTING, reference_of, without_levels
@@ -45,6 +46,8 @@ class Refreshed(msgspec.Struct):
     unchanged: list[str]
     shared: list[EditedShared]
     """The shared patches among `rewritten`."""
+    beyond: list[str]
+    """Files that the tree has otherwise and no patch of the series changes."""
 
 
 def refresh_series(
@@ -78,6 +81,7 @@ def refresh_series(
         after = before
         for path, blob in (_edited(before, tree) if tree is not None else {}).items():
             after = _fold(after, path, blob, into)
+        beyond = edits_of(series, source, tree).changes if tree is not None else ()
         edits = _shared_edits(before, after, source.read)
         after = [
             AppliedPatch(edits[layer.patch.name].patch, _real(layer.changes))
@@ -94,6 +98,7 @@ def refresh_series(
         rewritten,
         kept,
         [_told(work.catalog, named, e) for e in edits.values()],
+        sorted({change.path for change in beyond} - _made(before).keys()),
     )
 
 

@@ -66,8 +66,14 @@ def new(
     source = finder.find(named.source_name(start_name)).source
     draft = PatchDraft(name if name.endswith(".patch") else f"{name}.patch", message, author)
     made = new_patch(SeriesWork(table, named, source, common.Progress()), where, draft)
+    files = [{"path": file.new_path, "kind": str(file.kind)} for file in made.patch.files]
     if as_json:
-        common.print_json({"patch": made.name, "series": str(named.directory)})
-    else:
-        say(f"wrote {named.directory / made.name}")
+        facts = {"patch": made.patch.name, "series": str(named.directory), "files": files}
+        common.print_json({**facts, "left_out": made.left_out})
+        return 0
+    say(f"wrote {named.directory / made.patch.name}")
+    for file in files:
+        say(f"  {file['kind']} {file['path']}")
+    for path in made.left_out:
+        say(f"  left out {path}")
     return 0

@@ -77,6 +77,10 @@ def refresh(
     for name in done.rewritten:
         say(f"rewritten {name}")
     say(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
+    for path in done.beyond:
+        say(f"not in the series: {path}")
+    if done.beyond:
+        say("next: make a patch of these files with `pkgtools new`")
     for edit in done.shared:
         say(f"shared    {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}")
         for file in edit.files:

@@ -29,8 +29,15 @@ _SIGNATURE: Final = re.compile(rb"\n-- \n[^\n]*\n+\Z")
 _SECONDS: Final = 60
 
 
-def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> bytes:
+def diff_text(
+    changes: Iterable[FileChange], *, full_index: bool = True, find_renames: bool = False
+) -> bytes:
     """Return git's diff of some files: what ``git diff`` would print in a repository of them.
+
+    Args:
+        changes: the files; one whose path changes is a rename.
+        full_index: whether blob ids have all their digits.
+        find_renames: whether a file that goes and one like it that comes are a rename too.
 
     Raises:
         CheckFailedError: git cannot be run.
@@ -40,7 +47,7 @@ def diff_text(changes: Iterable[FileChange], *, full_index: bool = True) -> byte
         root = Path(scratch)
         for side in ("a", "b"):
             (root / side).mkdir()
-        renames = False
+        renames = find_renames
         for change in changes:
             _put(root / "a" / change.old_path, change.before)
             _put(root / "b" / change.path, change.after)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.blob import DIRECTORY
 from pkgtools.merge.blocks import is_sound, parse, similarity
 from pkgtools.merge.result import Elsewhere
-from pkgtools.source import Tree, WheelSource
+from pkgtools.source.listing import package_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Upstream
@@ -32,7 +30,8 @@ class Listing:
 
     def __init__(self, source: Source, upstream: Upstream) -> None:
         self.source = source
-        self.marks: dict[str, Hashable] = _marks(source, upstream)
+        files = package_files(source, upstream)
+        self.marks = {path: mark for path, mark in files.items() if path.endswith(".py")}
         self._texts: dict[str, bytes] = {}
 
     def read(self, path: str) -> bytes:
@@ -42,31 +41,6 @@ class Listing:
             is_file = blob is not None and blob.mode != DIRECTORY
             self._texts[path] = blob.data if blob is not None and is_file else b""
         return self._texts[path]
-
-
-def _marks(source: Source, upstream: Upstream) -> dict[str, Hashable]:
-    inside = f"{upstream.prefix}{upstream.package}/"
-    if isinstance(source, WheelSource):
-        marks: dict[str, Hashable] = {
-            upstream.prefix + info.filename: (info.CRC, info.file_size) for info in source.members()
-        }
-    elif isinstance(source, Tree):
-        names = _walk(source.root / source.name(inside))
-        marks = {inside + name: object() for name in names}
-    else:
-        paths: Callable[[str], dict[str, Hashable]] | None = getattr(source, "paths", None)
-        marks = paths(inside) if paths is not None else {}
-    return {path: mark for path, mark in marks.items() if _is_python(path, inside)}
-
-
-def _is_python(path: str, inside: str) -> bool:
-    return path.endswith(".py") and path.startswith(inside)
-
-
-def _walk(package: Path) -> Iterator[str]:
-    for folder, _, files in os.walk(package):
-        for name in files:
-            yield os.path.relpath(os.path.join(folder, name), package)  # noqa: PTH118
 
 
 class Movement:

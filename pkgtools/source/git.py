@@ -126,6 +126,22 @@ class Repository:
         found |= {path: "extra" for path in others.split("\0") if path and path not in found}
         return sorted(found.items())
 
+    def work_files(self, folder: str) -> tuple[set[str], set[str]]:
+        """Return the files below a folder that HEAD or the index has, and the others.
+
+        Ignored files are in neither.
+
+        Raises:
+            UsageError: git fails.
+
+        """
+        with self._asked():
+            tracked = self._repo.git.ls_files("--cached", "-z", "--", folder)
+            others = self._repo.git.ls_files("--others", "--exclude-standard", "-z", "--", folder)
+            head = self.find("HEAD") if self._repo.head.is_valid() else None
+        committed = head.paths(folder).keys() if head is not None else set()
+        return {*tracked.split("\0"), *committed} - {""}, set(others.split("\0")) - {""}
+
     def last_tag(self) -> str | None:
         """Return the nearest tag that HEAD descends from, or None.
 
@@ -186,7 +202,7 @@ class GitSource:
         return f"{self.repository}@{self.commit[:12]}"
 
     def paths(self, prefix: str) -> dict[str, str]:
-        """Return the Python files below `prefix`, each with its blob id.
+        """Return the files below `prefix`, each with its blob id.
 
         Raises:
             SourceUnavailableError: a folder is not in the database (a partial clone).
@@ -194,12 +210,8 @@ class GitSource:
         """
         with self._reading(prefix):
             listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
-        found = {}
-        for entry in listed.split("\0"):
-            facts, _, path = entry.partition("\t")
-            if path.endswith(".py"):
-                found[path] = facts.split()[2]
-        return found
+        entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+        return {path: facts.split()[2] for facts, _, path in entries}
 
     def read(self, path: str) -> Blob | None:
         """Return the content of `path`; git has no folder without files in it.

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pkgtools.errors import TreeError
+from pkgtools.util.files import read_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
 
 class RecordEdit(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,6 +69,21 @@ def restore_record(raw: bytes, edit: RecordEdit, added: Collection[str]) -> byte
             return whole
     gone = {*added, *(row_path(row) for _, row in edit.dropped)}
     return _join([r for r in rows if row_path(r) not in gone], [row for _, row in edit.dropped])
+
+
+def recorded(record: Path) -> dict[str, str]:
+    """Return the files that a RECORD lists, each with its hash as written; empty without one.
+
+    Raises:
+        TreeError: it is not CSV.
+
+    """
+    text = read_bytes(record).decode("utf-8", "surrogateescape")
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise TreeError(f"{record}: {error}", remedy="reinstall the package") from None
+    return {row[0]: row[1] for row in rows if len(row) > 1}
 
 
 def row_path(row: bytes) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
-import io
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import SYMLINK
 from pkgtools.errors import CheckFailedError
-from pkgtools.util.files import read_bytes, read_file
+from pkgtools.source.listing import package_files
+from pkgtools.tree.record import recorded
+from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -83,7 +82,7 @@ def _beyond_record(tree: Tree) -> Iterator[Difference]:
     record = tree.dist_info / "RECORD" if tree.dist_info is not None else None
     if record is None or not record.is_file():
         return
-    rows = _rows(record)
+    rows = recorded(record)
     for name, digest in sorted(rows.items()):
         if digest and not name.startswith(("/", "..")):
             blob = read_file(tree.root / name)
@@ -91,15 +90,13 @@ def _beyond_record(tree: Tree) -> Iterator[Difference]:
                 yield Difference(name, "missing")
             elif blob.mode != SYMLINK and not _has_digest(blob.data, digest):
                 yield Difference(name, "changed")
-    extra = sorted(set(_package_files(tree)) - rows.keys())
+    lying = {tree.name(path) for path in package_files(tree, tree.upstream)}
+    extra = sorted(name for name in lying - rows.keys() if not name.endswith(".pyc"))
     if extra:  # of a namespace package, other distributions have files in the same folder
-        others = {name for other in tree.root.glob("*.dist-info/RECORD") for name in _rows(other)}
+        others = {
+            name for other in tree.root.glob("*.dist-info/RECORD") for name in recorded(other)
+        }
         yield from (Difference(name, "extra") for name in extra if name not in others)
-
-
-def _rows(record: Path) -> dict[str, str]:
-    text = read_bytes(record).decode("utf-8", "surrogateescape")
-    return {row[0]: row[1] for row in csv.reader(io.StringIO(text, newline="")) if len(row) > 1}
 
 
 def _has_digest(data: bytes, recorded: str) -> bool:
@@ -108,15 +105,6 @@ def _has_digest(data: bytes, recorded: str) -> bool:
         return True
     made = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest())
     return made.rstrip(b"=").decode() == value.rstrip("=")
-
-
-def _package_files(tree: Tree) -> Iterator[str]:
-    """Yield the files of the package's folder, but for what Python compiles."""
-    for at, folders, names in os.walk(tree.root / tree.upstream.package):
-        folders[:] = [folder for folder in folders if folder != "__pycache__"]
-        for name in names:
-            if not name.endswith(".pyc"):
-                yield Path(at, name).relative_to(tree.root).as_posix()
 
 
 def _beyond_git(

@@ -1,0 +1,101 @@
+"""What a tree has beyond a series: files edited, added, deleted, renamed or made executable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.blob import DIRECTORY
+from pkgtools.port.model import FileChange
+from pkgtools.port.series import layers_on
+from pkgtools.source import WheelSource
+from pkgtools.source.listing import not_ignored, package_files
+from pkgtools.tree.record import recorded
+
+if TYPE_CHECKING:
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Series
+    from pkgtools.source import Source, Tree
+
+_BUILT: Final = ("*.py[cod]", "*.so", "*.dylib", "*.dll", "*.o", "*.a")
+_LEFTOVERS: Final = ("*.orig", "*.rej", "*.bak", "*~", ".*.sw?", ".#*", "#*#", ".DS_Store")
+"""What patch(1), editors and file managers leave behind."""
+
+
+@dataclass(frozen=True)
+class Edits:
+    """The difference between a tree and what a series makes of a source."""
+
+    changes: tuple[FileChange, ...]
+    left_out: tuple[str, ...]
+    """Files of the tree that look built, left over, or absent from a wheel on purpose."""
+
+
+def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
+    """Return what a tree has beyond a series.
+
+    Raises:
+        DoesNotApplyError: the series does not apply to `source`.
+        UsageError: git fails.
+        TreeError: a file, or RECORD, cannot be read.
+
+    """
+    layers = layers_on(series.patches, source)
+    made: dict[str, Blob | None] = {}
+    for change in (change for layer in layers for change in layer.changes):
+        made[change.old_path] = None  # a rename takes the file away
+        made[change.path] = change.after
+    package = _Package(source, tree)
+    changes, left_out = [], []
+    for path in sorted(package.paths | made.keys()):
+        before = made[path] if path in made else _file(source, path)
+        after = _file(tree, path)
+        if before == after:
+            continue
+        on_one_side = path not in made and None in (before, after)
+        if on_one_side and package.is_of_the_wheel(path, after):
+            continue
+        if on_one_side and after is not None and not package.is_new(path):
+            left_out.append(path)
+        else:
+            changes.append(FileChange(path, path, before, after))
+    return Edits(tuple(changes), tuple(left_out))
+
+
+class _Package:
+    """The files of a package in a source and in a tree."""
+
+    def __init__(self, source: Source, tree: Tree) -> None:
+        upstream = tree.upstream
+        theirs = package_files(source, upstream)
+        seen = not_ignored(tree)
+        present = set().union(*seen) if seen else set(package_files(tree, upstream))
+        self.paths = present | theirs.keys()
+        # A git revision has every file of the source tree, a wheel need not.
+        self._tracked = seen[0] if seen and isinstance(source, WheelSource) else None
+        record = tree.dist_info / "RECORD" if tree.dist_info is not None else None
+        self._recorded: set[str] | None = None
+        if record is not None and record.is_file():
+            self._recorded = {upstream.prefix + name for name in recorded(record)}
+
+    def is_of_the_wheel(self, path: str, after: Blob | None) -> bool:
+        """Whether a file is in the tree or the source alone because a wheel was built of it.
+
+        In an installed package RECORD tells: it lists what was generated for the wheel, and not
+        what was left out. In a checkout, a file that the wheel alone has was generated for it.
+        """
+        if self._recorded is not None:
+            return (path in self._recorded) is (after is not None)
+        return after is None and self._tracked is not None and path not in self._tracked
+
+    def is_new(self, path: str) -> bool:
+        """Whether a file that the source does not have was added by hand."""
+        name = path.rpartition("/")[2]
+        looks_made = any(fnmatchcase(name, pattern) for pattern in (*_BUILT, *_LEFTOVERS))
+        return not looks_made and path not in (self._tracked or ())
+
+
+def _file(source: Source, path: str) -> Blob | None:
+    blob = source.read(path)
+    return None if blob is not None and blob.mode == DIRECTORY else blob

@@ -1,0 +1,77 @@
+"""Which files a package has in a source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pkgtools.source.tree import Tree
+from pkgtools.source.wheel import WheelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pkgtools.catalog import Upstream
+    from pkgtools.source.base import Source
+
+
+def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
+    """Return the paths of a package's files, each with a cheap mark of its content if any.
+
+    Equal marks of one kind of source mean equal content. The caches of Python are left out.
+
+    Raises:
+        SourceUnavailableError: a folder is not in the git database (a partial clone).
+
+    """
+    inside = f"{upstream.prefix}{upstream.package}/"
+    if isinstance(source, WheelSource):
+        marks: dict[str, Hashable] = {
+            upstream.prefix + info.filename: (info.CRC, info.file_size)
+            for info in source.members()
+            if not info.is_dir()
+        }
+    elif isinstance(source, Tree):
+        marks = {path: object() for path in _walk(source)}
+    else:
+        paths: Callable[[str], dict[str, Hashable]] | None = getattr(source, "paths", None)
+        marks = paths(inside) if paths is not None else {}
+    return {path: mark for path, mark in marks.items() if path.startswith(inside)}
+
+
+def _walk(tree: Tree) -> list[str]:
+    prefix = tree.upstream.prefix
+    package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
+    found = []
+    for at, folders, names in os.walk(package):
+        folders[:] = [folder for folder in folders if folder != "__pycache__"]
+        below = Path(at).relative_to(package.parent)
+        found += [prefix + (below / name).as_posix() for name in names]
+    return found
+
+
+def not_ignored(tree: Tree) -> tuple[set[str], set[str]] | None:
+    """Return the package's files that git tracks in a checkout, and the others but ignored ones.
+
+    None where the tree is not a checkout, or not git's.
+
+    Raises:
+        UsageError: git fails.
+
+    """
+    around = (folder for folder in (tree.root, *tree.root.parents) if (folder / ".git").exists())
+    top = next(around, None) if tree.is_checkout else None
+    if top is None:
+        return None
+    from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
+
+    below = tree.root.relative_to(top)
+    folder = (below / tree.upstream.prefix / tree.upstream.package).as_posix()
+    tracked, others = Repository(top).work_files(folder)
+
+    def named(paths: set[str]) -> set[str]:
+        inside = (Path(path).relative_to(below) for path in paths)
+        return {path.as_posix() for path in inside if "__pycache__" not in path.parts}
+
+    return named(tracked), named(others)
