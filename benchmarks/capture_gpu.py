@@ -40,14 +40,17 @@ REGISTER: Final = "pinned_use_cuda_host_register:True,pinned_num_register_thread
 """PyTorch's other way to make pinned memory."""
 MUTANTS: Final = {
     "copies do not wait for the forward pass": (
-        "after = device.current_stream()",
-        "after = self._copy_streams[0]",
+        "self._streams[0].wait_event(computed)",
+        "pass",
     ),
-    "sources are let go at once": ("job.sources = copies", "pass"),
+    "sources are let go at once": (
+        "job.copied = self._copy_aside(copies, job.computed)",
+        "job.copied = self._copy_aside(copies, job.computed); job.sources = []",
+    ),
     "the writer does not wait for the copies": ("job.copied.synchronize()", "pass"),
     "one piece of host memory for all batches": (
-        "job.slab = slab",
-        "job.slab = slab; self._slabs.append(slab)",
+        "job.slab = self._pool.take(job.size)",
+        "job.slab = self._pool.take(job.size); self._pool.give_back(job.slab)",
     ),
 }
 

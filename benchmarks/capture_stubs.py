@@ -73,23 +73,23 @@ def load(series: Path, *changes: tuple[str, str]) -> ModuleType:
 
     Args:
         series: the folder of the patches.
-        changes: text of `capture.py`, there once, and what takes its place.
+        changes: text that is once in one of its files, and what takes its place.
 
     """
     srt = "sglang.srt"
     kernels.stub(f"{srt}.layers.logits_processor", LogitsProcessor=LogitsProcessor)
     kernels.stub(f"{srt}.managers.io_struct", AbortReq=Abort)
     kernels.stub(f"{srt}.managers.schedule_batch", FINISH_ABORT=Abort)
-    parallel = SimpleNamespace(attn_tp_rank=0, attn_tp_size=1)
+    parallel = SimpleNamespace(attn_tp_rank=0, attn_tp_size=1, attn_dp_size=1)
     kernels.stub(f"{srt}.runtime_context", get_parallel=lambda: parallel)
     kernels.stub(f"{srt}.utils", broadcast_pyobj=None, get_bool_env_var=lambda _: False)
     files = added_files(series)
     for old, new in changes:
-        path = _ADDED + "capture.py"
-        assert files[path].count(old) == 1, f"not there once: {old}"
+        (path,) = (path for path, text in files.items() if text.count(old) == 1)
         files[path] = files[path].replace(old, new)
     os.environ.setdefault("MOONCAKE_MASTER_SERVER_ADDR", "stub:1")
-    for name in ("request", "__init__", "sink", "methods", "capture"):
+    names = "memory sink request __init__ job copier writer methods capture"
+    for name in names.split():
         full = f"{srt}.spec_capture" + ("" if name == "__init__" else f".{name}")
         kernels.stub(full)
         exec(compile(files[f"{_ADDED}{name}.py"], f"{name}.py", "exec"), vars(sys.modules[full]))  # noqa: S102
@@ -101,6 +101,7 @@ class Store:
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
+        self.tokens: dict[str, bytes] = {}
         self.expected: dict[str, tuple[list[torch.Tensor], Any]] = {}
         """What an object has to be: tensors side by side, and the event of when they are."""
         self.compared = 0
@@ -132,11 +133,17 @@ class Store:
         self.keys.difference_update(keys)
         return [0] * len(keys)
 
+    def get_batch(self, keys: list[str]) -> list[bytes]:
+        """Return the tokens of markers."""
+        return [self.tokens[key] for key in keys]
+
     def batch_put_from(
         self, keys: list[str], pointers: list[int], sizes: list[int], _: object
     ) -> list[int]:
         """Compare the objects when the write begins and, as a slow transfer would, at its end."""
         objects = list(zip(keys, pointers, sizes, strict=True))
+        markers = [each for each in objects if each[0].endswith("/.attempt")]
+        self.tokens |= {key: ctypes.string_at(at, size) for key, at, size in markers}
         early = [key for key, at, size in objects if not self._right(key, at, size)]
         self.open.wait()
         time.sleep(sum(sizes) / self.bytes_a_second)
@@ -249,7 +256,14 @@ class Server:
             spec_capture_method="dspark",
             spec_capture_aux_layer_ids=LAYER_IDS,
         )
-        self.model_config = SimpleNamespace(num_hidden_layers=LAYERS)
+        self.model_config = SimpleNamespace(
+            num_hidden_layers=LAYERS,
+            hidden_size=HIDDEN,
+            context_len=66_048,
+            dtype=torch.bfloat16,
+        )
+        self.max_prefill_tokens = 16_384
+        self.max_total_num_tokens = 66_048
         self.tp_worker = SimpleNamespace(model_runner=SimpleNamespace(model=model))
         self.output_streamer = SimpleNamespace(stream_output=self._answer)
         self.results: list[dict[str, Any]] = []

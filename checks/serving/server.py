@@ -151,17 +151,32 @@ def refusals(tree: Path, model: Path, cases: Sequence[Sequence[str]]) -> list[st
 
     None where it does not. One process for all: it takes as long as half a start.
     """
-    arguments = [[f"--model-path={model}", *_ARGUMENTS, *case] for case in cases]
+    resolved = _resolve(tree, [[f"--model-path={model}", *_ARGUMENTS, *case] for case in cases])
+    return [each if isinstance(each, str) else None for each in resolved]
+
+
+def resolve_for_cuda(
+    tree: Path, model: Path, cases: Sequence[Sequence[str]]
+) -> list[str | dict[str, Any]]:
+    """Return what a server with CUDA's defaults decides, or why it refuses, for each list."""
+    arguments = [[f"--model-path={model}", "--skip-tokenizer-init", *case] for case in cases]
+    return _resolve(tree, arguments, {"PKGTOOLS_E2E_DEVICE": "cuda"})
+
+
+def _resolve(
+    tree: Path, arguments: list[list[str]], environment: Mapping[str, str] | None = None
+) -> list[str | dict[str, Any]]:
+    more = {"SGLANG_USE_CPU_ENGINE": "0"} if environment else {}
     done = subprocess.run(
         [sys.executable, "-m", "check_arguments"],
         input=json.dumps(arguments),
-        env={**os.environ, **_environment(tree)},
+        env={**os.environ, **_environment(tree), **more, **(environment or {})},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    reasons: list[str | None] = json.loads(done.stdout.splitlines()[-1])
-    return reasons
+    resolved: list[str | dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return resolved
 
 
 def _environment(tree: Path) -> dict[str, str]:

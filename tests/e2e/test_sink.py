@@ -6,10 +6,12 @@ It is imported by itself: it needs no server.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import importlib
+import itertools
 import re
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,28 +26,33 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _SHELF: Final = Path(__file__).parents[2] / "patches" / "sglang"
-_ADDED: Final = "python/sglang/srt/spec_capture"
+_ADDED: Final = "python/sglang/srt"
+_PACKAGE: Final = _SHELF / "spec-capture" / "python"
 _REGION: Final = np.arange(4096, dtype=np.uint8)
 _ADDRESS: Final = _REGION.ctypes.data
+_VERSION: Final = tuple(
+    int(part) for part in re.findall(r"\d+", version("mooncake-transfer-engine-non-cuda"))[:3]
+)
+_TOKENS: Final = itertools.cycle(range(128))
 
 
 @pytest.fixture(scope="session")
 def sink_module() -> ModuleType:
-    path = _SHELF / "spec-capture" / _ADDED / "sink.py"
-    spec = importlib.util.spec_from_file_location("spec_capture_sink", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up by name.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """Import the module under its own name, of a package that holds nothing else of SGLang."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(_PACKAGE))
+        return importlib.import_module("sglang.srt.spec_capture.sink")
 
 
 def test_each_added_file_exists_once() -> None:
     files = sorted(path.relative_to(_SHELF).as_posix() for path in _SHELF.rglob("*.py"))
-    names = ("__init__.py", "capture.py", "methods.py", "request.py", "sink.py")
-    assert files == [f"spec-capture/{_ADDED}/{name}" for name in names]
+    package = _PACKAGE / "sglang" / "srt" / "spec_capture"
+    names = sorted(path.stem for path in package.iterdir() if path.is_file())
+    assert {"__init__", "capture", "sink"} < set(names)
+    assert files == [
+        *(f"spec-capture/{_ADDED}/spec_capture/{name}.py" for name in names),
+        f"spec-capture/{_ADDED}/spec_capture_sink.py",
+    ]
     for series in _SHELF.glob("*/series"):
         assert "../spec-capture/" in series.read_text().splitlines(), series
     for patch in _SHELF.rglob("*.patch"):
@@ -88,6 +95,22 @@ class FakeStore:
             return self.instead["remove"](keys)
         return [self._remove(key) for key in keys]
 
+    def get_batch(self, keys: list[str]) -> list[bytes]:
+        self.calls.append("read")
+        read: list[bytes] = self._answer("read", keys, [self.objects.get(k, b"") for k in keys])
+        return read
+
+    @property
+    def names(self) -> set[str]:
+        """The keys without the markers of attempts."""
+        return {key for key in self.objects if not key.endswith("/.attempt")}
+
+    def remove_markers_alone(self, keys: list[str]) -> list[int]:
+        """Fail for every object but the marker of an attempt."""
+        if not all(key.endswith("/.attempt") for key in keys):
+            raise TimeoutError("no answer")
+        return [self._remove(key) for key in keys]
+
     def _remove(self, key: str) -> int:
         if key in self.unfinished:
             return -703
@@ -117,9 +140,17 @@ def sink(sink_module: ModuleType, store: FakeStore) -> Any:
 
 
 def _objects(module: ModuleType, *keys: str, replace: bool = False, at: int = 0) -> Any:
-    group = module.Objects(replace)
+    group = module.Objects(replace, "of " + " ".join(keys))
     for i, key in enumerate(keys):
         group.add(key, _ADDRESS + at + 16 * i, 16)
+    return _with_token(group)
+
+
+def _with_token(group: Any) -> Any:
+    """Put its token behind what the objects of all tests lie in, where no other is."""
+    at = 1024 + 16 * next(_TOKENS)
+    _REGION[at : at + 16] = np.frombuffer(group.token, np.uint8)
+    group.token_at = _ADDRESS + at
     return group
 
 
@@ -131,7 +162,8 @@ def _write(sink: Any, *groups: Any) -> list[str | None]:
 def test_a_batch_is_one_put(sink_module: ModuleType, sink: Any, store: FakeStore) -> None:
     groups = [_objects(sink_module, "a", "b"), _objects(sink_module, "c", at=64)]
     assert _write(sink, *groups) == [None, None]
-    assert store.calls == ["register", "exist", "put", "exist"]
+    assert store.calls == ["register", "exist", "remove", "put", "exist"]
+    sink.release(groups)
     assert store.objects == {
         "a": bytes(range(16)),
         "b": bytes(range(16, 32)),
@@ -148,10 +180,10 @@ def _raise(_keys: list[str]) -> Any:
 @pytest.mark.parametrize(
     ("call", "instead", "wrong", "reason"),
     [
-        ("put", lambda keys: [0] * (len(keys) - 1) + [-800], [1], "transfer failed"),
+        ("put", lambda keys: [-800 * (key == "d") for key in keys], [1], "transfer failed"),
         ("put", lambda keys: [-200] * len(keys), [0, 1], "no room"),
-        ("put", lambda keys: [0] * (len(keys) - 1), [0, 1], "3 answers for 4 keys"),
-        ("put", lambda keys: [0] * (len(keys) + 1), [0, 1], "5 answers for 4 keys"),
+        ("put", lambda keys: [0] * (len(keys) - 1), [0, 1], "5 answers for 6 keys"),
+        ("put", lambda keys: [0] * (len(keys) + 1), [0, 1], "7 answers for 6 keys"),
         ("put", _raise, [0, 1], "TimeoutError: no answer"),
         ("exist", lambda keys: [-900 if k == "d" else None for k in keys], [1], "not answer"),
         ("exist", lambda _: [], [0, 1], "0 answers"),
@@ -175,7 +207,7 @@ def test_a_call_that_fails(
     assert [i for i, error in enumerate(errors) if error is not None] == wrong
     assert all(re.search(reason, errors[i] or "") for i in wrong), errors
     whole = {key for i, keys in enumerate(names) if i not in wrong for key in keys}
-    assert set(store.objects) == whole
+    assert store.names == whole
     # And the next batch is none the worse for it.
     store.instead.clear()
     assert _write(sink, *(_objects(sink_module, *keys) for keys in names)) == [
@@ -193,12 +225,111 @@ def _taken(names: list[list[str]], wrong: list[int]) -> list[str | None]:
 def test_what_could_not_be_removed_is_removed_later(
     sink_module: ModuleType, sink: Any, store: FakeStore
 ) -> None:
-    store.instead = {"put": lambda _: [0, -800], "remove": _raise}
+    store.instead = {"put": lambda _: [0, -800, 0], "remove": store.remove_markers_alone}
     assert _write(sink, _objects(sink_module, "a", "b"))[0] is not None
-    assert set(store.objects) == {"a"}
+    assert store.names == {"a"}
     store.instead.clear()
     assert _write(sink, _objects(sink_module, "c")) == [None]
-    assert set(store.objects) == {"c"}
+    assert store.names == {"c"}
+
+
+class Shared(FakeStore):
+    """What a second server sees of a store that only the first one has trouble with."""
+
+    def __init__(self, store: FakeStore) -> None:
+        super().__init__()
+        self.objects = store.objects
+        self.unfinished = store.unfinished
+
+
+def _other(module: ModuleType, store: FakeStore) -> Any:
+    return module.MooncakeSink(None, lambda _config: (Shared(store), object()))
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_a_later_attempt_wrote_is_not_removed(
+    sink_module: ModuleType, sink: Any, store: FakeStore, replace: bool, is_released: bool
+) -> None:
+    """One server could not remove what it left; a second one has the sample meanwhile."""
+    store.instead = {"put": lambda _: [0, -800, 0], "remove": store.remove_markers_alone}
+    assert _write(sink, _objects(sink_module, "a", "b"))[0] is not None
+    assert sink.has_leftovers
+    other = _other(sink_module, store)
+    if not replace:  # somebody took the leftover out by hand
+        store.objects.pop("a")
+    again = _objects(sink_module, "a", "b", replace=replace, at=64)
+    assert _write(other, again) == [None]
+    if is_released:
+        other.release([again])
+    store.instead.clear()
+    assert _write(sink, _objects(sink_module, "c")) == [None]
+    assert not sink.has_leftovers
+    assert store.names == {"a", "b", "c"}
+    assert store.objects["a"] == bytes(range(64, 80))
+
+
+def test_what_a_client_left_is_removed_unless_it_sent_it_again(
+    sink_module: ModuleType, sink: Any, store: FakeStore
+) -> None:
+    left, sent_again = _objects(sink_module, "a"), _objects(sink_module, "b")
+    assert _write(sink, left, sent_again) == [None, None]
+    other = _other(sink_module, store)
+    assert _write(other, _objects(sink_module, "b", replace=True, at=64)) == [None]
+    sink.remove([left, sent_again])
+    assert store.names == {"b"}
+    assert store.objects["b"] == bytes(range(64, 80))
+
+
+@pytest.mark.parametrize("call", ["exist", "read", "remove"])
+def test_a_store_that_tells_nothing_keeps_what_is_left(
+    sink_module: ModuleType, sink: Any, store: FakeStore, call: str
+) -> None:
+    """Whether an object is this attempt's is asked again until the store says so."""
+    group = _objects(sink_module, "a")
+    assert _write(sink, group) == [None]
+    store.instead[call] = _raise
+    sink.remove([group])
+    assert sink.has_leftovers
+    assert store.names == {"a"}
+    store.instead.clear()
+    sink.remove([])
+    assert not sink.has_leftovers
+    assert store.objects == {}
+
+
+def test_an_error_for_want_of_room_is_told_apart(
+    sink_module: ModuleType, sink: Any, store: FakeStore
+) -> None:
+    store.instead = {"put": lambda keys: [-200] * len(keys)}
+    (error,) = _write(sink, _objects(sink_module, "a"))
+    assert sink_module.lacks_room(error)
+    store.instead = {"put": lambda keys: [-800] * len(keys)}
+    (error,) = _write(sink, _objects(sink_module, "a"))
+    assert not sink_module.lacks_room(error)
+
+
+def test_a_marker_that_cannot_be_written_takes_its_objects_along(
+    sink_module: ModuleType, sink: Any, store: FakeStore
+) -> None:
+    store.instead = {"put": lambda keys: [-200 * key.endswith(".attempt") for key in keys]}
+    (error,) = _write(sink, _objects(sink_module, "a", "b"))
+    assert sink_module.lacks_room(error)
+    assert store.objects == {}
+    assert not sink.has_leftovers
+
+
+def test_keys_that_are_taken_are_told_before_anything_is_written(
+    sink: Any, store: FakeStore
+) -> None:
+    assert sink.taken(["a"]) is None, "there is no connection yet"
+    sink.open()
+    store.objects = {"b": b"old"}
+    assert sink.taken(["a", "c"]) is None
+    assert "b is in the store already" in sink.taken(["a", "b"])
+    store.instead["exist"] = _raise
+    assert sink.taken(["b"]) is None
+    assert store.objects == {"b": b"old"}
 
 
 def test_a_taken_key(sink_module: ModuleType, sink: Any, store: FakeStore) -> None:
@@ -217,7 +348,7 @@ def test_a_key_that_cannot_be_replaced(
     sink_module: ModuleType, sink: Any, store: FakeStore
 ) -> None:
     store.objects = {"a": b"old"}
-    store.instead["remove"] = lambda keys: [-706] * len(keys)
+    store.instead["remove"] = lambda keys: [-706 if key == "a" else -704 for key in keys]
     errors = _write(sink, _objects(sink_module, "a", replace=True), _objects(sink_module, "b"))
     assert "a reader holds the object" in (errors[0] or "")
     assert errors[1] is None
@@ -272,8 +403,9 @@ def test_the_variables(sink_module: ModuleType) -> None:
     )
     assert (config.segment_bytes, config.buffer_bytes) == (4 << 30, 1 << 30)
     assert (config.protocol, config.devices) == ("tcp", "mlx5_0")
-    with pytest.raises(ValueError, match="MOONCAKE_MASTER_SERVER_ADDR"):
-        sink_module.StoreConfig.from_env({})
+    usual = sink_module.StoreConfig.from_env({})
+    assert (usual.master, usual.metadata) == ("localhost:50051", "http://localhost:8080/metadata")
+    assert (usual.segment_bytes, usual.buffer_bytes) == (1 << 30, 1 << 30)
     with pytest.raises(ValueError, match="MOONCAKE_LOCAL_BUFFER_SIZE"):
         sink_module.StoreConfig.from_env(
             {"MOONCAKE_MASTER_SERVER_ADDR": "a:1", "MOONCAKE_LOCAL_BUFFER_SIZE": "much"}
@@ -287,37 +419,52 @@ def test_what_a_dead_writer_began(sink_module: ModuleType, sink: Any, store: Fak
     errors = _write(sink, *groups)
     assert "another writer began it" in (errors[0] or "")
     assert errors[1] is None
-    assert set(store.objects) == {"c"}
+    assert store.names == {"c"}
     replacing = _objects(sink_module, "a", "b", replace=True)
     assert "another writer began it" in (_write(sink, replacing)[0] or "")
     store.unfinished.clear()
     assert _write(sink, replacing) == [None]
     assert _write(sink, _objects(sink_module, "d")) == [None]
-    assert set(store.objects) == {"a", "b", "c", "d"}
+    assert store.names == {"a", "b", "c", "d"}
 
 
 def test_what_cannot_be_looked_for_afterwards(
     sink_module: ModuleType, sink: Any, store: FakeStore
 ) -> None:
-    looks = iter([[0, 0, 0], [1, -900, 1]])
+    looks = iter([[0, 0, 0], [1, -900, 1, 1, 1], [1]])  # the last: its marker
     store.instead["exist"] = lambda _: next(looks)
     errors = _write(sink, _objects(sink_module, "a", "b"), _objects(sink_module, "c", at=64))
     assert "does not answer" in (errors[0] or "")
     assert errors[1] is None
-    assert set(store.objects) == {"c"}
+    assert store.names == {"c"}
 
 
 def test_a_key_that_is_written_after_all_stays(
     sink_module: ModuleType, sink: Any, store: FakeStore
 ) -> None:
     """It was to be removed, could not be, and then was written by a second attempt."""
-    store.instead = {"put": lambda _: [-800], "remove": _raise}
+    store.instead = {"put": lambda _: [-800, 0], "remove": store.remove_markers_alone}
     assert _write(sink, _objects(sink_module, "a"))[0] is not None
     del store.instead["put"]
     assert _write(sink, _objects(sink_module, "a")) == [None]
     del store.instead["remove"]
     assert _write(sink, _objects(sink_module, "b")) == [None]
-    assert set(store.objects) == {"a", "b"}
+    assert store.names == {"a", "b"}
+
+
+class _CutOff:
+    """Lets a sink's real store remove nothing while `off`."""
+
+    def __init__(self, sink: Any) -> None:
+        self.off = False
+        self._store = sink._store
+        sink._store = self
+
+    def batch_remove(self, keys: list[str], force: bool) -> Any:
+        return [-900] * len(keys) if self.off else self._store.batch_remove(keys, force)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 @pytest.mark.server
@@ -337,9 +484,28 @@ def test_a_real_store(sink_module: ModuleType, tmp_path: Path) -> None:
         assert _write(sink, again) == [None]
         assert reader.read("b", [16], "uint8").tolist() == list(range(100, 116))
 
+        # What a first server could not remove stays where a second one wrote it again.
+        cut = _CutOff(sink)
+        left = _objects(sink_module, "p", "q")
+        assert _write(sink, left) == [None]
+        cut.off = True
+        sink.remove([left])
+        assert sink.has_leftovers
+        second = sink_module.MooncakeSink(sink_module.StoreConfig.from_env(environment))
+        again = _objects(sink_module, "p", "q", at=64, replace=True)
+        assert _write(second, again) == [None]
+        cut.off = False
+        assert _write(sink, _objects(sink_module, "r")) == [None]
+        assert not sink.has_leftovers
+        assert reader.read("q", [16], "uint8").tolist() == list(range(80, 96))
+        second.release([again])
+        assert reader.exists(left.marker, "p", "q") == [False, True, True]
+        second._store.close()
+
         # One that has no room for all of its objects has none of them.
         large = np.zeros(9 << 20, np.uint8)
-        group = sink_module.Objects(replace=False)
+        group = sink_module.Objects(False, "large", token_at=large.ctypes.data)
+        large[:16] = np.frombuffer(group.token, np.uint8)
         for name in ("x", "y"):
             group.add(name, large.ctypes.data, large.nbytes)
         errors = sink.write([group], (large.ctypes.data, large.nbytes))
@@ -357,20 +523,21 @@ def test_a_real_store(sink_module: ModuleType, tmp_path: Path) -> None:
             pytest.fail("the store came back and is not written to")
         reader.close()
         reader = Reader(master)
-        assert reader.read("d", [16], "uint8").tolist() == list(range(16))
+        if _VERSION >= (0, 3, 11):  # an older client does not tell a new master where it is
+            assert reader.read("d", [16], "uint8").tolist() == list(range(16))
         reader.close()
 
 
+# The writer stops with its lender: it has no memory of its own.
 _WRITER: Final = """
-import importlib.util, sys
+import sys
 import numpy as np
-spec = importlib.util.spec_from_file_location("sink", sys.argv[1])
-module = sys.modules["sink"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+sys.path.insert(0, sys.argv[1])
+from sglang.srt.spec_capture import sink as module
 sink = module.MooncakeSink(module.StoreConfig.from_env())
 sink.open()
 memory = np.zeros(8 << 20, np.uint8)
-group = module.Objects(False)
+group = module.Objects(False, "sample", token_at=memory.ctypes.data)
 for i, key in enumerate(sys.argv[2:]):
     group.add(key, memory.ctypes.data + (i << 20), 1 << 20)
 print("writes", flush=True)
@@ -388,7 +555,7 @@ def test_a_writer_that_is_killed(sink_module: ModuleType, tmp_path: Path) -> Non
         with Lender(master, tmp_path) as lender:
             lender.pause()  # a transfer to it now takes for ever
             writer = Process(
-                [sys.executable, "-c", _WRITER, str(sink_module.__file__), "a", "b"],
+                [sys.executable, "-c", _WRITER, str(_PACKAGE), "a", "b"],
                 tmp_path / "writer.log",
                 environment,
             )

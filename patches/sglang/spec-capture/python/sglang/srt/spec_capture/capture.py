@@ -1,21 +1,17 @@
 """Capture in the scheduler: features out of a prefill, results into its responses.
 
 One batch of a prefill makes one job: its features are copied to host memory on streams
-of their own, one thread writes them with one batched put, and the scheduler's own loop
-picks the result up and sends the responses that waited for it. Requests without capture
-pass by all of this.
+of their own (`copier`), one thread writes them with one batched put (`writer`), and the
+scheduler's own loop takes the result and sends the responses that waited for it. Requests
+without capture skip all of this.
 
 Every rank holds the same requests and must plan the same batches, so every rank counts
-jobs; only attention-TP rank 0 copies, writes and answers. The number of jobs that it has
-finished is the one thing that the others have to be told, and they are told only while a
-captured request waits for a place.
+jobs; only attention-TP rank 0 copies, writes and answers. It tells the others one number,
+of the jobs that it has finished, and only while a captured request waits for a place.
 """
 
-import itertools
 import logging
 import os
-import queue
-import threading
 import time
 import weakref
 from collections import deque
@@ -26,9 +22,12 @@ from sglang.srt.layers.logits_processor import LogitsProcessor
 from sglang.srt.managers.io_struct import AbortReq
 from sglang.srt.managers.schedule_batch import FINISH_ABORT
 from sglang.srt.runtime_context import get_parallel
+from sglang.srt.spec_capture.copier import Copier, Row
+from sglang.srt.spec_capture.job import CaptureState, Job
+from sglang.srt.spec_capture.memory import SlabPool
 from sglang.srt.spec_capture.methods import resolve_layer_ids, set_layers_to_capture
-from sglang.srt.spec_capture.request import AUX, LAST_HIDDEN
-from sglang.srt.spec_capture.sink import MooncakeSink, Objects, StoreConfig
+from sglang.srt.spec_capture.sink import MooncakeSink, StoreConfig
+from sglang.srt.spec_capture.writer import Writer
 from sglang.srt.utils import broadcast_pyobj
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ALIGNMENT = 256
-_PIECE_BYTES = 16 << 20
 _LOGITS_ARGS = (
     "input_ids",
     "hidden_states",
@@ -47,59 +44,19 @@ _LOGITS_ARGS = (
     "aux_hidden_states",
 )
 
-
-def _positive(name: str, default: int) -> int:
-    text = os.environ.get(name) or str(default)
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} must be a whole number above 0, not {text!r}")
-    return int(text)
+# How long a prefill waits to be told that its keys are taken: a store that works answers
+# within a millisecond.
+_LOOK_S = 0.01
 
 
-class CaptureState:
-    """One captured request, from its arrival until its response."""
-
-    def __init__(self, capture: "SpecCapture", wire: dict[str, Any]) -> None:
-        self.capture = capture
-        self.wire = wire
-        self.begun = False  # its prefill is being captured, or was
-        self.cancelled = False  # nobody will read what is written for it
-        self.stored: list[str] = []  # the keys that it has in the store
-        self.features: dict[str, dict[str, Any]] = {}
-        self.result: dict[str, Any] | None = None
-        if "error" in wire:
-            self.fail(wire["error"])
-
-    def fail(self, error: str) -> None:
-        """Make an error the result, and let go of what was to be written."""
-        self.result = {"sample_id": self.wire.get("sample_id"), "error": error}
-        self.wire = {"sample_id": self.wire.get("sample_id")}  # its bytes can go
-
-
-class _Slab:
-    """Host memory that a job's bytes lie in until they are in the store; used again."""
-
-    def __init__(self, size: int, pinned: bool) -> None:
-        self.memory = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-
-    @property
-    def size(self) -> int:
-        return self.memory.numel()
-
-    @property
-    def pointer(self) -> int:
-        return self.memory.data_ptr()
-
-
-class _Job:
-    def __init__(self, states: list[CaptureState], deadline: float) -> None:
-        self.states = states
-        self.deadline = deadline
-        self.groups: list[Objects] = []
-        self.slab: _Slab | None = None
-        self.replaced_slab: _Slab | None = None
-        self.copied: Any = None  # an event of the copy stream
-        self.sources: Any = None  # keeps the device tensors until they are copied
-        self.times: list[float] = []
+def _positive(default: int, *names: str) -> int:
+    """Return the number in the first of these variables that is set."""
+    for name in names:
+        if text := os.environ.get(name):
+            if not text.isdecimal() or int(text) < 1:
+                raise ValueError(f"{name} must be an integer greater than 0, not {text!r}")
+            return int(text)
+    return default
 
 
 class SpecCapture:
@@ -115,20 +72,24 @@ class SpecCapture:
         model = scheduler.tp_worker.model_runner.model
         self.method = args.spec_capture_method
         self.layer_ids = resolve_layer_ids(
-            self.method,
             args.spec_capture_aux_layer_ids,
             scheduler.model_config.num_hidden_layers,
         )
+        self._hidden_size = scheduler.model_config.hidden_size
         self._scheduler = scheduler
-        self._on_device = torch.device(scheduler.device).type != "cpu"
-        self._max_inflight = _positive("SGLANG_SPEC_CAPTURE_MAX_INFLIGHT", 2)
-        self._timeout = _positive("SGLANG_SPEC_CAPTURE_TIMEOUT", 600)
-        self._begun_at = 0.0
-        self._log_jobs = os.environ.get("SGLANG_SPEC_CAPTURE_LOG", "") == "1"
+        # The second name of each is SpecForge's.
+        self._max_inflight = _positive(
+            2,
+            "SGLANG_SPEC_CAPTURE_MAX_INFLIGHT",
+            "SGLANG_SPEC_CAPTURE_MAX_PENDING_BATCHES",
+        )
+        self._log_jobs = "1" in (
+            os.environ.get("SGLANG_SPEC_CAPTURE_LOG"),
+            os.environ.get("SGLANG_SPEC_CAPTURE_TIMING"),
+        )
+        # SpecForge's client waits 300 seconds: an error has to reach it before.
+        self._timeout = _positive(270, "SGLANG_SPEC_CAPTURE_TIMEOUT")
         self._writes = get_parallel().attn_tp_rank == 0
-        self._copy_streams: list[Any] = []
-        if self._on_device and self._writes:
-            self._copy_streams = [scheduler.device_module.Stream() for _ in range(2)]
 
         # The same on every rank.
         self._tick = 0
@@ -137,22 +98,31 @@ class SpecCapture:
         self._settled = 0
         self._stuck = False
         self._arrivals = 0
-        self._current: list[tuple[CaptureState, int, int]] | None = None
+        self._defect: str | None = None
+        self._current: list[Row] | None = None
+        self._unscaled: torch.Tensor | None = None
 
         # Rank 0's own.
+        self._begun_at = 0.0
         self._finished = 0
-        self._outstanding: deque[_Job] = deque()
+        self._outstanding: deque[Job] = deque()
         self._held: dict[str, Req] = {}
         self._waiting = False
-        self._slabs: list[_Slab] = []
-        # Reentrant: a collected request can be cancelled in the middle of a locked part.
-        self._lock = threading.RLock()
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._done: deque[_Job] = deque()
+        self._writer: Any = None  # a Writer on the rank that writes
 
-        if self._writes:
-            self._sink = MooncakeSink(StoreConfig.from_env())
+        config = StoreConfig.from_env() if self._writes else None
         set_layers_to_capture(model, self.method, self.layer_ids)
+        self._watch(model)
+        if config is not None:
+            self._open(config)
+        logger.info(
+            "spec capture: %s, layers %s, at most %d batches in flight",
+            self.method,
+            self.layer_ids,
+            self._max_inflight,
+        )
+
+    def _watch(self, model: torch.nn.Module) -> None:
         processors = [m for m in model.modules() if isinstance(m, LogitsProcessor)]
         if not processors:
             raise ValueError(
@@ -160,19 +130,31 @@ class SpecCapture:
             )
         for processor in processors:
             processor.register_forward_pre_hook(self._before_logits, with_kwargs=True)
-        if self._writes:
-            device = scheduler.device_module.current_device() if self._on_device else None
-            threading.Thread(
-                target=self._write_jobs,
-                args=(device,),
-                name="spec-capture",
-                daemon=True,
-            ).start()
-        logger.info(
-            "spec capture: %s, layers %s, at most %d batches in flight",
-            self.method,
-            self.layer_ids,
-            self._max_inflight,
+        # Inkling divides the last hidden state for its LM head before the logits processor
+        # (muP). A draft is trained on what it was, with a head that has the division in it.
+        config = getattr(model, "config", None)
+        config = getattr(config, "text_config", config)
+        if getattr(config, "logits_mup_width_multiplier", None):
+            language_model: Any = model.llm
+            language_model.register_forward_hook(self._after_language_model)
+
+    def _open(self, config: StoreConfig) -> None:
+        """Make host memory, and start the threads."""
+        s = self._scheduler
+        device = None if torch.device(s.device).type == "cpu" else s.device_module
+        model = s.model_config
+        tokens = min(max(model.context_len, s.max_prefill_tokens), s.max_total_num_tokens)
+        item = torch.empty(0, dtype=model.dtype).element_size()
+        size = tokens * (len(self.layer_ids) + 1) * self._hidden_size * item
+        self._slabs = SlabPool(pinned=device is not None)
+        self._slabs.prepare(self._max_inflight, size, get_parallel().attn_dp_size)
+        # A client compares the layers with those that it asked the server for.
+        reported = s.server_args.spec_capture_aux_layer_ids or self.layer_ids
+        # Before the deadline, so that the answer says that the store is full.
+        room_s = min(1.0, self._timeout / 10)
+        self._writer = Writer(MooncakeSink(config), list(reported), room_s, device)
+        self._copier = Copier(
+            device, self._slabs, self._writer.put, self._give_up, self._incomplete
         )
 
     # The scheduler's hooks, in the order in which a request meets them.
@@ -181,19 +163,24 @@ class SpecCapture:
         """Take note of a request that arrives."""
         if wire is None:
             return
+        if self._defect is not None and "error" not in wire:
+            wire = {"sample_id": wire["sample_id"], "error": self._defect}
         state = CaptureState(self, wire)
         req.spec_capture = state
-        if state.result is None:
+        if state.wanted:
             # The whole sequence has to be computed: no other request's prefix fits.
             self._arrivals += 1
             req.extra_key = f"{req.extra_key or ''}/spec-capture-{self._arrivals}"
-        # Whatever becomes of the request, what it wrote is not left behind unanswered.
-        weakref.finalize(req, self._cancel, state).atexit = False
+        if self._writer is not None:
+            if state.wanted and not wire["replace"]:
+                self._writer.look(state)
+            # Whatever becomes of the request, what it wrote does not stay unanswered.
+            weakref.finalize(req, self._writer.cancel, state).atexit = False
 
     def must_wait(self, req: "Req") -> bool:
         """Whether a waiting request has to stay in the queue, for others to pass it."""
         state = req.__dict__.get("spec_capture")
-        if state is None or state.begun or "store_id" not in state.wire:
+        if state is None or not state.wanted:
             return False
         if not self._stuck and self._launched - self._settled < self._max_inflight:
             return False
@@ -209,18 +196,18 @@ class SpecCapture:
         self._settle_unseen()
         if not batch.forward_mode.is_extend():
             return
-        rows: list[tuple[CaptureState, int, int]] = []
+        rows: list[Row] = []
         end = 0
         for req, length, prefix in zip(
             batch.reqs, batch.extend_lens, batch.prefix_lens, strict=False
         ):
             start, end = end, end + length
             state = req.__dict__.get("spec_capture")
-            if state is None or state.begun or "store_id" not in state.wire:
+            if state is None or not state.wanted:
                 continue
             if req.finished() or req.to_finish is not None:
                 continue
-            state.begun = True
+            state.wanted = False
             whole = len(req.origin_input_ids)
             if prefix or length != whole:
                 state.fail(
@@ -235,52 +222,37 @@ class SpecCapture:
             self._launched += 1
             self._current = rows
             self._begun_at = time.monotonic()
+            self._refuse_taken([state for state, _, _ in rows])
 
     def hold(self, req: "Req", state: CaptureState) -> bool:
         """Whether a finished request's response has to wait for the store."""
-        if not self._writes:
+        if self._writer is None:
             return False
-        if state.result is None and isinstance(req.finished_reason, FINISH_ABORT):
-            self._cancel(state)
+        if isinstance(req.finished_reason, FINISH_ABORT) and not state.has_failed:
+            # Also where all of it is stored: the client went away while it decoded.
+            self._writer.cancel(state)
             state.fail("the request was aborted")
         if state.result is None:
             self._settle_unseen()
-        if state.result is None and not state.begun:
+        if state.result is None and state.wanted:
             state.fail("the request ended before its prefill")
         if state.result is None:
             self._held[req.rid] = req
             return True
         self._held.pop(req.rid, None)
-        state.stored = []  # from here on it is the client's
+        self._writer.release(state)
         return False
 
     def poll(self, recv_reqs: list[Any]) -> None:
         """Once in each round of the scheduler's loop."""
         self._tick += 1
-        if not self._writes:
+        if self._writer is None:
             return
         for recv_req in recv_reqs or ():
             if isinstance(recv_req, AbortReq):
                 self._abort_held(recv_req)
-        while self._done:
-            job = self._done.popleft()
-            self._outstanding.remove(job)
-            self._finished += 1
-            if job.slab is not None:
-                self._slabs.append(job.slab)
-            if self._log_jobs:
-                logger.info("spec capture job: %s", " ".join(map(str, job.times)))
-        for job in self._outstanding:
-            if job.copied is not None and job.copied.query():
-                job.sources = None  # the writer may be long in coming to it
-        now = time.monotonic()
-        for job in self._outstanding:
-            if now < job.deadline:
-                break
-            for state in job.states:
-                if state.result is None:
-                    self._cancel(state)
-                    state.fail(f"the store did not answer in {self._timeout} seconds")
+        self._take_done()
+        self._end_late_jobs()
         ready = [r for r in self._held.values() if r.spec_capture.result is not None]
         if ready:
             self._scheduler.output_streamer.stream_output(
@@ -311,17 +283,23 @@ class SpecCapture:
         self._settled, self._stuck = news
 
     def _settle_unseen(self) -> None:
-        """Fail a batch that a graph replayed: it went by without its features."""
+        """Fail a batch that ended without its features: a graph replayed it."""
         rows, self._current = self._current, None
-        if rows is None or not self._writes:
+        if rows is None or self._writer is None:
             return
-        job = _Job([state for state, _, _ in rows], 0.0)
+        job = Job([state for state, _, _ in rows], 0.0)
         for state in job.states:
-            state.fail("the forward pass showed no features")
+            if state.result is None:
+                state.fail("the forward pass showed no features")
         self._outstanding.append(job)
-        self._done.append(job)
+        self._writer.done.append(job)
 
     # In the forward pass.
+
+    def _after_language_model(
+        self, module: torch.nn.Module, args: tuple[Any, ...], output: Any
+    ) -> None:
+        self._unscaled = output[0] if isinstance(output, tuple) else output
 
     def _before_logits(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -329,8 +307,13 @@ class SpecCapture:
         """Take the features, and hide them: the rest goes on as without capture."""
         named = {**dict(zip(_LOGITS_ARGS, args, strict=False)), **kwargs}
         rows, self._current = self._current, None
-        if rows is not None and self._writes:
-            self._take(rows, named["hidden_states"], named.get("aux_hidden_states"))
+        unscaled, self._unscaled = self._unscaled, None
+        hidden, aux = named["hidden_states"], named.get("aux_hidden_states")
+        aux = [aux] if isinstance(aux, torch.Tensor) else list(aux or ())
+        if aux:
+            self._defect = self._incomplete(aux)
+        if rows is not None and self._writer is not None:
+            self._take(rows, hidden if unscaled is None else unscaled, aux)
         if "aux_hidden_states" in kwargs:
             kwargs = {**kwargs, "aux_hidden_states": None}
         at = _LOGITS_ARGS.index("aux_hidden_states")
@@ -338,206 +321,74 @@ class SpecCapture:
             args = (*args[:at], None, *args[at + 1 :])
         return args, kwargs
 
-    def _take(self, rows: list[tuple[CaptureState, int, int]], hidden: Any, aux: Any) -> None:
-        job = _Job([s for s, _, _ in rows], time.monotonic() + self._timeout)
+    def _take(self, rows: list[Row], hidden: torch.Tensor, aux: list[torch.Tensor]) -> None:
+        rows = [row for row in rows if row[0].result is None]
+        job = Job([s for s, _, _ in rows], time.monotonic() + self._timeout)
         job.times += (self._begun_at, time.monotonic())
         self._outstanding.append(job)
         try:
-            aux = [aux] if isinstance(aux, torch.Tensor) else list(aux or ())
-            self._copy(job, rows, hidden, aux)
+            self._copier.copy(job, rows, hidden, aux)
         except Exception as e:
-            logger.exception("spec capture: could not copy a batch's features")
-            for state in job.states:
-                state.fail(f"could not copy the features: {e}")
-            self._done.append(job)
-            return
-        job.times.append(time.monotonic())
-        self._queue.put(job)
+            self._give_up(job, e)
 
-    def _copy(
-        self,
-        job: _Job,
-        rows: list[tuple[CaptureState, int, int]],
-        hidden: torch.Tensor,
-        aux: list[torch.Tensor],
-    ) -> None:
-        # First what goes where, then one piece of memory for it, then the copies.
-        given = {AUX: aux, LAST_HIDDEN: [hidden]}
-        size = 0
-        parts: list[tuple[int, torch.Tensor]] = []
-        layout: list[tuple[CaptureState, list[tuple[str, int, int]]]] = []
-        for state, start, end in rows:
-            wire, objects = state.wire, []
-            wanted = [(name, given[key]) for key, name in wire["features"].items()]
-            if AUX in wire["features"] and not self._complete(aux):
-                state.fail(f"the model gave {len(aux)} of {len(self.layer_ids)} layers")
-                continue
-            if any(t.shape[0] < end for _, tensors in wanted for t in tensors):
-                state.fail("the model gave fewer rows than there are tokens")
-                continue
-            for name, tensors in wanted:
-                source = _side_by_side([t[start:end] for t in tensors])
-                state.features[name] = {
-                    "shape": [1, *source.shape],
-                    "dtype": str(source.dtype).removeprefix("torch."),
-                }
-                raw = source.view(-1).view(torch.uint8)
-                parts.append((size, raw))
-                objects.append((name, size, raw.numel()))
-                size += -(-raw.numel() // _ALIGNMENT) * _ALIGNMENT
-            for tensor in wire["passthrough"]:
-                raw = torch.frombuffer(bytearray(tensor["data"]), dtype=torch.uint8)
-                state.features[tensor["name"]] = {
-                    "shape": tensor["shape"],
-                    "dtype": tensor["dtype"],
-                }
-                parts.append((size, raw))
-                objects.append((tensor["name"], size, raw.numel()))
-                size += -(-raw.numel() // _ALIGNMENT) * _ALIGNMENT
-            layout.append((state, objects))
-        slab = self._take_slab(job, max(size, 1))
-        memory, pointer = slab.memory, slab.pointer
-        copies = [(memory[at : at + raw.numel()], raw) for at, raw in parts]
-        if self._on_device:
-            job.copied = self._copy_aside(copies)
-        else:
-            for target, raw in copies:
-                target.copy_(raw)
-        job.sources = copies
+    def _give_up(self, job: Job, error: Exception) -> None:
+        logger.error("spec capture: could not copy a batch", exc_info=error)
+        for state in job.states:
+            state.fail(f"could not copy the features: {error}")
+        job.sources = []
+        self._writer.done.append(job)
 
-        job.states = []
-        for state, objects in layout:
-            wire = state.wire
-            group = Objects(wire["replace"])
-            prefix = f"{wire['store_id']}/{wire['sample_id']}/g{wire['gen']}"
-            for name, offset, nbytes in objects:
-                group.add(f"{prefix}/{name}", pointer + offset, nbytes)
-            job.states.append(state)
-            job.groups.append(group)
+    def _incomplete(self, aux: list[torch.Tensor]) -> str | None:
+        """Say what is wrong with captured layers: each is as wide as a hidden state.
 
-    def _copy_aside(self, copies: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
-        """Copy behind the forward pass, beside what follows; the event of its end.
-
-        What one stream has queued, a device copies before it looks at the next: other
-        copies, the next tokens' among them, would come behind gigabytes. So it goes in
-        pieces, each of which waits on one stream for the last on the other.
+        They come as a tensor each, or packed in one.
         """
-        device = self._scheduler.device_module
-        after = device.current_stream()
-        streams = itertools.cycle(self._copy_streams)
-        for target, raw in copies:
-            pieces = zip(target.split(_PIECE_BYTES), raw.split(_PIECE_BYTES), strict=False)
-            for (to, piece), stream in zip(pieces, streams, strict=False):
-                stream.wait_stream(after)
-                with device.stream(stream):
-                    to.copy_(piece, non_blocking=True)
-                after = stream
-        copied = device.Event()
-        copied.record(after)
-        return copied
+        size, widths = self._hidden_size, [tensor.shape[-1] for tensor in aux]
+        count = len(self.layer_ids)
+        if widths in ([size] * count, [size * count]):
+            return None
+        return (
+            f"the model gave {sum(widths) / size:g} of {count} layers of {size}: most "
+            "models do not capture the output of their last layer"
+        )
 
-    def _complete(self, aux: list[torch.Tensor]) -> bool:
-        """Whether every layer is there: as a tensor each, or packed in one."""
-        if len(aux) == 1 and len(self.layer_ids) > 1:
-            return aux[0].shape[-1] % len(self.layer_ids) == 0
-        return len(aux) == len(self.layer_ids)
+    # Ends of requests and jobs.
 
-    def _take_slab(self, job: _Job, size: int) -> _Slab:
-        slab = self._slabs.pop() if self._slabs else None
-        if slab is None or slab.size < size:
-            job.replaced_slab = slab
-            # In steps, so that a slightly longer batch does not need a new one. PyTorch
-            # makes pinned memory a power of two whatever is asked for.
-            step = 1 << (size - 1).bit_length()
-            if not self._on_device:
-                step = min(step, 256 << 20)
-            slab = _Slab(-(-size // step) * step, pinned=self._on_device)
-        job.slab = slab
-        return slab
+    def _refuse_taken(self, states: list[CaptureState]) -> None:
+        """Fail what the store has already, before the prefill is captured."""
+        for state in states:
+            if state.looked is not None:
+                left = self._begun_at + _LOOK_S - time.monotonic()
+                state.looked.wait(max(0.0, left))
+                if state.taken is not None:
+                    state.fail(state.taken)
 
-    # Ends of a request.
+    def _take_done(self) -> None:
+        while self._writer.done:
+            job = self._writer.done.popleft()
+            self._outstanding.remove(job)
+            self._finished += 1
+            if job.slab is not None:
+                self._slabs.give_back(job.slab)
+            if self._log_jobs:
+                logger.info("spec capture job: %s", " ".join(map(str, job.times)))
+        for job in self._outstanding:
+            if job.copied is not None and job.copied.query():
+                job.sources = []  # the writer may be long in coming to it
 
-    def _cancel(self, state: CaptureState) -> None:
-        with self._lock:
-            state.cancelled = True
-            stored, state.stored = state.stored, []
-        if stored:
-            self._queue.put(stored)
+    def _end_late_jobs(self) -> None:
+        now = time.monotonic()
+        for job in self._outstanding:
+            if now < job.deadline:
+                break
+            for state in job.states:
+                if state.result is None:
+                    self._writer.cancel(state)
+                    state.fail(f"the store did not answer in {self._timeout} seconds")
 
     def _abort_held(self, recv_req: AbortReq) -> None:
         for req in self._held.values():
             state = req.spec_capture
             if recv_req.abort_all or req.rid.startswith(recv_req.rid or req.rid):
-                self._cancel(state)
+                self._writer.cancel(state)
                 state.fail("the request was aborted")
-
-    # The writer's thread.
-
-    def _write_jobs(self, device: int | None) -> None:
-        if device is not None:
-            self._scheduler.device_module.set_device(device)
-        try:
-            self._sink.open()
-        except Exception as e:
-            logger.warning("spec capture: %s; requests fail until it does", e)
-        while True:
-            job = self._queue.get()
-            if not isinstance(job, _Job):
-                self._sink.remove(job)
-                continue
-            try:
-                self._write(job)
-            except Exception as e:
-                logger.exception("spec capture: could not write a batch")
-                for state in job.states:
-                    if state.result is None:
-                        state.fail(f"could not write: {e}")
-            job.times.append(time.monotonic())
-            self._done.append(job)
-
-    def _write(self, job: _Job) -> None:
-        if job.copied is not None:
-            job.copied.synchronize()
-        job.sources = None
-        job.times.append(time.monotonic())
-        if job.replaced_slab is not None:
-            self._sink.forget(job.replaced_slab.pointer)
-            job.replaced_slab = None
-        going = [i for i, state in enumerate(job.states) if not state.cancelled]
-        groups = [job.groups[i] for i in going]
-        if job.slab is None or not groups:
-            return
-        errors = self._sink.write(groups, (job.slab.pointer, job.slab.size))
-        unread: list[str] = []
-        for i, error in zip(going, errors, strict=False):
-            state, keys = job.states[i], job.groups[i].keys
-            with self._lock:
-                if state.cancelled:
-                    unread.extend(keys if error is None else ())
-                elif error is not None:
-                    state.fail(error)
-                else:
-                    self._succeed(state, keys)
-        self._sink.remove(unread)
-
-    def _succeed(self, state: CaptureState, keys: list[str]) -> None:
-        state.stored = keys
-        state.result = {
-            "sample_id": state.wire["sample_id"],
-            "store_id": state.wire["store_id"],
-            "gen": state.wire["gen"],
-            "aux_layer_ids": self.layer_ids,
-            "features": state.features,
-        }
-        state.wire = {"sample_id": state.wire["sample_id"]}
-
-
-def _side_by_side(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """One contiguous tensor, made on the stream of the forward pass.
-
-    Later, on another stream, each kernel would wait for those of the next prefill to
-    leave a processor free. A copy to the host needs none.
-    """
-    if len(tensors) == 1:
-        return tensors[0].contiguous()
-    return torch.cat(tensors, dim=-1)

@@ -1,4 +1,4 @@
-"""Which layers are captured, and which hook of the model is told."""
+"""Which layers are captured, and which hook of the model is called for it."""
 
 import logging
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ _HOOKS = {
 
 def check_arguments(server_args: "ServerArgs") -> None:
     """Refuse what capture cannot work with, before a model is loaded."""
-    a = server_args
+    a = _resolved(server_args)
     if a.spec_capture_method not in _HOOKS:
         raise ValueError(f"--spec-capture-method takes {', '.join(_HOOKS)}")
     if a.chunked_prefill_size is not None and a.chunked_prefill_size > 0:
@@ -45,35 +45,63 @@ def check_arguments(server_args: "ServerArgs") -> None:
         raise ValueError(
             f"--spec-capture-method {a.spec_capture_method} needs --spec-capture-aux-layer-ids"
         )
-
-    graphs = getattr(a, "cuda_graph_config", None)
+    graphs = a.cuda_graph_config
     if graphs is not None and graphs.prefill.backend != "disabled":
         logger.info("spec capture: no prefill CUDA graphs, they hide what is captured")
+        _disable_prefill_graphs(server_args, graphs)
+
+
+def _resolved(server_args: "ServerArgs") -> Any:
+    """Return the arguments with what the server decides itself.
+
+    From 0.5.19 on `server_args` holds what the operator typed, and a view of it holds the
+    decisions; before, they are written into `server_args`.
+    """
+    try:
+        from sglang.srt.arg_groups.model_override_base import resolving_view
+    except ImportError:
+        return server_args
+    return resolving_view(server_args)
+
+
+def _disable_prefill_graphs(server_args: "ServerArgs", graphs: Any) -> None:
+    try:
+        from sglang.srt.arg_groups.overrides import declare_resolution
+        from sglang.srt.model_executor.cuda_graph_config import with_phase
+    except ImportError:  # before 0.5.19
         graphs.prefill.backend = "disabled"
+        return
+    declare_resolution(
+        server_args,
+        "spec_capture",
+        cuda_graph_config=with_phase(graphs, "prefill", backend="disabled"),
+    )
 
 
-def resolve_layer_ids(method: str, layer_ids: list[int] | None, num_layers: int) -> list[int]:
-    """Return the layers to capture, checked against the model's depth."""
+def resolve_layer_ids(layer_ids: list[int] | None, num_layers: int) -> list[int]:
+    """Return the layers to capture, in the order in which the model gives them."""
     if not layer_ids:
         # EAGLE3's own choice: behind the second layer, in the middle, before the end.
         layer_ids = [1, num_layers // 2 - 1, num_layers - 4]
-    # EAGLE3 and DFlash take a layer's output where the next layer reads it.
-    last = num_layers - 1 if method == "dspark" else num_layers - 2
-    wrong = [i for i in layer_ids if not 0 <= i <= last]
+    wrong = [i for i in layer_ids if not 0 <= i < num_layers]
     if wrong:
         raise ValueError(
-            f"--spec-capture-aux-layer-ids: the model has {num_layers} layers, "
-            f"{method} captures 0 to {last}, not {', '.join(map(str, wrong))}"
+            f"--spec-capture-aux-layer-ids: the model has the layers 0 to "
+            f"{num_layers - 1}, not {', '.join(map(str, wrong))}"
         )
-    if list(layer_ids) != sorted(set(layer_ids)):
-        raise ValueError(
-            "--spec-capture-aux-layer-ids must go up: layers are captured in their order"
+    if len(set(layer_ids)) != len(layer_ids):
+        raise ValueError("--spec-capture-aux-layer-ids names a layer twice")
+    if sorted(layer_ids) != list(layer_ids):
+        logger.warning(
+            "spec capture: captured layers lie in the order %s, not in that of "
+            "--spec-capture-aux-layer-ids",
+            sorted(layer_ids),
         )
-    return list(layer_ids)
+    return sorted(layer_ids)
 
 
 def set_layers_to_capture(model: Any, method: str, layer_ids: list[int]) -> None:
-    """Tell the model, through the hook of the method."""
+    """Tell the model, through the hook of the method; it may refuse layers of its own accord."""
     hook = getattr(model, _HOOKS[method], None)
     if hook is None and method == "dspark":
         hook = getattr(model, _HOOKS["dflash"], None)  # as for a DSpark draft
@@ -83,4 +111,10 @@ def set_layers_to_capture(model: Any, method: str, layer_ids: list[int]) -> None
             f"--spec-capture-method {method}: {type(model).__name__} has no "
             f"{_HOOKS[method]}; it can do {', '.join(has) or 'no capture at all'}"
         )
-    hook(list(layer_ids))
+    try:
+        hook(list(layer_ids))
+    except (IndexError, ValueError, RuntimeError, NotImplementedError) as e:
+        raise ValueError(
+            f"--spec-capture-aux-layer-ids: {type(model).__name__} does not capture "
+            f"the layers {', '.join(map(str, layer_ids))}: {e}"
+        ) from e
