@@ -23,6 +23,7 @@ from pkgtools.source.wheel import FETCH_AGAIN
 from pkgtools.tree.check import check
 from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.record import make_row, rename_row, row_path
+from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 SBOM: Final = "sboms/pkgtools.cdx.json"
 """Where a bill of materials lies in a .dist-info (PEP 770)."""
-_COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
 
 
 @dataclass(frozen=True)
@@ -175,12 +175,12 @@ def _patched_files(
 def _needs_a_build(source: WheelSource, name: str, before: Blob | None) -> str | None:
     """Return why changing a member would not change what runs."""
     suffix = PurePosixPath(name).suffix
-    if suffix != ".py" and suffix not in _COMPILED:
+    if suffix != ".py" and suffix not in COMPILED:
         return None
     built = source.compiled_beside(name)
     if built is not None:
         return f"is compiled into {built}, which the wheel has built already"
-    if suffix in _COMPILED and before is None and not source.has_alike(name):
+    if suffix in COMPILED and before is None and not source.has_alike(name):
         return "is compiled when the package is built"
     return None
 

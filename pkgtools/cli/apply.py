@@ -12,6 +12,7 @@ from pkgtools.cli.output import say
 from pkgtools.source.choose import open_tree, open_trees
 from pkgtools.tree.apply import TreeChange, apply_targets
 from pkgtools.tree.choose import target_of
+from pkgtools.tree.shadow import shadowed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,8 +62,10 @@ def apply(
     if as_json:
         common.print_json(done if len(done) > 1 else done[0])
         return 0
-    for each in done:
+    for (_, where), each in zip(wanted, done, strict=True):
         _show(each)
+        for path, module in shadowed(where, each.changed).items():
+            say(f"note: {path} is compiled into {module}: build that again", err=True)
     return 0
 
 

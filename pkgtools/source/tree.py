@@ -71,6 +71,15 @@ class Tree:
             return Blob(b"", DIRECTORY)
         return read_file(self.file(path))
 
+    def compiled_beside(self, path: str) -> str | None:
+        """Return the extension module that has a file's name, if there is one."""
+        place = self.file(path)
+        if not place.parent.is_dir():
+            return None
+        stem = f"{place.stem}."
+        names = (entry.name for entry in place.parent.iterdir())
+        return next((n for n in names if n.startswith(stem) and n.endswith((".so", ".pyd"))), None)
+
 
 def find_tree(path: Path, upstream: Upstream) -> Tree:
     """Return the tree of `upstream` at `path`.
@@ -81,7 +90,8 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
 
     Raises:
         UsageError: there is none.
-        TreeError: the package manager's view of it is ambiguous.
+        TreeError: the package manager's view of it is ambiguous, or the package is a link
+            to one that other environments use too.
 
     """
     if not path.is_dir():
@@ -96,12 +106,30 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         remedy = f"{_hint(path)}; --catalog names another package's"
         raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
     container, real = folder.absolute().parent, folder.resolve().parent
-    dist_info = _dist_info(container, upstream) or _dist_info(real, upstream)
+    here, there = _dist_info(container, upstream), _dist_info(real, upstream)
+    if here is not None and container.resolve() != real:
+        _refuse_shared(folder, here, there)
+    dist_info = here or there
     if dist_info is None:
         root = _checkout_root(real, upstream)
         if root is not None:
             return _checkout(root, upstream)
     return Tree(upstream, real, False, dist_info, dist_info or _home(real))
+
+
+def _refuse_shared(folder: Path, here: Path, there: Path | None) -> None:
+    """Raise where a package folder is a link into a package manager's cache.
+
+    pdm links the folders of its cache (``cache_method = symlink``) and says so in a file
+    REFER_TO. A link to a folder without a .dist-info of its own is a developer's.
+    """
+    if there is None and not (here / "REFER_TO").exists():
+        return
+    raise TreeError(
+        f"{folder} is a symbolic link to {folder.resolve()}, which other environments can use too",
+        remedy="reinstall the package with copies or hard links (pdm config install.cache_method "
+        "hardlink)",
+    )
 
 
 def _hint(path: Path) -> str:

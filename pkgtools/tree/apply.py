@@ -12,6 +12,7 @@ from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
 from pkgtools.transaction import Draft, commit, in_order, locked, recover, relative_writes
 from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
+from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import entry_of, is_of
 from pkgtools.tree.state import State, match_target
 
@@ -81,12 +82,13 @@ def apply_targets(
 
     """
     first = wanted[0][1]
-    apart = [tree.root for _, tree in wanted if tree.root != first.root]
-    if apart:
-        raise UsageError(
-            f"the packages lie in different folders: {first.root} and {apart[0]}",
-            remedy="apply the targets one after the other",
-        )
+    for _, tree in wanted:
+        alone = tree.home == first.home
+        if not alone and (tree.root != first.root or not tree.home.is_relative_to(first.root)):
+            raise UsageError(
+                f"the packages lie in different folders: {first.home} and {tree.home}",
+                remedy="apply the targets one after the other",
+            )
     with locked(first, reporter):
         trees = {tree.home: tree for _, tree in wanted}
         recovered = {home: recover(tree) for home, tree in trees.items()}
@@ -133,6 +135,8 @@ def _apply(catalog: Catalog, target: Target, draft: Draft, recovered: str | None
     else:
         revisions, plan = check(catalog, target, draft, draft.stack)
     if plan is not None:  # None where other means had put the new series below the old one
+        after = [change.path for change in plan.changes if change.after is not None]
+        refuse_shadowed(target, draft.tree, after)
         draft.do(entry_of(catalog, target, revisions), plan, at)
         changed |= {change.path for change in plan.changes}
     return TreeChange(

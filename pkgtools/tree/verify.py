@@ -21,6 +21,7 @@ from pkgtools.source import Tree
 from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.record import make_row, row_path
+from pkgtools.tree.shadow import refuse_shadowed, shadowed
 from pkgtools.tree.stack import Stack, is_of, load_stack, pristine
 from pkgtools.tree.state import Identity, State, match_target
 from pkgtools.tree.whole import hold_whole
@@ -142,6 +143,9 @@ def verdict(
                 f"{source.label} should be {revision}, its files are those of "
                 f"{' and '.join(revisions)}"
             )
+        if plan is not None:
+            after = [change.path for change in plan.changes if change.after is not None]
+            refuse_shadowed(target, source, after)
     except SourceUnavailableError:
         raise
     except PkgtoolsError as error:
@@ -208,6 +212,7 @@ def verify(
     for match in matches:
         _compile_all(match, source)
         _check_record(match, source)
+        _refuse_modules(match, source)
     if not series_only:
         touched = {file.path for match in matches for file in match.files}
         touched |= {path for entry in stack.entries for path in entry.paths}
@@ -215,6 +220,16 @@ def verify(
             upstream = catalog.target(match.target).upstream
             hold_whole(catalog, match, replace(source, upstream=upstream), touched)
     return matches[-1]
+
+
+def _refuse_modules(match: Identity, tree: Tree) -> None:
+    """Raise where an installed extension module is imported instead of a patched file."""
+    patched = [file.path for file in match.files if file.found and file.before != file.after]
+    for path, module in ({} if tree.is_checkout else shadowed(tree, patched)).items():
+        raise CheckFailedError(
+            f"{tree.label}: {path} is compiled into {module}, which Python imports instead",
+            remedy="build and install the package from a patched source checkout",
+        )
 
 
 def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) -> list[Identity]:

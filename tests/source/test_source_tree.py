@@ -144,6 +144,28 @@ def _link_to_a_checkout(project: Project, where: Path) -> Layout:
     return Layout(where / "link", root, True, root / ".git/pkgtools")
 
 
+@pytest.mark.parametrize("refers", [False, True])
+def test_a_package_that_is_a_link_into_a_cache_is_refused(
+    refers: bool, project: Project, tmp_path: Path
+) -> None:
+    """As pdm links its cache into environments: what is patched there is patched everywhere."""
+    cached = project.install(tmp_path / "cache/lib")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "widget").symlink_to(tmp_path / "cache/lib/widget")
+    shutil.copytree(cached, site / cached.name)
+    if refers:
+        (site / cached.name / "REFER_TO").write_text(str(cached))
+        shutil.rmtree(cached)
+    before = snapshot(tmp_path)
+    for verb in (("apply", "--target", "w-1.0"), ("status",), ("reverse",)):
+        done = call(*verb, "--tree", site, "--catalog", project.targets)
+        assert done.code == 7, done
+        assert f"{site / 'widget'} is a symbolic link to " in done.err
+        assert "next: " in done.err
+    assert snapshot(tmp_path) == before
+
+
 _LAYOUTS = [
     _site_packages,
     _package_folder,

@@ -1,0 +1,52 @@
+"""Extension modules that hide a patched file: patching it changes nothing that runs."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.errors import DoesNotApplyError
+from pkgtools.source import Tree, WheelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pkgtools.catalog import Target
+    from pkgtools.source import Source
+
+COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
+"""Suffixes of files that are built into an extension module."""
+
+
+def shadowed(source: Source, paths: Iterable[str]) -> dict[str, str]:
+    """Return the extension module of each path that has one, in a tree or a wheel.
+
+    Python looks for an extension module before it looks for a ``.py`` of the same name
+    (`importlib.machinery.FileFinder`), and what is compiled was built already.
+    """
+    wanted = [path for path in paths if PurePosixPath(path).suffix in {".py", *COMPILED}]
+    if isinstance(source, Tree):
+        found = {path: source.compiled_beside(path) for path in wanted}
+    elif isinstance(source, WheelSource):
+        found = {path: source.compiled_beside(source.member(path)) for path in wanted}
+    else:
+        return {}
+    return {path: module for path, module in found.items() if module is not None}
+
+
+def refuse_shadowed(target: Target, source: Source, paths: Iterable[str]) -> None:
+    """Raise where patching an installed package or a wheel would change nothing that runs.
+
+    In a checkout the modules are built again, as after any other edit.
+
+    Raises:
+        DoesNotApplyError: with the first file and its module.
+
+    """
+    if isinstance(source, Tree) and source.is_checkout:
+        return
+    for path, module in shadowed(source, paths).items():
+        raise DoesNotApplyError(
+            f"{target.name}: {path} is compiled into {module}, so that patching it changes nothing",
+            remedy="build and install the package from a patched source checkout",
+        )

@@ -1,0 +1,95 @@
+"""What is meant where a user does not say: the catalog, the interpreter, the target."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from trees import snapshot
+
+from pkgtools.source.python import default_python
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from project import Project
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_the_files_say_which_target_is_meant(
+    version: str, project: Project, tmp_path: Path
+) -> None:
+    """The default is w-1.1."""
+    project.install(tmp_path, version)
+    where = ("--tree", tmp_path, "--catalog", project.targets)
+    done = call("apply", *where)
+    assert done.code == 0
+    assert f"is w-{version} by its files" in done.err
+    assert f"applied w-{version}" in done.out
+    assert f"is exactly w-{version}" in call("verify", *where).out
+    again = call("apply", *where)
+    assert (again.code, "nothing to do" in again.out) == (0, True)
+
+
+def test_a_tree_of_no_target_is_refused_with_the_nearest(project: Project, tmp_path: Path) -> None:
+    project.install(tmp_path)
+    (tmp_path / "widget/core.py").write_text("CORE = 1\n")
+    before = snapshot(tmp_path)
+    done = call("apply", "--tree", tmp_path, "--catalog", project.targets)
+    assert done.code == 5
+    assert "nearest is w-1.0 (1.0)" in done.err
+    assert snapshot(tmp_path) == before
+
+
+def test_of_several_targets_that_fit_one_is_named_or_the_default(
+    project: Project, tmp_path: Path
+) -> None:
+    targets = project.copy_catalog(tmp_path / "catalog")
+    text = targets.read_text()
+    block = next(part for part in text.split("[[target]]") if '"w-1.0"' in part)
+    text += "\n[[target]]" + block.replace('name = "w-1.0"', 'name = "w-twin"')
+    targets.write_text(text)
+    project.install(tmp_path / "site")
+    where = ("--tree", tmp_path / "site", "--catalog", targets)
+    done = call("apply", *where)
+    assert done.code == 2
+    assert "several targets fit: w-1.0 or w-twin" in done.err
+    assert "next: name one: --target w-1.0" in done.err
+    targets.write_text(text.replace('default = "w-1.1"', 'default = "w-twin"'))
+    assert "is w-twin by its files" in call("apply", *where).err
+
+
+def test_the_catalog_of_the_environment_and_its_folder(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = call("targets", "--catalog", project.targets).out
+    assert call("targets", "--catalog", project.targets.parent).out == listed
+    for value in (project.targets, project.targets.parent):
+        monkeypatch.setenv("PKGTOOLS_CATALOG", str(value))
+        assert call("targets", cwd=tmp_path).out == listed
+    monkeypatch.setenv("PKGTOOLS_CATALOG", "")
+    assert call("targets", cwd=project.targets.parent).out == listed
+    other = call("targets", "--catalog", tmp_path)  # an option goes before the variable
+    assert other.code == 2
+    assert str(tmp_path / "targets.toml") in other.err
+
+
+@pytest.mark.parametrize("mark", ["pipx_metadata.json", "uv-receipt.toml"])
+def test_a_tool_means_the_active_environment(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, active = tmp_path / "own", tmp_path / "active"
+    for folder in (own, active, tmp_path / "path"):
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin/python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "prefix", str(own))
+    monkeypatch.setenv("VIRTUAL_ENV", str(active))
+    assert default_python() == sys.executable  # installed beside the packages, as ever
+    (own / mark).write_text("")
+    assert default_python() == str(active / "bin/python")
+    monkeypatch.delenv("VIRTUAL_ENV")
+    monkeypatch.setenv("PATH", str(tmp_path / "path/bin") + os.pathsep + os.environ["PATH"])
+    assert default_python() == str(tmp_path / "path/bin/python")

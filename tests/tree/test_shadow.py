@@ -1,0 +1,63 @@
+"""Extension modules that hide a patched file are named by every command."""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call, python
+from project import record_row
+from scenarios import apply, make_tree
+from trees import snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from project import Project
+
+    from pkgtools.source import Tree
+
+
+def _shadow(tree: Tree, suffix: str) -> None:
+    """Put an extension module beside widget/answer.py, as a wheel of compiled Python has it."""
+    module = tree.root / tree.name(f"src/widget/answer{suffix}")
+    module.write_bytes(b"\x7fELF")
+    if tree.dist_info is not None:
+        with (tree.dist_info / "RECORD").open("ab") as record:
+            record.write(record_row(f"widget/{module.name}", b"\x7fELF"))
+
+
+@pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
+def test_an_installed_extension_module_is_named(
+    suffix: str, project: Project, tmp_path: Path
+) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    found = "import importlib.util as u; print(u.find_spec('widget.answer').origin)"
+    assert python(found, cwd=tree.root).strip().endswith("answer.py")
+    _shadow(tree, suffix)
+    assert python(found, cwd=tree.root).strip().endswith(suffix)  # what Python says
+    before = snapshot(tmp_path)
+    where = ("--tree", tree.root, "--catalog", project.targets)
+    for command in (("apply", "-t", "w-1.0"), ("verify", "--dry-run")):
+        done = call(*command, *where)
+        assert done.code == 3, command
+        assert f"src/widget/answer.py is compiled into answer{suffix}" in done.out + done.err
+    assert snapshot(tmp_path) == before
+
+
+def test_one_that_came_later_fails_verify(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    apply(project, tree)
+    _shadow(tree, ".abi3.so")
+    done = call("verify", "--tree", tree.root, "--catalog", project.targets)
+    assert done.code == 8
+    assert "answer.abi3.so, which Python imports instead" in done.err
+
+
+def test_in_a_checkout_it_is_to_be_built_again(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "checkout", tmp_path)
+    _shadow(tree, ".abi3.so")
+    done = call("apply", "-t", "w-1.0", "--tree", tree.root, "--catalog", project.targets)
+    assert done.code == 0
+    assert "note: src/widget/answer.py is compiled into answer.abi3.so" in done.err
