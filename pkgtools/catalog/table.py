@@ -263,13 +263,13 @@ class _Reader:
             for place, alias in enumerate(raw.alias)
         )
         return Target(
-            raw.name,
-            upstreams[raw.upstream],
-            self._revision(raw, at),
-            aliases,
-            base / raw.series,
-            base,
-            tuple(base / patch for patch in raw.absorbed),
+            name=raw.name,
+            upstream=upstreams[raw.upstream],
+            revision=self._revision(raw, at),
+            aliases=aliases,
+            directory=base / raw.series,
+            shelf=base,
+            absorbed=tuple(base / patch for patch in raw.absorbed),
         )
 
     def _revision(self, raw: _Target, at: str) -> Revision:

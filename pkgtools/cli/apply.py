@@ -56,7 +56,8 @@ def apply(
     wanted = [_choose(table, name, tree, python) for name in targets]
     if not wanted:
         chosen, where = target_of(table, open_trees(table, table.upstreams, tree, python))
-        say(f"note: {where.label} is {chosen.name} by its files", err=True)
+        if table.default not in (None, chosen):
+            say(f"note: {where.label} is {chosen.name} by its files", err=True)
         wanted = [(chosen, where)]
     done = apply_targets(table, wanted, common.Progress())
     if as_json:

@@ -196,7 +196,7 @@ def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
     else:
         kind = FileKind.FILE if info.isreg() or info.islnk() else FileKind.OTHER
     mtime = int(info.mtime) if 0 <= info.mtime < _MTIME_LIMIT else 0
-    return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, mtime, data)
+    return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, mtime=mtime, data=data)
 
 
 def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> bytes:

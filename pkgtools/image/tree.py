@@ -238,7 +238,13 @@ def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str)
     if not home.is_relative_to(root):  # the folder for temporary files lies in a git checkout
         home = found.root / ".pkgtools"
     return ImageTree(
-        upstream, found.root, found.is_checkout, found.dist_info, home, reference, package.folder
+        upstream=upstream,
+        root=found.root,
+        is_checkout=found.is_checkout,
+        dist_info=found.dist_info,
+        home=home,
+        image=reference,
+        folder=package.folder,
     )
 
 

@@ -342,16 +342,16 @@ def _report(job: Job, ported: Ported, patches: Sequence[Patch], copied: list[str
     dropped = [] if waiting else [p for p in job.series.patches if p.name not in kept]
     absorbed = [p.path for p in dropped if p.path and is_absorbed(p, job.sources[-1])]
     return PortReport(
-        str(job.series.directory),
-        str(job.output),
-        not waiting,
-        str(job.folder) if waiting else None,
-        ported.steps,
-        [str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
-        references_from(job.output, patches),
-        [patch.name for patch in dropped],
-        [name for path in absorbed if (name := job.place(path))],
-        copied,
+        series=str(job.series.directory),
+        output=str(job.output),
+        done=not waiting,
+        work=str(job.folder) if waiting else None,
+        steps=ported.steps,
+        conflicts=[str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
+        patches=references_from(job.output, patches),
+        dropped=[patch.name for patch in dropped],
+        absorbed=[name for path in absorbed if (name := job.place(path))],
+        copied=copied,
     )
 
 

@@ -115,9 +115,8 @@ class Repository:
         """
         words = {"D": "missing", "A": "extra"}
         with self._asked():
-            listed = self._repo.git.diff(
-                "--name-status", "--no-renames", "--no-ext-diff", "-z", commit, "--", folder
-            ).split("\0")
+            options = ["--name-status", "--no-renames", "--no-ext-diff", "-z"]
+            listed = self._repo.git.diff(*options, commit, "--", folder).split("\0")
             others = self._repo.git.ls_files("--others", "--exclude-standard", "-z", "--", folder)
         found = {
             path: words.get(kind, "changed")

@@ -27,7 +27,7 @@ def test_the_files_say_which_target_is_meant(
     where = ("--tree", tmp_path, "--catalog", project.targets)
     done = call("apply", *where)
     assert done.code == 0
-    assert f"is w-{version} by its files" in done.err
+    assert (f"is w-{version} by its files" in done.err) == (version != "1.1")
     assert f"applied w-{version}" in done.out
     assert f"is exactly w-{version}" in call("verify", *where).out
     again = call("apply", *where)
@@ -59,7 +59,7 @@ def test_of_several_targets_that_fit_one_is_named_or_the_default(
     assert "several targets fit: w-1.0 or w-twin" in done.err
     assert "next: name one: --target w-1.0" in done.err
     targets.write_text(text.replace('default = "w-1.1"', 'default = "w-twin"'))
-    assert "is w-twin by its files" in call("apply", *where).err
+    assert "applied w-twin" in call("apply", *where).out
 
 
 def test_the_catalog_of_the_environment_and_its_folder(
