@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -56,11 +56,16 @@ class _Upstream(_Table):
     checks: str | None = None
 
 
+class _Policy(_Table):
+    headers: list[Literal["Upstream-Status", "Origin", "Bug", "Forwarded", "CVE", "Removal-Plan"]]
+
+
 class _File(_Table):
     upstream: list[_Upstream]
     target: list[_Target] = []
     name: str | None = None
     default: str | None = None
+    policy: _Policy | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Catalog:
     default: Target | None
     name: str | None = None
     """What tells it from another team's catalog with a target of the same name."""
+    policy: tuple[str, ...] = ()
+    """The headers that each patch must have; see `pkgtools.patch.headers`."""
 
     @cached_property
     def sound_targets(self) -> tuple[Target, ...]:
@@ -212,7 +219,14 @@ class _Reader:
             self.file.fail(f"there is no target {raw.default!r}", ".default")
         if raw.name is not None and not _NAME.fullmatch(raw.name):
             self.file.fail(f"invalid name {raw.name!r}: letters, digits and . _ + - only", ".name")
-        return Catalog(self.file.path, tuple(upstreams.values()), targets, default, raw.name)
+        return Catalog(
+            path=self.file.path,
+            upstreams=tuple(upstreams.values()),
+            targets=targets,
+            default=default,
+            name=raw.name,
+            policy=tuple(raw.policy.headers) if raw.policy else (),
+        )
 
     def _claim(self, taken: dict[str, str], name: str, key: str, kind: str) -> None:
         if not _NAME.fullmatch(name):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkgtools.authoring.export import export_diff, export_mails
+from pkgtools.authoring.waiver import waiver_page
 from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.catalog.series import LISTING
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["diff", "mail"]),
+    type=click.Choice(["diff", "mail", "waiver"]),
     default="diff",
     show_default=True,
-    help="One diff, or a folder of mails as `git format-patch` writes them.",
+    help="One diff; a folder of mails as `git format-patch` writes them; or a Markdown page for a "
+    "reviewer: what each patch does, why, and when it goes.",
 )
 @click.option(
     "-o", "--output", type=common.PATH, required=True, help="The file or the folder to write."
@@ -63,6 +65,7 @@ def export(
     Examples:
       pkgtools export --series v0.5.23 -o sglang-0.5.23.diff
       pkgtools export --series v0.5.23 --format mail -o mails && git am mails/*.patch
+      pkgtools export --series v0.5.23 --format waiver -o patches.md
       pkgtools export --series v0.5.23 --from path/to/checkout -o all.diff
     """
     table = load_catalog(catalog)
@@ -76,7 +79,8 @@ def export(
         write_folder(output, files)
         names = [name for name in files if name != LISTING]
     else:
-        common.write_file(output, export_diff(loaded, source))
+        page = waiver_page(loaded, source.label).encode() if kind == "waiver" else None
+        common.write_file(output, page or export_diff(loaded, source))
         names = [patch.name for patch in loaded.patches]
     if as_json:
         common.print_json({"output": str(output), "patches": names})

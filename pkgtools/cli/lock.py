@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkgtools.authoring.lock import check_locks, write_locks
+from pkgtools.authoring.policy import check_policy
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
@@ -47,6 +48,7 @@ def lock(
     the --wheel files and as a tag in the repositories, else pip downloads it into
     a cache. A revision without a source keeps its entry while its series is
     unchanged. Targets that share a series share its lock, and are proven together.
+    --check also enforces the [policy] of targets.toml.
 
     \b
     Examples:
@@ -63,6 +65,8 @@ def lock(
         targets = [t for t in table.targets if t.directory in paths]  # all that share a lock
     repos = open_repositories(repositories)
     at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
+    if check:
+        check_policy(table, targets)
     proofs = check_locks(targets, at_hand) if check else write_locks(targets, at_hand)
     if as_json:
         common.print_json(proofs)

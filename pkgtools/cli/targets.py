@@ -11,8 +11,10 @@ from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import MalformedError
+from pkgtools.patch.headers import NAMES, PatchHeaders, headers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -46,19 +48,23 @@ class _Row:
     series: str
     patches: tuple[str, ...]
     subjects: tuple[str, ...]
+    headers: tuple[PatchHeaders, ...]
+    """Of each patch."""
     absorbed: tuple[str, ...]
 
 
 @click.command(short_help="List the targets.")
+@click.option("--patches", is_flag=True, help="Show the headers of each patch.")
 @common.catalog_option
 @common.json_option
 @common.command
-def targets(catalog: Path, as_json: bool) -> int:
+def targets(patches: bool, catalog: Path, as_json: bool) -> int:
     """List the targets, their aliases, revisions and patches, and what is validated.
 
     \b
     Examples:
       pkgtools targets
+      pkgtools targets --patches
       pkgtools targets --json
       pkgtools targets --catalog ours/targets.toml
     """
@@ -68,13 +74,13 @@ def targets(catalog: Path, as_json: bool) -> int:
     if as_json:
         common.print_json({"targets": rows, "problems": problems})
     else:
-        _show_all(rows, problems)
+        _show_all(rows, problems, patches=patches)
     return MalformedError.exit_code if table.problems else 0
 
 
-def _show_all(rows: list[_Row], problems: list[_Problem]) -> None:
+def _show_all(rows: list[_Row], problems: list[_Problem], *, patches: bool) -> None:
     for row in rows:
-        _show(row)
+        _show(row, patches=patches)
     for problem in problems:
         say(click.style(f"error: {problem.target}: {problem.message}", fg="red"), err=True)
         if problem.remedy:
@@ -100,21 +106,31 @@ def _row(target: Target, *, default: bool) -> _Row:
         series=target.series.digest,
         patches=tuple(patch.name for patch in target.series.patches),
         subjects=tuple(patch.subject for patch in target.series.patches),
+        headers=tuple(headers_of(patch) for patch in target.series.patches),
         absorbed=tuple(path.name for path in target.absorbed),
     )
 
 
-def _show(row: _Row) -> None:
+def _show(row: _Row, *, patches: bool) -> None:
     mark = click.style("  default", fg="green") if row.default else ""
     say(f"{click.style(row.name, bold=True)}{mark}")
     say(f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}")
     for alias in row.aliases:
         revision = alias.revision or "revision not known in full"
         say(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
-    for subject in row.subjects:
+    for subject, headers in zip(row.subjects, row.headers, strict=True):
         say(f"  patch     {subject}")
+        for line in _header_lines(headers) if patches else ():
+            say(f"              {line}")
     for patch in row.absorbed:
         say(f"  absorbed  {patch}: upstream carries it")
+
+
+def _header_lines(headers: PatchHeaders) -> Iterator[str]:
+    for name in NAMES:
+        if value := headers.get(name):
+            reason = headers.status_reason if name == "Upstream-Status" else None
+            yield f"{name}: {value}" + (f" [{reason}]" if reason else "")
 
 
 def _validated(validated: bool) -> str:

@@ -13,6 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.patch.mail import header_length
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -68,12 +70,16 @@ NAMES: Final = ("Upstream-Status", "Origin", "Bug", "Forwarded", "CVE", "Removal
 """The headers that a policy can demand."""
 
 
+def message_of(patch: Patch) -> str:
+    """Return the message of a patch, without the mail's header and the changes."""
+    return _text(patch, header_length(patch.text)).strip()
+
+
 def headers_of(patch: Patch) -> PatchHeaders:
-    """Return the headers of a patch; only its message is read, never the changes."""
-    end = _END.search(patch.text)
-    message = patch.text[: end.start() if end else len(patch.text)].decode(errors="replace")
+    """Return the headers of a patch; only its mail header and message are read."""
+    message = _text(patch, 0)
     fields: defaultdict[str, list[str]] = defaultdict(list)
-    for match in _FIELD.finditer(message.replace("\r\n", "\n")):
+    for match in _FIELD.finditer(message):
         name = match[1].lower()
         value = " ".join(match[2].split())
         if value:
@@ -91,6 +97,13 @@ def headers_of(patch: Patch) -> PatchHeaders:
         cves=tuple(dict.fromkeys(_CVE.findall(" ".join(fields["cve"]).upper()))),
         removal_plan=_first(fields["removal-plan"]),
     )
+
+
+def _text(patch: Patch, start: int) -> str:
+    """Return what stands before the changes."""
+    end = _END.search(patch.text)
+    text = patch.text[start : end.start() if end else len(patch.text)]
+    return text.decode(errors="replace").replace("\r\n", "\n")
 
 
 def _first(values: Sequence[str]) -> str | None:

@@ -1,0 +1,72 @@
+"""The headers that a catalog demands of its patches: ``[policy]`` in targets.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.catalog.added import MESSAGE
+from pkgtools.errors import CheckFailedError
+from pkgtools.patch.headers import UPSTREAM_STATUS, headers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pkgtools.catalog import Catalog, Target
+    from pkgtools.patch import Patch
+
+
+@dataclass(frozen=True)
+class PolicyFault:
+    """One way in which a patch does not follow the policy."""
+
+    file: str
+    message: str
+
+
+class PolicyError(CheckFailedError):
+    """Patches do not have the headers that the catalog demands."""
+
+    code = "policy"
+
+    def __init__(self, message: str, *, remedy: str, faults: Sequence[PolicyFault]) -> None:
+        super().__init__(message, remedy=remedy)
+        self.faults = faults
+
+    @property
+    def details(self) -> object:
+        """Each fault, with its file."""
+        return {"faults": self.faults}
+
+
+def check_policy(catalog: Catalog, targets: Iterable[Target]) -> None:
+    """Hold the patches of targets against the policy of their catalog.
+
+    Raises:
+        PolicyError: with every fault.
+
+    """
+    if not catalog.policy:
+        return
+    patches = {str(p.path or p.name): p for target in targets for p in target.series.patches}
+    faults = [fault for patch in patches.values() for fault in _faults(patch, catalog.policy)]
+    if faults:
+        lines = "".join(f"\n  {fault.file}: {fault.message}" for fault in faults)
+        raise PolicyError(
+            f"{catalog.path}: patches do not follow its policy:{lines}",
+            remedy="add the headers to the messages of the patches, then run `pkgtools lock`",
+            faults=faults,
+        )
+
+
+def _faults(patch: Patch, names: Sequence[str]) -> Iterator[PolicyFault]:
+    path = patch.path
+    file = patch.name if path is None else str(path / MESSAGE if path.is_dir() else path)
+    headers = headers_of(patch)
+    for name in names:
+        if headers.get(name) is None:
+            yield PolicyFault(file, f"no {name} header")
+    status = headers.upstream_status
+    if "Upstream-Status" in names and status is not None and status not in UPSTREAM_STATUS:
+        known = ", ".join(UPSTREAM_STATUS)
+        yield PolicyFault(file, f"Upstream-Status is {status!r}, not one of {known}")
