@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.authoring.levels import LevelFinder, Mail
+from pkgtools.authoring.shared import references_to
 from pkgtools.catalog.series import LISTING, line_of, load_series
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.patch import split_mails, subject_of
@@ -41,13 +42,25 @@ class Imported:
     """For each patch that was cut, the files outside the package."""
 
 
+@dataclass(frozen=True)
+class ImportRules:
+    """How patches become a series."""
+
+    level: int | None = None
+    """How many folders to strip from the names; by default it is worked out."""
+    package: Upstream | None = None
+    """The upstream whose package alone the series is for. Other files' parts are written to the
+    folder ``outside`` below the series."""
+    shelf: Path | None = None
+    """The folder of shared patches around the series. A patch that makes the same change as one
+    of them becomes a reference to it."""
+
+
 def import_patches(
     paths: Sequence[Path],
     output: Path,
     source: Source | None,
-    *,
-    level: int | None = None,
-    package: Upstream | None = None,
+    rules: ImportRules,
 ) -> Imported:
     """Make a series of patch files or of folders of them, byte by byte as they are.
 
@@ -58,9 +71,7 @@ def import_patches(
         paths: patch files, mailboxes and folders.
         output: the new series' folder.
         source: what the patches are checked against.
-        level: how many folders to strip from the names; by default it is worked out.
-        package: the upstream whose package alone the series is for. Other files' parts are
-            written to the folder ``outside`` below `output`.
+        rules: how they become a series.
 
     Raises:
         UsageError: there is no patch, or something at `output`.
@@ -69,13 +80,13 @@ def import_patches(
 
     """
     refuse_existing(output)
-    mails = list(_mails(paths, level))
+    mails = list(_mails(paths, rules.level))
     if not mails:
         raise UsageError(
             f"there is no .patch or .diff in {', '.join(map(str, paths))}",
             remedy="name the patch files, or the folder that they lie in",
         )
-    reader = LevelFinder(source, package)
+    reader = LevelFinder(source, rules.package)
     outside: dict[str, Patch] = {}
     names = set()
     for mail in mails:
@@ -92,21 +103,25 @@ def import_patches(
         raise UsageError("no patch changes a file of the package", remedy="see --upstream")
     if source is not None:
         _hold_against(source, reader.patches)
-    files = {LISTING: _listing(patches)} | {name: p.data for name, p in patches.items()}
+    shared = references_to(rules.shelf, reader.patches, source) if rules.shelf else {}
+    files = {LISTING: _listing(patches, shared)}
+    files |= {name: p.data for name, p in patches.items() if name not in shared}
     if outside:
         files[f"{_OUTSIDE}/{LISTING}"] = _listing(outside)
         files |= {f"{_OUTSIDE}/{name}": patch.data for name, patch in outside.items()}
     write_folder(output, files)
+    levels = {p.name: p.level for p in reader.patches if p.level != 1 and p.name not in shared}
     return Imported(
-        tuple(patches),
-        {name: patch.level for name, patch in patches.items() if patch.level != 1},
+        tuple(shared.get(name, name) for name in patches),
+        levels,
         {name: tuple(sorted(patch.paths)) for name, patch in outside.items()},
     )
 
 
-def _listing(patches: Mapping[str, Patch]) -> bytes:
-    lines = (f"{line_of(patch, name)}\n" for name, patch in patches.items())
-    return "".join(lines).encode()
+def _listing(patches: Mapping[str, Patch], shared: Mapping[str, str] | None = None) -> bytes:
+    known = shared or {}
+    lines = (known.get(name) or line_of(patch, name) for name, patch in patches.items())
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _hold_against(source: Source, patches: Sequence[Patch]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import Blob
 from pkgtools.catalog.added import read_added
+from pkgtools.catalog.series import shared_patches
 from pkgtools.errors import MalformedError, UsageError
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog
     from pkgtools.patch import Patch
+    from pkgtools.plan import Plan
     from pkgtools.port.model import FileChange
+    from pkgtools.source import Source
 
 _CONTEXT: Final = 3
 
@@ -66,6 +69,43 @@ def targets_of(catalog: Catalog, patch: Patch) -> list[str]:
 
 def _is_same(one: Patch, other: Patch) -> bool:
     return one.path is not None and other.path is not None and one.path.samefile(other.path)
+
+
+def references_to(shelf: Path, patches: Sequence[Patch], source: Source | None) -> dict[str, str]:
+    """Return what a ``series`` file names the patches that are shared patches already.
+
+    Args:
+        shelf: the folder of the shared patches.
+        patches: in order; the keys of the result are their names.
+        source: what the patches apply to. With one, patches are the same that make the same
+            files of it; without, those that change the same lines.
+
+    """
+    known = shared_patches(shelf)
+    overlay: dict[str, Blob | None] = {}
+
+    def read(path: str) -> Blob | None:
+        if path in overlay or source is None:
+            return overlay.get(path)
+        return source.read(path)
+
+    found: dict[str, str] = {}
+    for patch in patches:
+        made = plan_series([patch], read)
+        for reference, shared in known.items():
+            same = shared.change_id == patch.change_id
+            if not same and source is not None and shared.paths == patch.paths:
+                plan = plan_series([shared], read)
+                same = plan.ok and _effect(plan) == _effect(made)
+            if same and reference not in found.values():
+                found[patch.name] = reference
+                break
+        overlay.update({change.path: change.after for change in made.changes})
+    return found
+
+
+def _effect(plan: Plan) -> list[tuple[str, Blob | None]]:
+    return [(change.path, change.after) for change in plan.changes]
 
 
 def edit_shared(

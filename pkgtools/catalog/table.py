@@ -108,6 +108,12 @@ class Catalog:
         own = self.path.resolve().parent
         return own if series.resolve().is_relative_to(own) else series.resolve().parent
 
+    def shelf_of(self, series: Path) -> Path | None:
+        """Return the folder of an upstream's shared patches around a series, or None."""
+        parent = series.absolute().parent.resolve()
+        shelves = (self.path.resolve().parent / "patches" / u.name for u in self.upstreams)
+        return next((shelf for shelf in shelves if shelf == parent), None)
+
     def target(self, name: str | None) -> Target:
         """Return the target of that name or alias; without a name, the default.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.authoring.flat import import_patches
+from pkgtools.authoring.flat import ImportRules, import_patches
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
@@ -67,6 +67,7 @@ def import_(
 
     Every file keeps its bytes; one without a number gets one. A mailbox becomes a patch for
     each mail. With --from the patches are checked against the source that they were made for.
+    A patch that makes the change of a shared patch of the catalog becomes a reference to it.
 
     \b
     Examples:
@@ -83,7 +84,10 @@ def import_(
         finder = Finder(table, upstream, common.Progress(), wheels, repositories)
         source = finder.find(start_name).source
     made = import_patches(
-        patches, output, source, level=level, package=upstream if package_only else None
+        patches,
+        output,
+        source,
+        ImportRules(level, upstream if package_only else None, table.shelf_of(output)),
     )
     if as_json:
         facts = {"output": str(output), "patches": made.patches, "levels": made.levels}
