@@ -85,15 +85,26 @@ class RegistryClient:
             self._scopes[repository] = actions
             self._authorization = ""
 
-    def get(self, path: str, limit: int, accept: str = "*/*") -> tuple[bytes, Mapping[str, str]]:
-        """Return a document of at most `limit` bytes, and the headers that it came with.
+    def get(
+        self, path: str, limit: int, accept: str = "*/*"
+    ) -> tuple[bytes, Mapping[str, str]] | None:
+        """Return a document and the headers that it came with; None where there is none.
 
         Raises:
-            RegistryError: there is none, or it is larger.
+            RegistryError: it is larger than `limit` bytes, or the registry refuses.
 
         """
-        with self.request("GET", path, ok={200}, headers={"Accept": accept}) as response:
-            return self.body(response, limit), response.headers
+        for count in range(TRIES):
+            try:
+                ok, headers = {200, 404}, {"Accept": accept}
+                with self.request_once("GET", path, ok=ok, headers=headers) as response:
+                    body = self.body(response, limit)
+                    return (body, response.headers) if response.status_code == 200 else None
+            except BrokenConnectionError as error:
+                if count + 1 == TRIES:
+                    raise
+                self.pause(error, count)
+        return None
 
     def request(
         self,

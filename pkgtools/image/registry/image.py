@@ -109,10 +109,10 @@ class RegistryImage:
 
     def _config(self, descriptor: Mapping[str, Any]) -> bytes:
         path = f"{self.at.repository}/blobs/{descriptor['digest']}"
-        raw, _ = self.client.get(path, _CONFIG_LIMIT)
-        if digest_of(raw) != descriptor["digest"]:
+        found = self.client.get(path, _CONFIG_LIMIT)
+        if found is None or digest_of(found[0]) != descriptor["digest"]:
             raise damaged(f"{self.reference}: its configuration is not what its digest says")
-        return raw
+        return found[0]
 
     def _layer(self, descriptor: Mapping[str, Any]) -> StoredLayer:
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
@@ -237,14 +237,13 @@ def _manifest(
     """
     label = f"{REGISTRY}{name.name}"
     path = f"{name.repository}/manifests/{wanted}"
-    with client.request("GET", path, ok={200, 404}, headers={"Accept": ACCEPT}) as response:
-        if response.status_code == 404:
-            raise UsageError(
-                f"{name.host} has no image {name.repository} {wanted}",
-                remedy=f"see its tags: skopeo list-tags {REGISTRY}{name.host}/{name.repository}",
-            )
-        raw = client.body(response, _MANIFEST_LIMIT)
-        said = response.headers
+    found = client.get(path, _MANIFEST_LIMIT, ACCEPT)
+    if found is None:
+        raise UsageError(
+            f"{name.host} has no image {name.repository} {wanted}",
+            remedy=f"see its tags: skopeo list-tags {REGISTRY}{name.host}/{name.repository}",
+        )
+    raw, said = found
     digest = digest_of(raw)
     expected = wanted if ":" in wanted else said.get("Docker-Content-Digest", digest)
     if expected != digest:

@@ -112,15 +112,20 @@ class Uploads:
         parts = urlsplit(location)
         query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), ("digest", digest)])
         url = urlunsplit(parts._replace(query=query))
-        try:
-            response = self._request("PUT", url, {201, 204, 404}, data)
-        except BrokenConnectionError:  # the answer was lost, or the request
+        for count in range(TRIES):
+            try:
+                with self._request("PUT", url, {201, 204, 404}, data) as response:
+                    if response.status_code != 404 or self.has(digest):
+                        return
+                    break
+            except BrokenConnectionError as error:  # the request was lost, or the answer
+                self._client.pause(error, count)
             if self.has(digest):
                 return
-            raise _LostUploadError from None
-        with response:
-            if response.status_code == 404 and not self.has(digest):
-                raise _LostUploadError
+            if data and self._status(location)[1]:  # some of it arrived, and would be there twice
+                break
+        self._cancel(location)
+        raise _LostUploadError
 
     def _patch(self, location: str, start: int, chunk: bytes) -> str:
         """Send a part of a blob; return where the next one goes."""
