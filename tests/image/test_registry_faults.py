@@ -400,7 +400,7 @@ def test_a_host_without_tls_must_be_named(
 
     monkeypatch.setattr("requests.adapters.HTTPAdapter.send", send)
     base = "docker://registry.example:5000/widget:1"
-    with pytest.raises(RegistryError, match="registry.example:5000 does not answer"):
+    with pytest.raises(RegistryError, match=r"registry\.example:5000 does not answer"):
         build(project.catalog(), base)
     assert set(sent) == {"https://registry.example:5000/v2/widget/manifests/1"}
     del sent[:]
