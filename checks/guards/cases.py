@@ -102,6 +102,60 @@ def reductions(source: bytes, tokens: int) -> list[dict[str, Any]]:
     ]
 
 
+def far_activations(source: bytes) -> float:
+    """Return the error of SiTU on rows whose offset is beyond 2**31, read and written."""
+    values = _rows(16, 2, "float32")[0]
+    marlin = kernels.load_marlin(source)
+    actual = _stretched(torch.zeros(3, 8))
+    marlin.module.situ_and_mul(actual, _stretched(values), 2.0, 3.0)
+    gate, up = values.double()[:, :8], values.double()[:, 8:]
+    expected = 2 * (gate / 2).tanh() * gate.sigmoid() * 3 * (up / 3).tanh()
+    return kernels.relative_error(actual, expected)
+
+
+def fused_all_reduces(source: bytes, rows: int) -> dict[str, Any]:
+    """Return what each fused all-reduce of `rows` rows takes, and how far it is off.
+
+    The buffers have 1,024 rows; two ranks hold the same numbers.
+    """
+    fusion = kernels.load_all_reduce_fusion(source, 1024)
+    norm = fusion.module.NORM_DIM
+    weight = torch.randn(norm).bfloat16()
+    found: dict[str, Any] = {}
+
+    def measure(name: str, width: int, reduce: Callable[..., Any], expected: Any) -> None:
+        buffer = fusion.module.symm_buffer(name, rows, width, torch.bfloat16)
+        values = torch.randn(rows, width).bfloat16()
+        buffer.copy_(values)
+        fusion.calls.clear()
+        result = reduce(buffer)
+        found[name] = {
+            "by": [*fusion.calls],
+            "in place": result.data_ptr() == buffer.data_ptr(),
+            "error": kernels.relative_error(buffer, expected(2 * values.double())),
+        }
+
+    residual = torch.randn(rows, 64).bfloat16()
+    module = fusion.module
+    measure(
+        "all_reduce", 64, lambda x: module.all_reduce(x, residual), lambda x: x + residual.double()
+    )
+    measure("all_reduce_low_sm", 64, module.all_reduce_low_sm, lambda x: x)
+    measure(
+        "all_reduce_norm",
+        norm,
+        lambda x: module.all_reduce_norm(x, weight, 1e-6, num_tokens=rows // 2),
+        lambda x: _half_normed(x, weight.double()),
+    )
+    return found
+
+
+def _half_normed(values: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    half = len(values) // 2
+    scale = (values.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    return torch.cat([(values * scale * weight)[:half], values[half:]])
+
+
 CASES: Final[dict[str, Callable[..., Any]]] = {
     case.__name__: case
     for case in (
@@ -112,6 +166,8 @@ CASES: Final[dict[str, Callable[..., Any]]] = {
         far_tokens,
         mixtures,
         reductions,
+        far_activations,
+        fused_all_reduces,
     )
 }
 

@@ -134,6 +134,73 @@ def load_marlin(source: bytes, reduce: Callable[[Reduction], None] | None = None
     return Marlin(_load(source), calls)
 
 
+@dataclass(frozen=True)
+class AllReduceFusion:
+    """`k3_ar_fusion.py` among stand-ins, and the kernels that it called."""
+
+    module: ModuleType
+    calls: list[str]
+
+
+def load_all_reduce_fusion(source: bytes, max_rows: int) -> AllReduceFusion:
+    """Return the module on a rank of two that hold the same, with buffers of `max_rows` rows."""
+    calls: list[str] = []
+    buffers: dict[str, Any] = {}
+
+    def get_buffer(name: str, create: Callable[[], Any]) -> Any:
+        if name not in buffers:
+            buffers[name] = create()
+        return buffers[name]
+
+    def reduced(name: str) -> Callable[..., Any]:
+        def run(_size: int, x: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+            calls.append(name)
+            x.mul_(2)
+            if name.endswith("_norm"):
+                weight, eps = rest
+                rows = x[: named["num_norm_rows"]]
+                rows.copy_(torch.nn.functional.rms_norm(rows, rows.shape[-1:], weight, eps))
+            elif rest[0] is not None:
+                x.add_(rest[0])
+            return x
+
+        return run
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        calls.append("tensor_model_parallel_all_reduce")
+        return x * 2
+
+    group = SimpleNamespace(cpu_group=SimpleNamespace(group_name="tp"))
+    schedule = SimpleNamespace(chunked_prefill_size=-1, max_prefill_tokens=max_rows)
+    stub(
+        "sglang.srt.runtime_context",
+        get_buffer=get_buffer,
+        get_server_args=lambda: schedule,
+        get_schedule=lambda: schedule,
+        get_parallel=lambda: SimpleNamespace(tp_group=group),
+    )
+    stub("sglang.kernels.jit.utils", cache_once=lambda function: function)
+    stub("sglang.srt.environ", envs=SimpleNamespace())
+    stub("sglang.srt.distributed", tensor_model_parallel_all_reduce=plain)
+    stub("sglang.srt.distributed.parallel_state", get_tp_group=lambda: group)
+    names = [f"all_reduce_{kind}" for kind in ("push_res", "pull_res", "push_norm", "pull_norm")]
+    kernels = {name: reduced(name) for name in names}
+    for package, name in (("kimi_k3", "all_reduce"), ("communication", "all_reduce_residual")):
+        stub(f"sglang.kernels.ops.{package}", **{name: SimpleNamespace(**kernels)})
+    module: Any = _load(source)
+    comm = SimpleNamespace(max_push_size=0, mc_base_ptr=1)
+    module._get_state = lambda: SimpleNamespace(comm=comm, world_size=2)
+
+    def create(_name: str, width: int, dtype: torch.dtype, _group: str) -> Any:
+        region = torch.zeros(max_rows, width, dtype=dtype)
+        buffer = module._Buffer(region, region.data_ptr(), 1, max_rows, width)
+        module._BUFS.append(buffer)
+        return buffer
+
+    module._create_buffer = create
+    return AllReduceFusion(module, calls)
+
+
 def score_weights(weight: torch.Tensor, eps: float) -> tuple[SimpleNamespace, SimpleNamespace]:
     """Return stand-ins of the score's projection and norm, with `weight` as their product."""
     projection = SimpleNamespace(weight=torch.ones_like(weight)[None])

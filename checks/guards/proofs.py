@@ -107,6 +107,27 @@ def check_reduction(run: Interpreter, source: bytes, tokens: int) -> None:
         raise DoesNotHoldError(f"{tokens} tokens: called {called}, should be [{expected}]")
 
 
+def check_far_activations(run: Interpreter, source: bytes) -> None:
+    """Check that SiTU reads and writes rows beyond 2**31 elements where they are."""
+    _small(run.run("far_activations", source), "float32", "far rows of SiTU")
+
+
+def check_fused_all_reduces(run: Interpreter, source: bytes, rows: int) -> None:
+    """Check that rows beyond the fusion's buffer of 1,024 take the plain path, and are right."""
+    found = run.run("fused_all_reduces", source, rows=rows)
+    plain = "tensor_model_parallel_all_reduce"
+    fused = {
+        "all_reduce": "all_reduce_pull_res",
+        "all_reduce_low_sm": "all_reduce_pull_res",
+        "all_reduce_norm": "all_reduce_pull_norm",
+    }
+    for name, kernel in fused.items():
+        by = [kernel if rows <= 1024 else plain]
+        if (found[name]["by"], found[name]["in place"]) != (by, True):
+            raise DoesNotHoldError(f"{name} of {rows} rows: {found[name]}, should be by {by}")
+        _small(found[name]["error"], "bfloat16", f"{name} of {rows} rows")
+
+
 def _errors(
     run: Interpreter,
     source: bytes,

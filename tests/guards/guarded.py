@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 ATTN_RESIDUAL: Final = "python/sglang/srt/layers/attn_residual.py"
 MARLIN_MOE: Final = "python/sglang/srt/layers/moe/fused_moe_triton/fused_marlin_moe.py"
+ALL_REDUCE_FUSION: Final = "python/sglang/srt/layers/k3_ar_fusion.py"
+ALL_REDUCE_FUSION_LATER: Final = "python/sglang/srt/layers/communication/k3_ar_fusion.py"
+"""Where it is from 0.5.21 on."""
 
 _CATALOG: Final = load_catalog(Path(__file__).parents[2] / "targets.toml")
 
