@@ -28,6 +28,7 @@ from pkgtools.errors import (
 )
 from pkgtools.patch import Kind
 from pkgtools.plan import plan_series
+from pkgtools.plan.compiling import broken_by
 from pkgtools.plan.explain import absorbed_at
 from pkgtools.source.wheel import WheelSource, all_outside_named
 from pkgtools.tree.check import Refusal
@@ -175,6 +176,12 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
             f"{target.name}: its series does not apply to {source.label}",
             remedy="port the patches to this revision, then lock again",
             refusal=Refusal(target.name, source.label, None, plan.rejections),
+        )
+    for change, error in broken_by(plan):
+        raise DoesNotApplyError(
+            f"{target.name}: {change.path} of {source.label} compiles, and does not after "
+            f"{' and '.join(change.patches)}: {error}",
+            remedy="correct the patch, then lock again",
         )
     return LockedRevision(
         file=[_file(change) for change in plan.changes],

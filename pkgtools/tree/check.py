@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
 from pkgtools.plan import Plan, Rejection, plan_series
+from pkgtools.plan.compiling import broken_by
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.stack import Stack, pristine
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
@@ -73,6 +74,12 @@ def check(
         if bases[0].state is State.PRISTINE:
             if not plan.ok:
                 raise _does_not_stack(target, source, beneath, bases[0], plan)
+            for change, error in broken_by(plan):  # of no lockfile, so nobody proved it
+                raise DoesNotApplyError(
+                    f"{target.name} does not go together with what is in {source.label}: "
+                    f"{change.path} does not compile any more: {error}",
+                    remedy="make one series of both",
+                )
             return _revisions(bases, State.PRISTINE), plan
         source, match = base, bases[0]  # nor is it the target's without them: say so of that
         plan = plan_series(target.series.patches, source.read)

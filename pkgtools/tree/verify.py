@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from pkgtools.errors import (
     SourceUnavailableError,
 )
 from pkgtools.plan import plan_series
+from pkgtools.plan.compiling import compile_error
 from pkgtools.source import Tree
 from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
@@ -210,7 +210,7 @@ def verify(
     stack = load_stack(source)
     matches = _matches(catalog, target, source, stack)
     for match in matches:
-        _compile_all(match, source)
+        _compile_all(match, source, pristine(stack, source) if stack.entries else None)
         _check_record(match, source)
         _refuse_modules(match, source)
     if not series_only:
@@ -336,21 +336,14 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
     )
 
 
-def _compile_all(match: Identity, source: Source) -> None:
+def _compile_all(match: Identity, source: Source, before: Source | None = None) -> None:
+    """Raise where a touched file does not compile, but for one that did not before either."""
     for file in match.files:
-        blob = source.read(file.path)
-        if blob is None or blob.mode == SYMLINK or not file.path.endswith(".py"):
+        error = compile_error(file.path, source.read(file.path))
+        if error is None:
             continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # upstream's own, not this check's matter
-                compile(blob.data, file.path, "exec", dont_inherit=True)
-        # The last two are of code that is nested too deep; MemoryError has no text.
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise CheckFailedError(
-                f"{source.label}: {file.path} does not compile: "
-                f"{str(error) or type(error).__name__}"
-            ) from None
+        if before is None or compile_error(file.path, before.read(file.path)) is None:
+            raise CheckFailedError(f"{source.label}: {file.path} does not compile: {error}")
 
 
 def _check_record(match: Identity, tree: Tree) -> None:
