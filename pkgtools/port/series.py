@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.authoring.lock import prove_absorbed
 from pkgtools.catalog.series import (
     LISTING,
-    Series,
     is_shared_reference,
     line_of,
     load_series,
@@ -22,6 +21,7 @@ from pkgtools.catalog.series import (
 from pkgtools.errors import CheckFailedError, DoesNotApplyError, TreeError, UsageError
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
+from pkgtools.port.finished import Finished
 from pkgtools.port.gitdiff import patch_text
 from pkgtools.port.model import AppliedPatch, Conflict, FileChange, StepReport
 from pkgtools.port.step import PortStep
@@ -52,41 +52,40 @@ class Ported:
     steps: tuple[StepReport, ...]
     conflicts: tuple[Conflict, ...]
     """Of the last step; with any, the port waits for a person."""
+    finished: Finished
+    """The steps before the one with conflicts, and the series behind them."""
 
 
 def port_series(
-    series: Series,
+    finished: Finished,
     upstream: Upstream,
     sources: Sequence[Source],
-    decide: Decide = lambda _: None,
-    *,
+    decide: Decide,
     reporter: Reporter,
 ) -> Ported:
-    """Port a series along `sources`, the first of which it applies to.
+    """Port a series along `sources`.
 
     It stops behind the first step that leaves something to a person.
 
     Args:
-        series: the patches.
-        upstream: whose they are.
-        sources: from the one that the series is for to the one that it shall be for.
+        finished: the steps that were made before, and the series behind them.
+        upstream: whose it is.
+        sources: from the one that the series was made for to the one that it shall be for.
         decide: returns what a person made of a conflict; None where nobody has looked yet.
         reporter: hears of each step.
 
-    Raises:
-        DoesNotApplyError: the series does not apply to the first source.
-
     """
-    layers: Sequence[AppliedPatch] = layers_on(series.patches, sources[0])
-    steps: list[StepReport] = []
     for number, (old, new) in enumerate(pairwise(sources), 1):
+        if number <= len(finished.steps):
+            continue
         step = PortStep(number, old, new, upstream, decide)
-        with reporter.task(f"porting to {new.label}"):
-            layers, report = step.run(layers)
-        steps.append(report)
+        with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
+            layers, report = step.run(finished.layers)
+        steps = (*finished.steps, report)
         if step.conflicts:
-            return Ported(tuple(layers), tuple(steps), tuple(step.conflicts))
-    return Ported(tuple(layers), tuple(steps), ())
+            return Ported(tuple(layers), steps, tuple(step.conflicts), finished)
+        finished = Finished(tuple(layers), steps)
+    return Ported(finished.layers, finished.steps, (), finished)
 
 
 def layers_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:

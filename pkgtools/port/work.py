@@ -1,9 +1,9 @@
 """A port that takes more than one run: the folder in which a person works on conflicts.
 
 ``NEWDIR.port/port.json`` says what is ported and what was decided;
-``NEWDIR.port/conflicts/`` holds the files with conflict markers. Every run
-starts from the sources again and takes the decisions in turn, so that nothing
-half done is ever kept.
+``NEWDIR.port/conflicts/`` holds the files with conflict markers. A run starts
+behind the last finished step and takes the decisions of the next one in turn:
+of a step that is not finished, nothing but the decisions is kept.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import has_markers
 from pkgtools.patch.paths import safe_path
+from pkgtools.port.finished import Finished, keep, kept
 from pkgtools.port.model import Decision, StepReport
 from pkgtools.port.series import (
     Ported,
     is_absorbed,
+    layers_on,
     patches_of,
     port_series,
     references_from,
@@ -285,16 +287,19 @@ def read_state(output: Path) -> PortState:
 
 
 def _run(job: Job, reporter: Reporter) -> PortReport:
-    ported = port_series(
-        job.series, job.upstream, job.sources, lambda c: _decision(job, c), reporter=reporter
-    )
+    patches, stops = job.series.patches, job.state.stops
+    finished = kept(job.folder, patches, stops)
+    finished = finished or Finished(tuple(layers_on(patches, job.sources[0])), ())
+    ported = port_series(finished, job.upstream, job.sources, lambda c: _decision(job, c), reporter)
     if ported.conflicts:
         _wait(job, ported.conflicts)
+        if ported.finished.steps:
+            keep(job.folder, patches, stops, ported.finished)
         return _report(job, ported, [], [])
-    patches = patches_of(ported.layers, job.sources[-1])
-    copied = write_series(job.output, patches, job.series.directory) if patches else []
+    written = patches_of(ported.layers, job.sources[-1])
+    copied = write_series(job.output, written, job.series.directory) if written else []
     shutil.rmtree(job.folder, ignore_errors=True)
-    return _report(job, ported, patches, copied)
+    return _report(job, ported, written, copied)
 
 
 def _decision(job: Job, conflict: Conflict) -> Decision | None:

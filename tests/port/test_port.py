@@ -191,6 +191,41 @@ def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> N
     assert snapshot(small.root) == before
 
 
+def test_finished_steps_are_not_made_again(small: Small, tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    first = small.port("--series", "one", "--to", "1.2", "-o", out, "--json")
+    assert "step 1 of 2" in first.err
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
+    folders = [tmp_path / f"{n}.port" for n in range(3)]
+    for folder in folders:
+        shutil.copytree(tmp_path / "new.port", folder)
+    (folders[1] / "finished.json").write_text("{")
+    next((folders[2] / "kept").iterdir()).write_text("edited")
+    results = []
+    for folder in (tmp_path / "new.port", *folders):
+        done = call("port", "--continue", "-o", folder.with_suffix(""), "--json")
+        assert done.code == 0, done.err
+        assert "step 2 of 2" in done.err
+        # What is damaged is not used.
+        assert ("step 1 of 2" in done.err) is (folder in folders[1:])
+        made = {path.name: path.read_bytes() for path in folder.with_suffix("").iterdir()}
+        results.append((done.facts["steps"], made))
+    assert all(result == results[0] for result in results)
+    assert results[0][0][0] == first.facts["steps"][0]
+
+
+def test_other_patches_need_other_steps(small: Small, tmp_path: Path) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    path = next(small.series.glob("0005*"))
+    path.write_text(path.read_text().replace("ADDED = True", "ADDED = False"))
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert small.made(tmp_path / "new", "1.2")["src/widget/added.py"] == b"ADDED = False\n"
+
+
 def test_a_folder_called_like_a_release_is_not_meant(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
