@@ -1,0 +1,187 @@
+"""Build on a large image in a registry: bytes read and sent, memory and time.
+
+    python benchmarks/registry.py [--gigabytes 15]
+
+The base is synthetic: layers of random bytes that do not compress, in the order of a real image
+(system, torch, dependencies, the package on top), and in the hard order, with the package in one
+layer of all of site-packages. docker-registry holds it on this machine's own address; a proxy
+counts. Each build is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from image.images import Entry, installed_entries, moved, tar
+from image.registries import Registry, docker_registry
+from image.test_early_stop import LOCAL, engine_layer
+from project import build_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GB: Final = 1000**3
+_SHARES: Final = {"system": 0.06, "torch": 0.54, "dependencies": 0.395}
+"""How large each layer is of the whole; the package is the rest, or lies in the last of them."""
+
+
+@dataclass
+class Counts:
+    """What went over the wire."""
+
+    down: int = 0
+    up: int = 0
+
+
+@contextlib.contextmanager
+def counting(address: str, counts: Counts) -> Iterator[str]:
+    """Run a proxy to a registry that counts bytes; yield its address."""
+    host, _, port = address.partition(":")
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def pump(source: socket.socket, target: socket.socket, name: str) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(1 << 16):
+                setattr(counts, name, getattr(counts, name) + len(part))
+                target.sendall(part)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                behind = socket.create_connection((host, int(port)))
+                for pair in ((client, behind, "up"), (behind, client, "down")):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def put_layer(
+    registry: Registry, name: str, size: int, entries: list[Entry]
+) -> tuple[dict[str, object], str]:
+    """Write a layer of one large file and some entries into a registry's storage."""
+    blobs = registry.root / "docker/registry/v2/blobs/sha256"
+    scratch = registry.root / name
+    scratch.parent.mkdir(parents=True, exist_ok=True)
+    small = tar(engine_layer(entries)).rstrip(b"\0")  # without the end of the archive
+    small += bytes(-len(small) % 512)
+    digest, part = hashlib.sha256(), os.urandom(1 << 20)
+    with scratch.open("wb") as file:
+
+        def write(data: bytes) -> None:
+            digest.update(data)
+            file.write(data)
+
+        write(small)
+        for number in range(size >> 20):  # files of a megabyte, as libraries are
+            header = tar([Entry(f"opt/{name}/{number}.bin", part)])[:512]
+            write(header)
+            write(part)
+        write(bytes(1024))
+    found = digest.hexdigest()
+    place = blobs / found[:2] / found
+    place.mkdir(parents=True)
+    scratch.rename(place / "data")
+    link = registry.root / f"docker/registry/v2/repositories/base/_layers/sha256/{found}/link"
+    link.parent.mkdir(parents=True)
+    link.write_text(f"sha256:{found}")
+    total = (place / "data").stat().st_size
+    kind = "application/vnd.oci.image.layer.v1.tar"
+    return {"mediaType": kind, "digest": f"sha256:{found}", "size": total}, f"sha256:{found}"
+
+
+def put_base(registry: Registry, tag: str, size: int, package: list[Entry]) -> int:
+    """Push a base of some size; return how many bytes its layers have."""
+    shares = dict(_SHARES)
+    layers, digests = [], []
+    for name, share in shares.items():
+        inside = package if tag == "hard" and name == "dependencies" else []
+        entry, digest = put_layer(registry, f"{tag}-{name}", int(size * share), inside)
+        layers.append(entry)
+        digests.append(digest)
+    if tag != "hard":
+        entry, digest = put_layer(registry, f"{tag}-package", int(size * 0.005), package)
+        layers.append(entry)
+        digests.append(digest)
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": digests},
+    }
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    described = registry.put_blob("base", json.dumps(config).encode())
+    described["mediaType"] = "application/vnd.oci.image.config.v1+json"
+    manifest = {"schemaVersion": 2, "mediaType": kind, "config": described, "layers": layers}
+    registry.put_manifest("base", tag, manifest)
+    return sum(int(str(layer["size"])) for layer in layers)
+
+
+def measure(targets: Path, base: str, tag: str, cache: Path) -> tuple[float, int]:
+    """Build an image; return the seconds and the largest memory of the process, in bytes."""
+    command = [sys.executable, "-m", "pkgtools", "build", "image", "--catalog", str(targets)]
+    command += ["--target", "w-1.0", "--base", base, "--tag", tag]
+    start = time.monotonic()
+    with subprocess.Popen(
+        command, env={**os.environ, "XDG_CACHE_HOME": str(cache)}, stdout=subprocess.DEVNULL
+    ) as child:
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, command
+    return time.monotonic() - start, used.ru_maxrss * 1024
+
+
+def main() -> None:
+    """Print a row for each order of layers, first without known facts and then with them."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--gigabytes", type=float, default=15)
+    size = int(parser.parse_args().gigabytes * _GB)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        project = build_project(scratch / "project")
+        package = moved(installed_entries(project, scratch), LOCAL)
+        print("| base | build | bytes read | of the base | bytes sent | memory | seconds |")
+        print("|---|---|---|---|---|---|---|")
+        with docker_registry(scratch / "registry") as registry:
+            for tag in ("usual", "hard"):
+                total = put_base(registry, tag, size, package)
+                counts = Counts()
+                with counting(registry.address, counts) as address:
+                    for build in ("first", "second"):
+                        counts.down = counts.up = 0
+                        base = f"docker://{address}/base:{tag}"
+                        new = f"{base}-{build}"
+                        seconds, memory = measure(project.targets, base, new, scratch / tag)
+                        print(
+                            f"| {tag}, {total / _GB:.1f} GB | {build} | {counts.down / 1e6:.2f} MB "
+                            f"| {counts.down / total:.2%} | {counts.up / 1e6:.3f} MB "
+                            f"| {memory / 1e6:.0f} MB | {seconds:.1f} |"
+                        )
+
+
+if __name__ == "__main__":
+    main()
