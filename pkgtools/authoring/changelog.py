@@ -1,8 +1,7 @@
-"""Whether the changelog keeps up with the series: what `pkgtools changelog check` proves.
+"""Checks that the changelog has an entry for each series that changed since the last tag.
 
-A target's name must mean one digest. Where the digest behind a name changed since the
-last tag, an entry says so, names the target and links to what it was made for. Sections
-of released versions are history, and stay as they were.
+An entry names the target and links to what the change was made for. Sections of released
+versions do not change.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Changed:
-    """A target whose series is another one than at the last tag, and where that is told."""
+    """A target whose series changed since the last tag, and its entry."""
 
     target: str
     before: str | None
@@ -90,10 +89,10 @@ class Checked:
 
 
 def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
-    """Prove that CHANGELOG.md, beside `catalog`, tells every series that changed.
+    """Check CHANGELOG.md, beside `catalog`, for every series that changed.
 
     Raises:
-        CheckFailedError: it does not; the message lists every fault.
+        CheckFailedError: an entry is missing or wrong; the message lists every fault.
         MalformedError: it cannot be read, or the catalog at the last tag cannot.
 
     """
@@ -166,7 +165,7 @@ def _at_tag(
 def _told(
     target: Target, before: str | None, after: str | None, entries: list[Entry]
 ) -> Changed | str:
-    """Return where a change is told, or what is missing."""
+    """Return the entry of a change, or what is missing."""
     word = re.compile(rf"(?<![\w.+-]){re.escape(target.name)}(?![\w+-]|\.\w)")
     naming = [entry for entry in entries if word.search(entry.text)]
     if not naming:
@@ -205,7 +204,7 @@ def _unfinished(entries: list[Entry]) -> Iterator[str]:
 
 
 def _history_faults(old: str, text: str, tag: str | None) -> Iterator[str]:
-    """Yield what is no longer as it was in the sections that were released at `tag`."""
+    """Yield what changed in the sections that were released at `tag`."""
     now = _released(text)
     for name, section in _released(old).items():
         if now.get(name) != section:

@@ -1,4 +1,4 @@
-"""Proving a series on real sources, and writing what was found to lock.toml."""
+"""Proving series on real sources, and writing their lockfiles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _HEADER = """\
 
 @dataclass(frozen=True)
 class Proof:
-    """What became of one revision of one lock."""
+    """The result for one revision of a lockfile."""
 
     target: str
     revision: str
@@ -95,10 +95,10 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
 
 
 def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
-    """Prove every revision again and hold the result against the locks.
+    """Prove every revision again and compare the result with the lockfiles.
 
     Raises:
-        CheckFailedError: a lock says something else.
+        CheckFailedError: a lockfile differs.
 
     """
     proofs = []
@@ -121,7 +121,7 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
 
 
 def _by_series(targets: Sequence[Target]) -> dict[Path, list[Target]]:
-    """Group targets by series: one lock serves all that share one."""
+    """Group targets by series: those that share one share its lockfile."""
     groups: dict[Path, list[Target]] = {}
     for target in targets:
         groups.setdefault(target.directory, []).append(target)
@@ -133,7 +133,7 @@ def _revisions(targets: Iterable[Target]) -> list[tuple[Target, Revision]]:
 
 
 def _old_lock(target: Target, path: Path) -> Lock | None:
-    """Return the lock that stands, if it still is about this series."""
+    """Return the lockfile on disk if it is of this series."""
     try:
         return load_lock(path, target.series.digest, target.name)
     except MalformedError:
@@ -223,8 +223,8 @@ def prove_absorbed(patch: Patch, source: Source) -> list[str]:
         blob = source.read(file.new_path)
         if not file.hunks and not _is_made_empty(file, blob):
             raise CheckFailedError(
-                f"nothing shows that {source.label} carries {path} ({file.new_path}, which has no "
-                "hunk), which targets.toml calls absorbed",
+                f"targets.toml calls {path} absorbed, but it cannot be shown that {source.label} "
+                f"carries it: its part for {file.new_path} has no hunk",
                 remedy="put the patch into the series",
             )
         for number, hunk in enumerate(file.hunks, 1):
@@ -240,7 +240,7 @@ def prove_absorbed(patch: Patch, source: Source) -> list[str]:
 
 
 def _is_made_empty(file: FilePatch, blob: Blob | None) -> bool:
-    """Whether a patch makes an empty file, which is there; a mode or a binary shows nowhere."""
+    """Whether a patch makes an empty file that exists; a mode or binary leaves no text to find."""
     makes = file.kind is Kind.CREATE and file.binary is None
     return makes and blob is not None and not blob.data
 
@@ -250,7 +250,7 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
     for wheel in proven.wheel:
         if known.get(wheel.name, wheel.sha256) != wheel.sha256:
             raise CheckFailedError(
-                f"{wheel.name} is not the wheel that the lock was computed from: its sha256 is "
+                f"{wheel.name} is not the wheel that the lockfile was computed from: its sha256 is "
                 f"{wheel.sha256}, not {known[wheel.name]}",
                 remedy="find out where this one comes from",
             )

@@ -35,11 +35,11 @@ _NAME: Final = re.compile(r"[^\s/#]+")
 
 @dataclass(frozen=True)
 class PatchDraft:
-    """A patch to be made: what to call it, and who made it."""
+    """Name, message and author of a new patch."""
 
     name: str
     message: str
-    """The subject, and below it what else is to be said."""
+    """The subject, and the body below it."""
     author: str
 
 

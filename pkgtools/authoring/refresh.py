@@ -39,7 +39,7 @@ class EditedShared(msgspec.Struct, frozen=True):
 
 
 class Refreshed(msgspec.Struct):
-    """What became of the patches of a series."""
+    """The patches that were written, and those that were not."""
 
     series: str
     rewritten: list[str]
@@ -167,7 +167,7 @@ def _real(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
 
 
 def _edited(layers: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | None]:
-    """Return the files of the series that the tree has otherwise than the series makes them."""
+    """Return the files of the series that the tree and the series have different content for."""
     made = _made(layers)
     return {path: blob for path in made if (blob := tree.read(path)) != made[path]}
 

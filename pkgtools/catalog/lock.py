@@ -1,8 +1,7 @@
-"""lock.toml: what a series was proven to do, on which revisions.
+"""Lockfiles: what a series was proven to do, on which revisions.
 
-The blob ids are the authority. Wheel digests only tell which files the ids were
-computed from: a release has a wheel per Python and platform, and all hold the
-same sources.
+The blob ids decide. Wheel digests only name the files that the ids were computed from: a
+release has a wheel for each Python and platform, with the same sources in all of them.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class LockedWheel(_Table):
 
 
 class AbsorbedPatch(_Table):
-    """A sibling series' patch that this revision carries itself."""
+    """A patch that this revision carries itself."""
 
     patch: str
     at: list[str]
@@ -87,29 +86,29 @@ class Lock(_Table):
     revision: list[LockedRevision]
 
     def find(self, name: str) -> LockedRevision | None:
-        """Return what is known of a revision."""
+        """Return the entry of a revision, or None."""
         return next((r for r in self.revision if r.name == name), None)
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock, whatever its series is now.
+    """Read a lockfile without comparing it with its series.
 
     Raises:
-        MalformedError: it is not well-formed.
+        MalformedError: the file is not well-formed.
 
     """
     return TomlFile(path).decode(Lock)
 
 
 def load_lock(path: Path, digest: str, target: str) -> Lock:
-    """Read a lock and hold it against its series.
+    """Read a lockfile and compare it with its series.
 
     Raises:
-        MalformedError: there is none, it is not well-formed, or the series
-            changed since it was written.
+        MalformedError: the file is missing or not well-formed, or the series changed since
+            it was written.
 
     """
-    remedy = f"prove the series and write its lock with `pkgtools lock --target {target}`"
+    remedy = f"prove the series and write its lockfile with `pkgtools lock --target {target}`"
     if not path.exists():
         raise MalformedError(f"{path} is missing: the series was never proven", remedy=remedy)
     lock = read_lock(path)

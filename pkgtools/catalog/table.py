@@ -236,7 +236,7 @@ class _Reader:
 
     def _claim(self, taken: dict[str, str], name: str, key: str, kind: str) -> None:
         if not _NAME.fullmatch(name):
-            self.file.fail(f"{name!r} is no name: letters, digits and . _ + - only", key)
+            self.file.fail(f"{name!r} is not a name: use letters, digits and . _ + -", key)
         if name not in taken:
             taken[name] = kind
         elif taken[name] == kind:
@@ -246,9 +246,9 @@ class _Reader:
 
     def _upstream(self, raw: _Upstream, at: str) -> Upstream:
         if not _NAME.fullmatch(raw.name):
-            self.file.fail(f"{raw.name!r} is no name", f"{at}.name")
+            self.file.fail(f"{raw.name!r} is not a name", f"{at}.name")
         if not raw.package.isidentifier():
-            self.file.fail(f"{raw.package!r} is no import package", f"{at}.package")
+            self.file.fail(f"{raw.package!r} is not an import package", f"{at}.package")
         if raw.prefix and not (raw.prefix.endswith("/") and _is_inside(raw.prefix[:-1])):
             self.file.fail("a prefix is a relative path with a / at its end", f"{at}.prefix")
         checks = None
@@ -306,7 +306,8 @@ class _Reader:
     def _commit(self, value: str, key: str) -> str:
         if not _COMMIT.fullmatch(value):
             self.file.fail(
-                f"{value!r} is no commit: 40 lower-case hexadecimal digits, here {len(value)}", key
+                f"{value!r} is not a commit: 40 lower-case hexadecimal digits, here {len(value)}",
+                key,
             )
         return value
 

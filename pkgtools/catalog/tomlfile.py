@@ -36,7 +36,7 @@ class TomlFile:
         """Return the file as `kind`.
 
         Raises:
-            MalformedError: it is no TOML, or not of this form.
+            MalformedError: the file is not TOML, or not of this form.
 
         """
         try:

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Prove series on real sources.")
-@click.option("--check", is_flag=True, help="Hold the locks against the sources; write nothing.")
+@click.option(
+    "--check", is_flag=True, help="Compare the lockfiles with the sources; write nothing."
+)
 @common.target_option
 @wheel_option
 @git_option
 @click.option(
     "--allow-missing",
     is_flag=True,
-    help="With --check, do not fail for a revision without a source.",
+    help="With --check, accept revisions without a source.",
 )
 @common.catalog_option
 @common.json_option
@@ -42,12 +44,12 @@ def lock(
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Prove series on real sources and write lock.toml beside each.
+    """Prove series on real sources and write their lockfiles (lock.toml).
 
-    A commit's source is looked for in the --git repositories, a release's among
-    the --wheel files and as a tag in the repositories, else pip downloads it into
-    a cache. A revision without a source keeps its entry while its series is
-    unchanged. Targets that share a series share its lock, and are proven together.
+    The source of a commit is looked for in the --git repositories. That of a release
+    is a --wheel file, a tag in the repositories, or a wheel that pip downloads into a
+    cache. A revision without a source keeps its entry while its series is unchanged.
+    Targets that share a series share its lockfile. All lockfiles are written, or none.
     --check also enforces the [policy] of targets.toml.
 
     \b

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import subprocess
 import sys
@@ -212,8 +213,12 @@ def test_the_packaged_catalog_brings_its_checks_and_recipes(tmp_path: Path) -> N
     (wheel,) = tmp_path.glob("*.whl")
     shutil.unpack_archive(wheel, tmp_path / "unpacked", "zip")
     packaged = tmp_path / "unpacked" / "pkgtools" / "_catalog"
+    # As an installer does; the added files of a series are the same with bytecode beside them.
+    assert compileall.compile_dir(packaged / "patches", quiet=1)
+    assert list((packaged / "patches").rglob("*.pyc"))
     done = call("targets", "--catalog", packaged / "targets.toml", "--json")
     assert done.code == 0, done.err
+    assert done.facts == call("targets", "--catalog", root / "targets.toml", "--json").facts
     assert (packaged / "checks" / "guards" / "proofs.py").is_file()
     assert _recipes(packaged).keys() == _recipes(root).keys() != set()
 
