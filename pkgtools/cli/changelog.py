@@ -30,6 +30,7 @@ def changelog() -> None:
 @changelog.command(short_help="Check that every changed series has an entry.")
 @common.catalog_option
 @common.json_option
+@common.format_option
 @common.command
 def check(catalog: Path, as_json: bool) -> int:
     """Check that every series that changed since the last tag has an entry.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 import msgspec
@@ -129,11 +130,26 @@ image_python_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print facts for a program.")
 
 
+# The formats are those of pkgtools.cli.findings, which most runs do not import.
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "github", "junit", "sarif"]),
+    default="text",
+    show_default=True,
+    help="For people, a program (as --json), GitHub's annotations, or a report of JUnit or SARIF.",
+)
+
+
 def command(function: F) -> F:
     """Turn a refusal into its exit code and its words, or JSON."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
+        kind = kwargs.pop("output_format", "text")
+        if kind in ("github", "junit", "sarif"):
+            _report(kind, run, kwargs)
+        kwargs["as_json"] = kwargs["as_json"] or kind == "json"
         try:
             code = function(*args, **kwargs)
         except PkgtoolsError as error:
@@ -148,6 +164,23 @@ def command(function: F) -> F:
         raise SystemExit(refusal.exit_code)
 
     return run  # type: ignore[return-value]
+
+
+def _report(kind: str, run: Callable[..., None], kwargs: dict[str, Any]) -> NoReturn:
+    """Run a command for its JSON, print that in another format, and exit as the command."""
+    from pkgtools.cli.findings import render  # noqa: PLC0415 - for continuous integration
+
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    try:
+        with contextlib.redirect_stdout(printed):
+            run(**{**kwargs, "as_json": True})
+    except SystemExit as ended:
+        printed.flush()
+        raw = printed.buffer.getvalue()
+        verb = click.get_current_context().command.name or ""
+        say(render(kind, verb, raw, kwargs["catalog"]).rstrip("\n"))
+        raise SystemExit(ended.code) from None
+    raise AssertionError("a command ends with an exit code")
 
 
 def show_error(error: PkgtoolsError, *, as_json: bool) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 )
 @common.catalog_option
 @common.json_option
+@common.format_option
 @common.command
 def lock(
     check: bool,
@@ -57,6 +58,7 @@ def lock(
       pkgtools lock --target v0.5.23
       pkgtools lock --target kimi-k3-ee560a2 --git ~/src/sglang
       pkgtools lock --check --allow-missing
+      pkgtools lock --check --format sarif
     """
     if allow_missing and not check:
         raise UsageError("--allow-missing needs --check")

@@ -63,6 +63,7 @@ class _Request:
 @click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
 @common.catalog_option
 @common.json_option
+@common.format_option
 @common.command
 def verify(
     dry_run: bool,

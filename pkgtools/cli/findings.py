@@ -1,0 +1,225 @@
+"""The outcome of a check, in the formats that continuous integration reads.
+
+They are made from what ``--json`` prints. Files are those of the catalog, relative to its
+repository, so that a forge can show a finding beside the line that it is about.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from pkgtools import __version__
+from pkgtools.catalog import load_catalog
+from pkgtools.errors import PkgtoolsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FORMATS: Final = ("text", "json", "github", "junit", "sarif")
+_LINE: Final = re.compile(r"line (\d+): ")
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What a document of XML 1.0 cannot hold, even escaped (https://www.w3.org/TR/xml/#charsets)."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked."""
+
+    name: str
+    code: str = "ok"
+    message: str | None = None
+    """None where it holds."""
+    is_warning: bool = False
+    file: str | None = None
+    """Relative to the repository of the catalog."""
+    line: int | None = None
+
+
+def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
+    """Return what a check printed with ``--json`` in another format.
+
+    Args:
+        kind: ``github``, ``junit`` or ``sarif``.
+        verb: the command.
+        raw: the JSON.
+        catalog: the targets.toml.
+
+    """
+    finder = _Finder(catalog)
+    findings = list(finder.findings(msgspec.json.decode(raw), verb))
+    if kind == "github":
+        return "".join(_annotation(f) for f in findings if f.message is not None)
+    return _junit(verb, findings) if kind == "junit" else _sarif(findings, finder.root_file)
+
+
+class _Finder:
+    """Reads findings out of the facts of a command."""
+
+    def __init__(self, catalog: Path) -> None:
+        self._catalog = catalog
+        top = catalog.resolve().parent
+        around = (folder for folder in (top, *top.parents) if (folder / ".git").exists())
+        self._root = next(around, top)
+        self.root_file = self._relative(str(catalog))
+
+    def findings(self, facts: Any, verb: str) -> Iterator[Finding]:
+        """Yield a finding for each thing that was checked."""
+        if isinstance(facts, dict) and "error" in facts:
+            yield from self._of_error(facts["error"], verb)
+        elif isinstance(facts, list):
+            for each in facts:
+                yield from self._of_outcome(each)
+        else:
+            yield Finding(verb)
+
+    def _of_error(self, error: dict[str, Any], verb: str) -> Iterator[Finding]:
+        details = error["details"] if isinstance(error["details"], dict) else {}
+        code, message = error["code"], _with_remedy(error)
+        for fault in details.get("faults", ()):
+            text, file = (fault, details.get("file")) if isinstance(fault, str) else (None, None)
+            if text is None:
+                text, file = fault["message"], fault["file"]
+            line = _LINE.match(text)
+            number = int(line[1]) if line else None
+            yield Finding(verb, code, text, file=self._relative(file), line=number)
+        if details.get("faults"):
+            return
+        if details.get("rejections"):
+            yield from self._of_refusal(verb, code, details)
+            return
+        place = self._relative(details.get("file")) or self.root_file
+        yield Finding(verb, code, message, file=place, line=details.get("line"))
+
+    def _of_outcome(self, facts: dict[str, Any]) -> Iterator[Finding]:
+        """Yield what became of one revision of ``verify --dry-run`` or ``lock --check``."""
+        outcome = facts["outcome"]
+        revision = f" ({facts['revision'][:12]})" if facts["revision"] else ""
+        name = f"{facts['target']}{revision}"
+        if outcome == "refused" and (facts.get("refusal") or {}).get("rejections"):
+            yield from self._of_refusal(name, outcome, facts["refusal"])
+        elif outcome in ("refused", "unverified"):
+            message = _with_remedy(facts)
+            is_warning = outcome == "unverified"
+            yield Finding(name, outcome, message, is_warning=is_warning, file=self.root_file)
+        else:
+            yield Finding(name)
+
+    def _of_refusal(self, name: str, code: str, refusal: dict[str, Any]) -> Iterator[Finding]:
+        paths = self._patches(refusal["target"])
+        for rejection in refusal["rejections"]:
+            message = f"{rejection['path']}: {rejection['message']}"
+            file = paths.get(rejection["patch"], self.root_file)
+            yield Finding(name, code, message, file=file, line=rejection["patch_line"])
+
+    def _patches(self, target: str) -> dict[str, str | None]:
+        """Return the file of each patch of a target."""
+        try:
+            patches = load_catalog(self._catalog).target(target).series.patches
+        except PkgtoolsError:
+            return {}
+        return {p.name: self._relative(str(p.path)) for p in patches if p.path is not None}
+
+    def _relative(self, file: str | None) -> str | None:
+        """Return a file's path in the repository, or None where it is outside."""
+        if file is None:
+            return None
+        path = Path(file).resolve()
+        inside = path.is_relative_to(self._root)
+        return path.relative_to(self._root).as_posix() if inside else None
+
+
+def _with_remedy(facts: dict[str, Any]) -> str:
+    message = facts.get("message") or "no source is at hand"
+    return f"{message}; next: {facts['remedy']}" if facts.get("remedy") else str(message)
+
+
+def _annotation(finding: Finding) -> str:
+    """Return a workflow command.
+
+    The syntax and the escapes are those of https://github.com/actions/toolkit, ``command.ts``.
+    """
+    properties = {"file": finding.file, "line": finding.line, "title": finding.name}
+    words = ",".join(
+        f"{key}={_escaped(str(value), ':,')}" for key, value in properties.items() if value
+    )
+    level = "warning" if finding.is_warning else "error"
+    return f"::{level} {words}::{_escaped(finding.message or '')}\n"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def _junit(verb: str, findings: Sequence[Finding]) -> str:
+    """Return a test report, one case for each thing that was checked."""
+    cases: dict[str, list[Finding]] = {}
+    for finding in findings:
+        cases.setdefault(finding.name, []).append(finding)
+    suite = ET.Element("testsuite", name=f"pkgtools {verb}", tests=str(len(cases)))
+    failures = skipped = 0
+    for name, group in cases.items():
+        case = ET.SubElement(suite, "testcase", classname=f"pkgtools.{verb}", name=_xml(name))
+        wrong = [f for f in group if f.message is not None]
+        if not wrong:
+            continue
+        if all(f.is_warning for f in wrong):
+            skipped += 1
+            ET.SubElement(case, "skipped", message=_xml(wrong[0].message or ""))
+            continue
+        failures += 1
+        failure = ET.SubElement(case, "failure", type=wrong[0].code)
+        failure.set("message", _xml(wrong[0].message or ""))
+        failure.text = "\n".join(_xml(f"{_place(f)}{f.message}") for f in wrong)
+    suite.set("failures", str(failures))
+    suite.set("skipped", str(skipped))
+    suites = ET.Element("testsuites")
+    suites.append(suite)
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def _place(finding: Finding) -> str:
+    if finding.file is None:
+        return ""
+    return f"{finding.file}:{finding.line}: " if finding.line else f"{finding.file}: "
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _sarif(findings: Sequence[Finding], fallback: str | None) -> str:
+    """Return a log of SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/)."""
+    wrong = [f for f in findings if f.message is not None]
+    results = []
+    for finding in wrong:
+        place: dict[str, Any] = {"artifactLocation": {"uri": finding.file or fallback or ""}}
+        if finding.line:
+            place["region"] = {"startLine": finding.line}
+        results.append(
+            {
+                "ruleId": finding.code,
+                "level": "warning" if finding.is_warning else "error",
+                "message": {"text": f"{finding.name}: {finding.message}"},
+                "locations": [{"physicalLocation": place}],
+            }
+        )
+    driver = {
+        "name": "pkgtools",
+        "version": __version__,
+        "rules": [{"id": code} for code in sorted({f.code for f in wrong})],
+    }
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+    return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
