@@ -28,7 +28,9 @@ _DEEP = {
 
 @pytest.mark.parametrize("kind", _DEEP)
 def test_it_is_refused(kind: str, tmp_path: Path) -> None:
-    small = make_small(tmp_path, {"1.0": {"a.py": "x = 1\n"}}, [("deep", {"a.py": _DEEP[kind]})])
+    """The release is so already: `lock` refuses only what a patch breaks."""
+    before, after = ({"a.py": f"{_DEEP[kind]}y = {number}\n"} for number in (1, 2))
+    small = make_small(tmp_path, {"1.0": before}, [("deep", after)])
     catalog = load_catalog(small.catalog)
     write_locks(catalog.targets, AtHand(Silent(), [small.wheel("1.0")]))
     done = call(
