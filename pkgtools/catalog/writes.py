@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
@@ -44,8 +45,8 @@ _JOURNAL: Final = "journal.json"
 
 class _Write(msgspec.Struct, forbid_unknown_fields=True):
     path: str
-    """Relative to the catalog's folder, or absolute."""
-    content: str | None
+    """Relative to the catalog's folder."""
+    content: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\Z")] | None
     """The name of the new content; None removes the file."""
 
 
@@ -129,12 +130,29 @@ def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:
             content = str(number)
             permissions = 0o755 if blob.mode == EXECUTABLE else 0o644
             write_new(scratch / content, blob.data, permissions)
-        whole, root = path.absolute(), folder.absolute()
-        inside = whole.is_relative_to(root)
-        writes.append(_Write(str(whole.relative_to(root) if inside else whole), content))
+        name = os.path.relpath(path.absolute(), folder.absolute())
+        _inside(folder, name)
+        writes.append(_Write(name, content))
     sync_folder(scratch)
     replace_file(scratch / _JOURNAL, msgspec.json.encode(_Journal(1, writes)))
     sync_folder(folder)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Return a path below `folder`: a catalog from anywhere must not write outside itself.
+
+    Raises:
+        TreeError: the path leaves the folder, or goes through a symbolic link.
+
+    """
+    path = folder / name
+    parts = PurePosixPath(name).parts
+    if "\0" in name or not parts or parts[0] == "/" or ".." in parts:
+        raise TreeError(f"{path} is outside {folder}: the catalog is not written")
+    for parent in path.parents[: len(parts) - 1]:
+        if parent.is_symlink():
+            raise TreeError(f"{parent} is a symbolic link: the catalog is not written through it")
+    return path
 
 
 def _nearest(folder: Path) -> Path:
@@ -145,6 +163,8 @@ def _finish(folder: Path) -> None:
     """Do steps 3 and 4 of the journal; drop contents that have none."""
     scratch = folder / _FOLDER
     path = scratch / _JOURNAL
+    if scratch.is_symlink():
+        raise MalformedError(f"{scratch} is a symbolic link", remedy="remove it")
     if not path.exists():
         shutil.rmtree(scratch, ignore_errors=True)
         return
@@ -157,7 +177,7 @@ def _finish(folder: Path) -> None:
         ) from None
     try:
         for write in journal.writes:
-            _put(folder.absolute() / write.path, scratch / write.content if write.content else None)
+            _put(_inside(folder, write.path), scratch / write.content if write.content else None)
         path.unlink()
         sync_folder(scratch)
         scratch.rmdir()

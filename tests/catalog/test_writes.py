@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import subprocess
@@ -176,3 +177,44 @@ def test_writers_take_turns(tmp_path: Path) -> None:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
     assert (tmp_path / "number").read_bytes() == b"80"
+
+
+@pytest.mark.parametrize("path", ["../out", "/tmp/out", "a/../../out", "link/out", "", "a\0b"])
+def test_a_journal_from_elsewhere_writes_nothing_outside_the_catalog(
+    tmp_path: Path, path: str
+) -> None:
+    """Reading a catalog that others made must not change files beside it."""
+    folder = tmp_path / "catalog"
+    _catalog(folder)
+    (tmp_path / "victim").mkdir()
+    (folder / "link").symlink_to(tmp_path / "victim")
+    (folder / ".pkgtools-writes").mkdir()
+    (folder / ".pkgtools-writes/0").write_bytes(b"bad")
+    journal = {"version": 1, "writes": [{"path": path, "content": "0"}]}
+    (folder / ".pkgtools-writes/journal.json").write_text(json.dumps(journal))
+    with pytest.raises(TreeError):
+        recover_catalog(folder)
+    assert not list((tmp_path / "victim").iterdir())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["catalog", "victim"]
+
+
+def test_a_journal_takes_no_file_from_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "catalog"
+    _catalog(folder)
+    (tmp_path / "secret").write_bytes(b"secret")
+    (folder / ".pkgtools-writes").mkdir()
+    journal = {"version": 1, "writes": [{"path": "a", "content": "../../secret"}]}
+    (folder / ".pkgtools-writes/journal.json").write_text(json.dumps(journal))
+    with pytest.raises(MalformedError, match="is damaged"):
+        recover_catalog(folder)
+    assert (tmp_path / "secret").read_bytes() == b"secret"
+
+
+def test_the_scratch_folder_is_no_link(tmp_path: Path) -> None:
+    folder = tmp_path / "catalog"
+    changes = _catalog(folder)
+    (tmp_path / "other").mkdir()
+    (folder / ".pkgtools-writes").symlink_to(tmp_path / "other")
+    with pytest.raises(MalformedError, match="symbolic link"), locked_catalog(folder):
+        write_catalog(folder, changes)
+    assert list((tmp_path / "other").iterdir()) == []
