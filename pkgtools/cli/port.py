@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,11 +15,11 @@ from pkgtools.cli.sources import from_option, git_option, wheel_option
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome
+from pkgtools.port.target import check_writable, target_table, write_target
 from pkgtools.port.work import abort, resume, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pkgtools.port.model import HunkReport, PatchReport
     from pkgtools.port.work import Job, PortReport
@@ -46,6 +46,11 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
     help="The folder of the new series.  [default: beside the old one, named like --to]",
 )
 @click.option("--continue", "go_on", is_flag=True, help="Take the edited conflicts and go on.")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Add the target of the new series to the catalog, once it is made.",
+)
 @click.option("--abort", "drop", is_flag=True, help="Drop a port that waits for a person.")
 @wheel_option
 @git_option
@@ -60,6 +65,7 @@ def port(
     output: Path | None,
     go_on: bool,
     drop: bool,
+    write: bool,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
@@ -79,6 +85,7 @@ def port(
     \b
     Examples:
       pkgtools port --series v0.5.22 --to 0.5.23
+      pkgtools port --series v0.5.22 --to 0.5.23 --write
       pkgtools port --series patches/sglang/v0.5.17 --from 0.5.17 --to 0.5.19 -o next
       pkgtools port --series v0.5.17 --to a1b2c3d --git ~/src/sglang
       pkgtools port --continue -o next
@@ -87,7 +94,7 @@ def port(
     table = load_catalog(catalog)
     given = (series, start_name, end_name, *via, *wheels, *repositories)
     if go_on or drop:
-        if (go_on and drop) or any(value is not None for value in given):
+        if (drop and (go_on or write)) or any(value is not None for value in given):
             raise UsageError(
                 "--continue and --abort stand alone, with -o",
                 remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
@@ -97,7 +104,9 @@ def port(
         return _show_dropped(abort(output), as_json=as_json)
     if go_on and output is not None:
         job = unfinished_job(output, common.Progress())
-        return _show(job, resume(job, common.Progress()), as_json=as_json)
+        if write:
+            check_writable(load_catalog(Path(job.state.catalog)), job)
+        return _show(job, resume(job, common.Progress()), write=write, as_json=as_json)
     if series is None or end_name is None:
         raise UsageError(
             "a port needs --series and --to",
@@ -110,7 +119,9 @@ def port(
         output,
         common.Progress(),
     )
-    return _show(job, start(job, common.Progress()), as_json=as_json)
+    if write:
+        check_writable(table, job)
+    return _show(job, start(job, common.Progress()), write=write, as_json=as_json)
 
 
 def _show_dropped(folder: Path, *, as_json: bool) -> int:
@@ -121,15 +132,17 @@ def _show_dropped(folder: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _show(job: Job, report: PortReport, *, as_json: bool) -> int:
+def _show(job: Job, report: PortReport, *, write: bool, as_json: bool) -> int:
+    if write and report.done and report.patches:
+        write_target(Path(job.state.catalog), target_table(job, report))
     if as_json:
         common.print_json(report)
     else:
-        say("\n".join(_lines(job, report)))
+        say("\n".join(_lines(job, report, write=write)))
     return 0 if report.done else DoesNotApplyError.exit_code
 
 
-def _lines(job: Job, report: PortReport) -> Iterator[str]:
+def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     for step in report.steps:
         yield f"{step.base} -> {step.theirs}"
         for patch in step.patches:
@@ -139,7 +152,7 @@ def _lines(job: Job, report: PortReport) -> Iterator[str]:
     for name in report.dropped:
         yield f"  left out: {name}"
     if report.done and report.patches:
-        yield from _next_lines(job, report)
+        yield from _next_lines(job, report, write=write)
     elif report.done:
         yield "no patch is left: there is no series to write"
     if report.conflicts:
@@ -149,17 +162,18 @@ def _lines(job: Job, report: PortReport) -> Iterator[str]:
         yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
 
 
-def _next_lines(job: Job, report: PortReport) -> Iterator[str]:
+def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     """Yield what is still to do until the new series has a target."""
     if report.copied:
         yield f"  next: correct {', '.join(report.copied)}: copied from {report.series}"
     place = job.place(job.output)
     if place is None:
         yield f"  next: move {report.output} into {job.shelf}"
-    yield f"  next: add its target to {job.state.catalog}, with"
-    yield f"    series = {json.dumps(place or job.output.name)}"
-    if report.absorbed:
-        yield f"    absorbed = {json.dumps(report.absorbed)}"
+    if write:
+        yield f"  added its target {job.output.name} to {job.state.catalog}"
+    else:
+        yield f"  next: add its target to {job.state.catalog} (--write does):"
+        yield from (f"    {line}" for line in target_table(job, report).splitlines())
     yield "  next: `pkgtools lock`"
 
 

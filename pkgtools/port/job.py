@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
+from pkgtools.port.target import revision_of
 from pkgtools.port.work import Job, PortState, read_state
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def new_job(
         wheels=[str(path.absolute()) for path in route.wheels],
         repositories=[str(path.absolute()) for path in route.repositories],
     )
-    return Job(state, series, named.upstream, [stop.source for stop in stops], output.absolute())
+    revision = revision_of(catalog, named.upstream, end)
+    sources = [stop.source for stop in stops]
+    return Job(state, series, named.upstream, sources, output.absolute(), revision=revision)
 
 
 def unfinished_job(output: Path, reporter: Reporter) -> Job:
@@ -79,8 +82,10 @@ def unfinished_job(output: Path, reporter: Reporter) -> Job:
         )
     wheels, repositories = map(Path, state.wheels), map(Path, state.repositories)
     finder = Finder(catalog, upstream, reporter, list(wheels), list(repositories))
-    sources = [finder.find(name).source for name in state.stops]
-    return Job(state, load_series(Path(state.series)), upstream, sources, output.absolute())
+    stops = [finder.find(name) for name in state.stops]
+    revision = revision_of(catalog, upstream, stops[-1])
+    series, sources = load_series(Path(state.series)), [stop.source for stop in stops]
+    return Job(state, series, upstream, sources, output.absolute(), revision=revision)
 
 
 def only_output(catalog: Catalog) -> Path:

@@ -151,6 +151,8 @@ class Job:
     upstream: Upstream
     sources: Sequence[Source]
     output: Path
+    revision: str | None
+    """The line of a target that names the last source; None if nothing names it for good."""
 
     @property
     def folder(self) -> Path:

@@ -274,17 +274,19 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert told.splitlines() == [
         "  left out: 0001-one.patch",
         f"  next: correct README.md: copied from {small.series}",
-        f"  next: add its target to {small.catalog}, with",
+        f"  next: add its target to {small.catalog} (--write does):",
+        "    [[target]]",
+        '    name = "v1.1"',
+        '    upstream = "widget"',
         '    series = "v1.1"',
+        '    release = { version = "1.1", tag = "v1.1" }',
         '    absorbed = ["one/0001-one.patch"]',
         "  next: `pkgtools lock`",
     ]
     with small.catalog.open("a") as catalog:
-        catalog.write('[[target]]\nname = "two"\nupstream = "widget"\n')
-        catalog.write('release = { version = "1.1", tag = "v1.1" }\n')
-        catalog.writelines(f"{line}\n" for line in told.splitlines() if " = " in line)
+        catalog.writelines(f"{line[4:]}\n" for line in told.splitlines() if line[:4] == "    ")
     wheel = "--wheel", small.wheel("1.1")
-    locked = call("lock", "--catalog", small.catalog, "--target", "two", *wheel)
+    locked = call("lock", "--catalog", small.catalog, "--target", "v1.1", *wheel)
     assert locked.code == 0, locked.err
 
     monkeypatch.chdir(small.series.parent)
@@ -299,6 +301,32 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     own = ("--series", mine, "--from", "1.0", "--to", "1.1", "-o", tmp_path / "of mine")
     done = small.port(*own, "--json")
     assert (done.facts["dropped"], done.facts["absorbed"]) == (["0001-one.patch"], [])
+
+
+def test_the_target_is_written(small: Small) -> None:
+    before = small.catalog.read_text()
+    assert small.port("--series", "one", "--to", "1.2", "--write").code == 3
+    assert small.catalog.read_text() == before
+    new = small.series.with_name("v1.2")
+    conflict = new.with_name("v1.2.port") / "conflicts" / "src" / "widget" / "a.py"
+    conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
+    done = call("port", "--continue", "--write", "-o", new)
+    assert done.code == 0, done.err
+    assert f"added its target v1.2 to {small.catalog}\n  next: `pkgtools lock`" in done.out
+    assert small.catalog.read_text().startswith(before + "\n[[target]]\n")
+    wheel = "--wheel", small.wheel("1.2")
+    locked = call("lock", "--catalog", small.catalog, "--target", "v1.2", *wheel)
+    assert locked.code == 0, locked.err
+
+
+def test_a_target_that_cannot_be_written_is_refused_first(small: Small, tmp_path: Path) -> None:
+    before = snapshot(small.root)
+    taken = small.port("--series", "one", "--to", "1.1", "-o", small.series / "one", "--write")
+    assert (taken.code, "has a target of that name" in taken.err) == (2, True)
+    outside = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--write")
+    assert (outside.code, "it is outside" in outside.err) == (2, True)
+    assert snapshot(small.root) == before
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
@@ -654,6 +682,7 @@ def test_via_names_the_way(small: Small, tmp_path: Path) -> None:
         (["--series", "one"], "needs --series and --to", "pkgtools port --series v0.5.22 --to"),
         (["--to", "1.1"], "needs --series and --to", "pkgtools port --series v0.5.22 --to"),
         (["--continue", "--abort"], "stand alone", "give one of them"),
+        (["--write", "--abort"], "stand alone", "give one of them"),
         (["--continue", "--via", "1.1"], "stand alone", "give one of them"),
         (["--continue", "--git", "."], "stand alone", "give one of them"),
         (["--abort", "--wheel", "."], "stand alone", "give one of them"),

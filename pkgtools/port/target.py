@@ -1,0 +1,79 @@
+"""The target that a ported series needs in the catalog."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pkgtools.errors import UsageError
+from pkgtools.util.files import read_bytes, replace_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pkgtools.catalog import Catalog, Upstream
+    from pkgtools.port.route import Stop
+    from pkgtools.port.work import Job, PortReport
+
+
+def revision_of(catalog: Catalog, upstream: Upstream, stop: Stop) -> str | None:
+    """Return the line that names a source in a target; None if nothing names it for good."""
+    if stop.version is not None:
+        release = json.dumps(stop.version), json.dumps(_tag(catalog, upstream, stop.version))
+        return "release = {{ version = {}, tag = {} }}".format(*release)
+    return f"commit = {json.dumps(stop.commit)}" if stop.commit is not None else None
+
+
+def _tag(catalog: Catalog, upstream: Upstream, version: str) -> str:
+    """Return the tag of a release, named as the upstream's other releases are."""
+    for target in reversed(catalog.targets):
+        known, tag = target.revision.version, target.revision.tag
+        if target.upstream == upstream and known and tag and tag.endswith(known):
+            return tag.removesuffix(known) + version
+    return f"v{version}"
+
+
+def target_table(job: Job, report: PortReport) -> str:
+    """Return the TOML table of the target."""
+    lines = {
+        "name": json.dumps(job.output.name),
+        "upstream": json.dumps(job.upstream.name),
+        "series": json.dumps(job.place(job.output) or job.output.name),
+    }
+    table = ["[[target]]", *(f"{key} = {value}" for key, value in lines.items())]
+    table.append(job.revision or "# commit = ... or release = ...: the source has neither")
+    if report.absorbed:
+        table.append(f"absorbed = {json.dumps(report.absorbed)}")
+    return "\n".join(table) + "\n"
+
+
+def check_writable(catalog: Catalog, job: Job) -> None:
+    """Refuse to write the target of a port before the port is made.
+
+    Raises:
+        UsageError: the catalog could not name the series, or has such a target.
+
+    """
+    name = job.output.name
+    if job.place(job.output) is None:
+        raise UsageError(
+            f"{job.output}: its target cannot be written: it is outside {job.shelf}",
+            remedy=f"give -o {job.shelf / name}, or leave --write out",
+        )
+    if any(name in (t.name, *(a.name for a in t.aliases)) for t in catalog.targets):
+        raise UsageError(
+            f"{name}: {catalog.path} has a target of that name",
+            remedy="give another folder with -o, or leave --write out",
+        )
+    if job.revision is None:
+        raise UsageError(
+            f"{name}: its target cannot be written: the source has no version and no commit",
+            remedy="give --to a release or a commit, or leave --write out",
+        )
+
+
+def write_target(catalog: Path, table: str) -> None:
+    """Add a target at the end of a catalog; every other byte stays."""
+    data = read_bytes(catalog)
+    glue = b"" if data.endswith(b"\n") else b"\n"
+    replace_file(catalog.resolve(), data + glue + b"\n" + table.encode())
