@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import call
-from sharing import ADDED, A, make_sharing, options
+from sharing import ADDED, RELEASES, A, make_sharing, options
 from small import make_small
 
-from pkgtools.catalog import load_series
+from pkgtools.catalog import load_catalog, load_series
+from pkgtools.report.matrix import build_matrix
+from pkgtools.source.at_hand import AtHand
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,3 +97,18 @@ def test_a_shared_patch_can_be_absorbed(small: Small) -> None:
     done = call("lock", *options(small), "--target", "three")
     assert done.code == 8
     assert "extra" in done.err
+
+
+def test_the_report_has_one_row_for_a_shared_patch(small: Small) -> None:
+    assert call("lock", *options(small)).code == 0
+    matrix = build_matrix(load_catalog(small.catalog), AtHand(Silent(), _wheels(small)))
+    rows = {row.name: [cell.state if cell else None for cell in row.cells] for row in matrix.rows}
+    assert rows == {
+        "extra": ["applies", "applies", None],
+        "own": ["applies", None, None],
+        "limit": ["applies", "moved", "moved"],
+    }
+
+
+def _wheels(small: Small) -> list[Path]:
+    return [small.wheel(version) for version in RELEASES]
