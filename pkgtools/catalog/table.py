@@ -139,6 +139,11 @@ class Catalog:
             remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
         )
 
+    def canonical(self, name: str) -> str:
+        """Return the target of an alias; any other name as it is, also one of another catalog."""
+        aliases = {alias.name: target.name for target in self.targets for alias in target.aliases}
+        return aliases.get(name, name)
+
     def upstream(self, name: str | None) -> Upstream:
         """Return the upstream of that name; without a name, the first.
 

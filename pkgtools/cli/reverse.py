@@ -41,8 +41,14 @@ def reverse(
       pkgtools reverse --tree ~/src/sglang
     """
     table = load_catalog(catalog)
-    where = patched_tree(open_trees(table, table.upstreams, tree, python), target)
-    outcome = reverse_tree(table, where, common.Progress(), target)
+    name = table.canonical(target) if target is not None else None
+    trees = open_trees(table, table.upstreams, tree, python)
+    where = patched_tree(trees, name)
+    # Where nothing is applied, one of the others can be patched by other means: that is refused.
+    for each in [where, *(each for each in trees if each.home != where.home)]:
+        outcome = reverse_tree(table, each, common.Progress(), name)
+        if outcome.changed or outcome.recovered:
+            break
     if as_json:
         common.print_json(outcome)
         return 0

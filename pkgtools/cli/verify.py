@@ -23,15 +23,15 @@ from pkgtools.source.choose import (
     open_trees,
     open_wheel,
 )
-from pkgtools.tree.choose import patched_tree
+from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.verify import DryRun, Outcome, dry_run, dry_run_source
 from pkgtools.tree.verify import verify as verify_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from pkgtools.source import Source, Tree
+    from pkgtools.source import Source
 
 
 @dataclass(frozen=True)
@@ -147,49 +147,50 @@ def _refuse_contradictions(request: _Request) -> None:
 def _verify(request: _Request, *, series_only: bool, as_json: bool) -> int:
     if len(request.wheels) + len(request.repositories) > 1:
         raise UsageError("without --dry-run, one source is verified at a time")
-    source = _single_source(request)
-    if source is None:
-        source = _patched(request.catalog, request.target, None, request.python)
-    match = verify_source(request.catalog, request.target, source, series_only=series_only)
+    sources = _sources(request) or _patched(request, None)
+    found = [
+        verify_source(request.catalog, request.target, source, series_only=series_only)
+        for source in sources
+    ]
     if as_json:
-        common.print_json(match)
-    else:
+        common.print_json(found if len(found) > 1 else found[0])
+        return 0
+    for source, match in zip(sources, found, strict=True):
         say(f"{source.label} is exactly {match.target} ({match.revision})")
         for file in match.files:
             say(f"  {file.path}")
     return 0
 
 
-def _patched(
-    catalog: Catalog, target: Target | None, tree: Path | None, python: str | None
-) -> Tree:
-    """Return the tree of a target, else the one that something is applied to."""
-    upstreams = [target.upstream] if target else list(catalog.upstreams)
-    return patched_tree(open_trees(catalog, upstreams, tree, python), None)
-
-
-def _single_source(request: _Request) -> Source | None:
-    """Return the one source that was named, if exactly one was."""
+def _patched(request: _Request, tree: Path | None) -> Sequence[Source]:
+    """Return the tree of the target, else all trees there that something is applied to."""
     catalog, target = request.catalog, request.target
+    upstreams = [target.upstream] if target else list(catalog.upstreams)
+    return patched_trees(open_trees(catalog, upstreams, tree, request.python))
+
+
+def _sources(request: _Request) -> Sequence[Source]:
+    """Return the tree, wheel or revision that was named, if exactly one was."""
     if request.tree is not None:
-        return _patched(catalog, target, request.tree, None)
+        return _patched(request, request.tree)
     if len(request.wheels) == 1 and not request.repositories:
-        return open_wheel(catalog, request.wheels[0])
+        return [open_wheel(request.catalog, request.wheels[0])]
     if request.rev is not None:
-        return open_revision(request.repositories[0], request.rev)
-    return None
+        return [open_revision(request.repositories[0], request.rev)]
+    return []
 
 
 def _verdicts(request: _Request) -> Iterator[DryRun]:
     """Yield the verdicts of a dry run."""
     catalog, target = request.catalog, request.target
-    source = _single_source(request)
+    sources = _sources(request)
     given = bool(request.wheels or request.repositories)
-    if source is None and not given:
+    if not sources and not given:
         upstreams = [target.upstream] if target else list(catalog.upstreams)
-        source = next(iter(installed_trees(upstreams, request.python)), None)
-    if source is not None:
-        yield dry_run_source(catalog, target, source)
+        installed = installed_trees(upstreams, request.python)
+        sources = patched_trees(installed) if installed else []
+    if sources:
+        yield from (dry_run_source(catalog, target, source) for source in sources)
         return
     at_hand = AtHand(
         common.Progress(),

@@ -18,6 +18,7 @@ from pkgtools.errors import (
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import compile_error
 from pkgtools.source import Tree
+from pkgtools.tree.apply import edited_error
 from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.record import make_row, row_path
@@ -28,7 +29,7 @@ from pkgtools.tree.whole import hold_whole
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pkgtools.catalog import Catalog, Revision, Target
     from pkgtools.plan import Plan
@@ -102,12 +103,15 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         stack = Stack()  # the files were replaced under the receipt: they decide
     if target is None:
         target = _own_top(catalog, stack) or catalog.target(identify(catalog, source)[0].target)
+    if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
+        source = replace(source, upstream=target.upstream)
     own = next((e for e in stack.entries if is_of(e, catalog, target)), None)
     if own is None:
         return verdict(catalog, target, source, stack=stack)
     if own.series != target.series.digest:
         return verdict(catalog, target, stack.before(own, source), stack=stack)
-    return verdict(catalog, target, stack.at(own, source), stack=stack)
+    view = stack.at(own, source) if stack.above(own) else source
+    return verdict(catalog, target, view, stack=stack)
 
 
 def _own_top(catalog: Catalog, stack: Stack) -> Target | None:
@@ -214,12 +218,21 @@ def verify(
         _check_record(match, source)
         _refuse_modules(match, source)
     if not series_only:
+        _refuse_edited(stack, source, [match.target for match in matches])
         touched = {file.path for match in matches for file in match.files}
         touched |= {path for entry in stack.entries for path in entry.paths}
         for match in matches:
             upstream = catalog.target(match.target).upstream
             hold_whole(catalog, match, replace(source, upstream=upstream), touched)
     return matches[-1]
+
+
+def _refuse_edited(stack: Stack, tree: Tree, verified: Sequence[str]) -> None:
+    """Raise where files of other series than those that were verified were edited."""
+    for entry in stack.entries:
+        edited = stack.drifted(entry, tree)
+        if edited and entry.target not in verified and not entry.is_undone(tree):
+            raise edited_error(entry, edited)
 
 
 def _refuse_modules(match: Identity, tree: Tree) -> None:

@@ -161,6 +161,28 @@ def test_status_and_reverse_know_every_package(two: Two) -> None:
     assert _patched(two) == {"alpha": False, "beta": False}
 
 
+def test_verify_holds_every_package(two: Two) -> None:
+    two.apply()
+    assert two.do("verify").code == 0
+    done = two.do("verify", "--dry-run", "--json")
+    assert {verdict["outcome"] for verdict in done.facts} == {"patched"}
+    next(two.root.rglob("beta/__init__.py")).write_text("A = 9\n")
+    done = two.do("verify")
+    assert done.code == 5
+    assert "beta/__init__.py" in done.err
+
+
+def test_what_other_means_patched_is_not_nothing(site: Two) -> None:
+    """Not in the catalog's first package, but it is patched, and that is said."""
+    (site.root / "beta/__init__.py").write_text("A = 2\n")
+    (site.root / "beta/new").mkdir()
+    (site.root / "beta/new/more.py").write_text("NEW = 1\n")
+    done = site.do("reverse")
+    assert done.code == 5
+    assert "patched with beta-1" in done.err
+    assert "pkgtools adopt --target beta-1" in done.err
+
+
 def test_which_of_two_packages_must_be_said(site: Two) -> None:
     site.apply()
     before = snapshot(site.root)

@@ -145,6 +145,13 @@ def test_what_lies_below_the_same_files_stays(project: Project, tmp_path: Path) 
     assert "w-1.0, other-1.0 is" in unknown.err
 
 
+def test_reverse_takes_an_alias(project: Project, tmp_path: Path) -> None:
+    root = project.write_checkout(tmp_path / "tree", "dev")
+    where = ("--tree", root, "--catalog", project.targets)
+    assert call("apply", "--target", "w-dev", *where).code == 0
+    assert "reversed w-dev" in call("reverse", "--target", "w-dev-base", *where).out
+
+
 def test_a_series_that_does_not_fit_on_another_is_refused(project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, "site", tmp_path)
     clash = {"widget/answer.py": ("ANSWER = 41", "ANSWER = 7")}
