@@ -85,7 +85,7 @@ def _choose(
 def _show(outcome: TreeChange) -> None:
     show_recovered(outcome)
     if not outcome.changed:
-        how = "" if outcome.has_receipt else ", by other means (there is no receipt)"
+        how = "" if outcome.has_receipt else ", by other means (without a receipt)"
         say(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
         return
     if outcome.replaced:

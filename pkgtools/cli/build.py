@@ -250,7 +250,7 @@ def _source(target: Target, path: Path | None) -> WheelSource:
         return WheelSource(path, target.upstream)
     if target.revision.version is None:
         raise SourceUnavailableError(
-            f"{target.name} is a commit: there is no release wheel of it",
+            f"{target.name} is a commit, which has no release wheel",
             remedy="build a wheel of that commit and give it with --wheel",
         )
     from pkgtools.source.at_hand import AtHand  # noqa: PLC0415

@@ -61,7 +61,7 @@ def check(catalog: Path, as_json: bool) -> int:
     if as_json:
         common.print_json(found)
         return 0
-    since = f"since {found.since}" if found.since else "there is no tag yet"
+    since = f"since {found.since}" if found.since else "no tag yet"
     say(f"{found.changelog} tells every changed series ({since})")
     for changed in found.changed:
         say(f"  {changed.target} at line {changed.line}: {', '.join(changed.links)}")

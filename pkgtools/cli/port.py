@@ -154,7 +154,7 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     if report.done and report.patches:
         yield from _next_lines(job, report, write=write)
     elif report.done:
-        yield "no patch is left: there is no series to write"
+        yield "every patch is absorbed or empty: nothing to write"
     if report.conflicts:
         waiting = common.count(len(report.conflicts), "file waits", "files wait")
         yield f"{waiting} for you:"

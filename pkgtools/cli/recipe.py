@@ -111,7 +111,7 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None, as
     loaded = load_recipe(file, site)
     found = processes(loaded.recipe)
     if name is not None and name not in found:
-        raise UsageError(f"there is no process {name!r}", remedy=f"one of {', '.join(found)}")
+        raise UsageError(f"unknown process {name!r}", remedy=f"one of {', '.join(found)}")
     chosen = [process for process in found.values() if name in (None, process.name)]
     if as_json:
         common.print_json(chosen)

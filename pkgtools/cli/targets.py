@@ -123,7 +123,7 @@ def _show(row: _Row, *, patches: bool) -> None:
         for line in _header_lines(headers) if patches else ():
             say(f"              {line}")
     for patch in row.absorbed:
-        say(f"  absorbed  {patch}: upstream carries it")
+        say(f"  absorbed  {patch}: upstream has it")
 
 
 def _header_lines(headers: PatchHeaders) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a recipe pins, held against what lies on the disk."""
+"""Compare the artifacts that a recipe pins with the files on disk."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from pkgtools.recipe.model import Dataset, Draft, Model
 
 _INDEX: Final = "model.safetensors.index.json"
-_OTHER: Final = "fetch it again; if it is meant to be another, the recipe has to say so"
-"""What to do about an artifact that is not what the recipe says."""
+_OTHER: Final = "fetch it again, or correct the recipe"
 
 
 def check_model(model: Model) -> dict[str, object]:
-    """Hold a model's folder against its revision, its size, and its own list of weights.
+    """Check a model's revision, its sizes, and that all its weights are there.
 
     Raises:
-        CheckFailedError: it is another, or not whole.
+        CheckFailedError: it differs from the recipe, or is incomplete.
 
     """
     folder = _existing(model.path, "model")
@@ -53,13 +52,13 @@ def check_model(model: Model) -> dict[str, object]:
     missing = [n for n in sorted(map(str, names)) if not (folder / n).is_file()]
     if missing:
         raise CheckFailedError(
-            f"{folder} lacks {', '.join(missing)} of its own index", remedy="fetch them"
+            f"{folder}: files of its index are missing: {', '.join(missing)}", remedy="fetch them"
         )
     return {"path": str(folder), "revision": model.revision, "files": len(names)}
 
 
 def _revisions(folder: Path) -> set[str]:
-    """Return the commits that the hub's client wrote down: in the cache's path, or beside it."""
+    """Return the commits that the hub's client recorded: in the cache's path, or in metadata."""
     path = folder.resolve()
     if path.parent.name == "snapshots":
         return {path.name}
@@ -68,10 +67,10 @@ def _revisions(folder: Path) -> set[str]:
 
 
 def check_dataset(dataset: Dataset) -> dict[str, object]:
-    """Hold a data set against its digest, its rows and, where it has tokens, its longest row.
+    """Check a data set's digest, its number of rows and its longest row.
 
     Raises:
-        CheckFailedError: it is another.
+        CheckFailedError: it differs from the recipe.
 
     """
     path = _existing(dataset.path, "data set")
@@ -85,7 +84,7 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
                 row = msgspec.json.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 raise CheckFailedError(
-                    f"{path}:{number}: no JSON: {error}", remedy=_OTHER
+                    f"{path}:{number}: invalid JSON: {error}", remedy=_OTHER
                 ) from None
             rows += 1
             tokens = row.get("input_ids") if isinstance(row, dict) else None
@@ -103,10 +102,10 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
 
 
 def check_draft(draft: Draft) -> dict[str, object]:
-    """Hold a draft checkpoint against its digest.
+    """Check the digest of a draft checkpoint.
 
     Raises:
-        CheckFailedError: it is another.
+        CheckFailedError: it differs from the recipe.
 
     """
     path = _existing(draft.path, "draft checkpoint")
@@ -132,7 +131,7 @@ def digest(path: Path) -> str:
 def _existing(path: str | None, what: str) -> Path:
     found = Path(str(path))
     if path is None or not found.exists():
-        raise CheckFailedError(f"the {what} {path or ''} is not there", remedy="fetch it first")
+        raise CheckFailedError(f"{what} not found: {path}", remedy="fetch it first")
     return found
 
 

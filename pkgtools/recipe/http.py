@@ -14,7 +14,7 @@ from pkgtools.recipe.errors import EvidenceError
 
 _LIMIT: Final = 16 << 20
 _SECONDS: Final = 30
-# A proxy of the environment has no business between two processes of a deployment.
+# Processes of a deployment talk directly: ignore http_proxy and the like.
 _OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -24,7 +24,7 @@ def request(
     """Return the body of a successful response.
 
     Raises:
-        CheckFailedError: there is none; the message says what came instead.
+        CheckFailedError: the request failed; the message says how.
 
     """
     data = None if body is None else msgspec.json.encode(body)
@@ -36,29 +36,30 @@ def request(
     except urllib.error.HTTPError as error:
         said = error.read(500).decode(errors="replace")
         raise EvidenceError(
-            f"{method} {url} is answered with {error.code}: {said}", evidence={"status": error.code}
+            f"{method} {url} failed with status {error.code}: {said}",
+            evidence={"status": error.code},
         ) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise CheckFailedError(
-            f"{method} {url} is not answered: {reason}",
+            f"{method} {url} failed: {reason}",
             remedy="start what listens there, as `pkgtools recipe render` prints it",
         ) from None
     if len(found) > _LIMIT:
-        raise CheckFailedError(f"{method} {url} is answered with more than {_LIMIT} bytes")
+        raise CheckFailedError(f"{method} {url} returned more than {_LIMIT} bytes")
     return found
 
 
 def request_json(
     url: str, method: str = "GET", body: object = None, *, seconds: float = _SECONDS
 ) -> dict[str, Any]:
-    """Return the JSON object that a URL answers with.
+    """Return the JSON object that a URL returns.
 
     Raises:
-        CheckFailedError: it answers with something else, or not at all.
+        CheckFailedError: the request failed, or returned something else.
 
     """
     try:
         return msgspec.json.decode(request(url, method, body, seconds=seconds), type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise CheckFailedError(f"{method} {url} is answered with no JSON object: {error}") from None
+        raise CheckFailedError(f"{method} {url} did not return a JSON object: {error}") from None

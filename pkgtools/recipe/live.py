@@ -34,7 +34,7 @@ def check_store(recipe: Recipe, python: str) -> dict[str, object]:
     """Ask the master's two HTTP ports, and put an object and get it back.
 
     Raises:
-        CheckFailedError: something does not answer, or not as it should.
+        CheckFailedError: a port does not answer, or returns something unexpected.
 
     """
     base = f"http://{host(recipe.capture_node)}"
@@ -44,7 +44,7 @@ def check_store(recipe: Recipe, python: str) -> dict[str, object]:
     http.request(url, "PUT", _KEY)
     try:
         if json.loads(http.request(url)) != _KEY:
-            raise CheckFailedError(f"{url} answers with another value than was put there")
+            raise CheckFailedError(f"{url} returned another value than was stored")
     finally:
         http.request(url, "DELETE")
     answer = _probe(recipe, python, {"segment": _LENT, "key": f"{_KEY}/store"})
@@ -67,7 +67,7 @@ def _capacity(recipe: Recipe) -> int:
     url = f"http://{host(recipe.capture_node)}:{recipe.master.metrics_port}/metrics"
     match = _CAPACITY.search(http.request(url))
     if match is None:
-        raise CheckFailedError(f"{url} does not say master_total_capacity_bytes")
+        raise CheckFailedError(f"{url} does not list master_total_capacity_bytes")
     return int(float(match[1]))
 
 
@@ -75,7 +75,7 @@ def check_server(recipe: Recipe) -> dict[str, object]:
     """Ask the server whether it is healthy, and whether it runs with the recipe's flags.
 
     Raises:
-        CheckFailedError: it is not, or does not.
+        CheckFailedError: it is unhealthy, or runs with other flags.
 
     """
     url = server_url(recipe)
@@ -94,7 +94,7 @@ def check_server(recipe: Recipe) -> dict[str, object]:
     if other:
         told = "; ".join(f"{n} is {o['server']}, not {o['recipe']}" for n, o in other.items())
         raise EvidenceError(
-            f"{url} runs with other arguments than the recipe's: {told}",
+            f"{url} runs with arguments that differ from the recipe: {told}",
             remedy="start it with what `pkgtools recipe render` prints",
             evidence={"differing": other},
         )
@@ -159,7 +159,7 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
     result = meta.get("spec_capture") if isinstance(meta, dict) else None
     if not isinstance(result, dict):
         raise EvidenceError(
-            "the server's answer has no capture in it: it runs without the patches, or without "
+            "the server returned no capture: it runs without the patches, or without "
             "--enable-spec-capture",
             evidence={"answer": sorted(reply)},
         )

@@ -34,7 +34,7 @@ _OWN_VARIABLES: Final = {
     "MC_TCP_BIND_ADDRESS": "the node's bind_address",
     "MC_TRANSFER_TIMEOUT": "store.transfer_timeout_seconds",
 }
-"""What a recipe says in a typed place, and so not as a variable."""
+"""Variables that come from a typed key of the recipe."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Loaded:
 
 
 def load_recipe(path: Path, site: Path | None = None) -> Loaded:
-    """Read a recipe, completed by a site file.
+    """Read a recipe and its site file.
 
-    A site file gives what the recipe leaves out, and cannot change what it says.
+    A site file adds what the recipe leaves out. It cannot change a value.
 
     Raises:
-        CheckFailedError: a credential stands in a file.
+        CheckFailedError: a file contains a credential.
         MalformedError: with the file, the key and the line.
 
     """
@@ -83,8 +83,8 @@ def load_recipe(path: Path, site: Path | None = None) -> Loaded:
 
 
 def _file_of(files: tuple[TomlFile, ...], key: str) -> TomlFile:
-    """Return the file in which a key stands: the site's only if it alone has it."""
-    whole = key.partition("[")[0]  # a list's items have no lines of their own
+    """Return the file that sets a key; the recipe, if both do."""
+    whole = key.partition("[")[0]  # the items of a list share its line
     return next((file for file in files if file.has(whole)), files[0])
 
 
@@ -94,7 +94,7 @@ def _fail(files: tuple[TomlFile, ...], message: str, key: str) -> NoReturn:
 
 def _refuse_secret(where: str, kind: str) -> NoReturn:
     raise EvidenceError(
-        f"{where}: {kind} stands in the file (it is not shown here)",
+        f"{where}: the file contains {kind} (not shown here)",
         remedy="take it out of the file and of its history, revoke it, and name the variable "
         "under trainer.secrets: its value comes from where the trainer is started",
         evidence={"where": where, "kind": kind},
@@ -112,17 +112,17 @@ def _merge(
         elif isinstance(merged[name], dict) and isinstance(value, dict):
             merged[name] = _merge(files, merged[name], value, key)
         else:
-            files[1].fail(f"{files[0].path} says it already; a site file only completes", key)
+            files[1].fail(f"{files[0].path} sets it already; a site file only adds values", key)
     return merged
 
 
 def _check_texts(file: TomlFile, table: dict[str, Any]) -> None:
-    """Refuse a credential that is written with escapes, and what no line can hold."""
+    """Refuse credentials that are written with escapes, and control characters."""
     for key, name, text in _texts(table, "", ""):
         if kind := secret_kind(name, text):
             _refuse_secret(f"{file.path}:{file.line_of(key)}", kind)
         if not text.isprintable():
-            file.fail("it has a character that is not printable, such as a line end", key)
+            file.fail("it contains a control character, such as a line end", key)
 
 
 def _texts(value: object, key: str, name: str) -> Iterator[tuple[str, str, str]]:
@@ -142,17 +142,17 @@ def _texts(value: object, key: str, name: str) -> Iterator[tuple[str, str, str]]
 
 def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
     if not _NAME.fullmatch(recipe.name):
-        _fail(files, "a name has letters, digits and . _ - only", ".name")
+        _fail(files, "use letters, digits and . _ - only", ".name")
     for name, node in (("capture", recipe.capture_node), ("trainer", recipe.trainer_node)):
         if node.address is not None and not _ADDRESS.fullmatch(node.address):
-            _fail(files, "it is neither an IP address nor a host's name", f".{name}_node.address")
+            _fail(files, "not an IP address or a host name", f".{name}_node.address")
     for flag, value in recipe.server.flags.items():
         if not _FLAG.fullmatch(flag):
-            _fail(files, f"{flag!r} is no flag: write it as after its --", f".server.flags.{flag}")
+            _fail(files, f"invalid flag {flag!r}: write it without --", f".server.flags.{flag}")
         if flag in _OWN_FLAGS:
             _fail(files, f"it comes from {_OWN_FLAGS[flag]}", f".server.flags.{flag}")
         if isinstance(value, list) and not value:
-            _fail(files, "an empty list is no value; leave the flag out", f".server.flags.{flag}")
+            _fail(files, "empty list: leave the flag out", f".server.flags.{flag}")
     for table, environment in (
         ("server", recipe.server.environment),
         ("trainer", recipe.trainer.environment),
@@ -160,15 +160,15 @@ def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
         for variable in environment:
             key = f".{table}.environment.{variable}"
             if not _VARIABLE.fullmatch(variable):
-                _fail(files, f"{variable!r} is no name of a variable", key)
+                _fail(files, f"invalid variable name {variable!r}", key)
             if variable in _OWN_VARIABLES:
                 _fail(files, f"it comes from {_OWN_VARIABLES[variable]}", key)
     for variable in recipe.trainer.secrets:
         if not _VARIABLE.fullmatch(variable):
-            _fail(files, "a secret is the name of a variable", ".trainer.secrets")
+            _fail(files, "give names of variables, not values", ".trainer.secrets")
     for command, key in (
         (recipe.server.command, ".server.command"),
         (recipe.trainer.command, ".trainer.command"),
     ):
         if command is not None and not (command and command[0]):
-            _fail(files, "a command needs a program", key)
+            _fail(files, "the command has no program", key)

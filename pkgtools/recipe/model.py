@@ -1,7 +1,7 @@
-"""What a recipe says, typed.
+"""The typed model of a recipe.
 
-A value that differs from site to site may be left out of the recipe and stand in a site
-file; `None` is one that neither gives. docs/recipe.md tells what each means.
+A site file may give the values that differ from site to site; a value that neither file gives
+is `None`. docs/recipe.md explains each key.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Server(_Table):
         return self.flags.get(flag) is True
 
     def number(self, flag: str) -> int | None:
-        """Return a flag's whole number, or None where it has none."""
+        """Return the integer value of a flag, or None."""
         value = self.flags.get(flag)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -125,7 +125,7 @@ class Server(_Table):
 
     @property
     def layer_ids(self) -> list[int]:
-        """The captured layers; empty where the server chooses, or where they are no numbers."""
+        """The captured layers; empty if the server chooses them, or if they are not numbers."""
         value = self.flags.get("spec-capture-aux-layer-ids", [])
         items = value if isinstance(value, list) else [value]
         numbers = [i for i in items if isinstance(i, int) and not isinstance(i, bool)]
@@ -166,7 +166,7 @@ class Recipe(_Table):
     image: Text | None = None
     """Of the master and the server, by digest."""
     family: str = ""
-    """Recipes of one family are held against each other."""
+    """Recipes of one family are compared with each other."""
     differs: list[str] = []
     """Keys in which this one is meant to differ from its family."""
 

@@ -1,4 +1,4 @@
-"""The config plan: a recipe held against every rule, and what its site has yet to say."""
+"""Check a recipe against every rule, and list the values that its site must add."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RuleOutcome(StrEnum):
-    """What a rule says of a recipe."""
+    """The outcome of a rule on a recipe."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -26,7 +26,7 @@ class RuleOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says of one recipe."""
+    """The finding of one rule on one recipe."""
 
     rule: str
     outcome: RuleOutcome
@@ -39,12 +39,12 @@ class Finding:
 
 
 def check_plan(loaded: Loaded) -> list[Finding]:
-    """Hold a recipe against every rule."""
+    """Check a recipe against every rule."""
     findings = [
         Finding(
             rule="site",
             outcome=RuleOutcome.OPEN,
-            found=f"{key} is not said",
+            found=f"{key} is missing",
             computed=f"give {what}",
             why=why,
             key=key,
@@ -73,7 +73,7 @@ def check_plan(loaded: Loaded) -> list[Finding]:
 
 
 def missing_values(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-    """Yield each value that neither the recipe nor the site says: key, what, why."""
+    """Yield each value that neither the recipe nor the site gives: key, what, why."""
     for key, what, why in SITE:
         table, _, name = key.rpartition(".")
         holder = getattr(recipe, table) if table else recipe
@@ -104,16 +104,16 @@ SITE: Final = (
     ("trainer.command", "the trainer's command", "it is not ours to know"),
     ("trainer.output", "the folder that it writes to", "the first update is read from it"),
 )
-"""What a site file says where the recipe does not: key, what it is, why it is needed."""
+"""Values that a site file may give: key, what it is, why it is needed."""
 
 
 def require_site(recipe: Recipe) -> None:
-    """Raise a `UsageError` that lists the values that the site has yet to say, if any."""
+    """Raise a `UsageError` that lists the missing values, if any."""
     missing = [f"{key}: {what}" for key, what, _ in missing_values(recipe)]
     if missing:
         raise MissingValuesError(
-            f"{recipe.name} lacks what its site has to say:"
+            f"{recipe.name} misses values of its site:"
             + "".join(f"\n  {line}" for line in missing),
-            remedy="give a file that says them with --site; docs/recipe.md shows one",
+            remedy="give them in a file with --site; docs/recipe.md shows one",
             keys=[key for key, _, _ in missing_values(recipe)],
         )

@@ -1,4 +1,4 @@
-"""Processes written out for a shell, for compose, and for Slurm. Same recipe, same bytes."""
+"""Write the processes for a shell, for compose, and for Slurm. The output is reproducible."""
 
 from __future__ import annotations
 

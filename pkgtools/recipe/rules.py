@@ -72,7 +72,7 @@ def _artifacts(recipe: Recipe) -> Result:
         pins["draft"] = recipe.draft.sha256
     found = ", ".join(f"{name} {(pin or 'not pinned')[:12]}" for name, pin in pins.items())
     if revision is not None and not _COMMIT.fullmatch(revision):
-        return Result(False, found, f"{revision!r} is no commit of 40 digits: it can move")
+        return Result(False, found, f"{revision!r} is not a 40-digit commit: it can move")
     loose = [name for name, pin in pins.items() if pin is None]
     computed = f"no revision or digest: {', '.join(loose)}" if loose else "all pinned"
     return Result(None if loose else True, found, computed)
@@ -184,7 +184,7 @@ def _ports(recipe: Recipe) -> Result:
         by_number.setdefault(number, []).append(name)
     twice = [" and ".join(names) for names in by_number.values() if len(names) > 1]
     if port + _GRPC_OFFSET > 65535:
-        twice.append(f"the server takes {port + _GRPC_OFFSET} too, which is no port")
+        twice.append(f"the server takes {port + _GRPC_OFFSET} too, which is above 65535")
     return Result(not twice, found, "; ".join(twice) or "all different, on one node")
 
 

@@ -1,4 +1,4 @@
-"""Recipes of one family held against each other: which is the odd one, and what it silences."""
+"""Compare the recipes of a family: which one differs, and which settings that disables."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ _MOST: Final = float("inf")
 
 
 def check_update(output: Path) -> dict[str, object]:
-    """Return what the first step with a checkpoint says, and the checkpoint's digest.
+    """Return the first step that has a checkpoint, and the checkpoint's digest.
 
     Raises:
-        CheckFailedError: there is no such step, a loss is not finite, or the checkpoint is not
-            there.
+        CheckFailedError: no step has a checkpoint, a loss is not finite, or the checkpoint
+            is missing.
 
     """
     path = output / _FILE
@@ -42,7 +42,7 @@ def check_update(output: Path) -> dict[str, object]:
         if checkpoint is not None:
             file = _checkpoint(output, checkpoint)
             return {"step": step, "loss": loss, "checkpoint": checkpoint, "sha256": digest(file)}
-    raise CheckFailedError(f"{path} names no checkpoint in {len(lines)} steps")
+    raise CheckFailedError(f"{path} has no checkpoint in {len(lines)} steps")
 
 
 def _read(line: str, where: str) -> tuple[int, float, str | None]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What the steps look at."""
+    """What the steps check."""
 
     loaded: Loaded
     catalog: Catalog
@@ -40,7 +40,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class StepResult:
-    """How one step went."""
+    """The result of one step."""
 
     step: str
     passed: bool
@@ -64,7 +64,7 @@ class Validation:
 
 
 def validate(deployment: Deployment, up_to: str) -> Validation:
-    """Make the steps in order up to one, and stop at the first that fails."""
+    """Run the steps in order up to one, and stop at the first that fails."""
     loaded = deployment.loaded
     names = list(STEPS)
     wanted = names[: names.index(up_to) + 1]
@@ -100,7 +100,7 @@ def _plan(deployment: Deployment) -> object:
 
 
 def _patches(deployment: Deployment) -> object:
-    """Hold the tree against the target: the series applies, or is in it exactly."""
+    """Check that the series applies to the tree, or is in it exactly."""
     catalog = deployment.catalog
     target = catalog.target(deployment.loaded.recipe.target)
     if deployment.open_source is None:
@@ -121,7 +121,7 @@ def _patches(deployment: Deployment) -> object:
 
 
 def _image(deployment: Deployment, target: Target) -> object:
-    """Hold the recipe's image against the target: its files, and what it says of them."""
+    """Check that the recipe's image is the patched target, by its files and labels."""
     from pkgtools.image.inspect import inspect_image, refuse_mismatches  # noqa: PLC0415 - only asked for
     from pkgtools.image.reference import open_image  # noqa: PLC0415
 
@@ -172,7 +172,7 @@ STEPS: Final[dict[str, Callable[[Deployment], object]]] = {
     "sample": _sample,
     "update": _update,
 }
-"""In order. After them comes the full run, which is a person's."""
+"""In order. The full run comes after them; a person starts it."""
 _TASKS: Final = {
     "plan": "the rules",
     "patches": "the tree",

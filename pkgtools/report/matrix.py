@@ -35,7 +35,7 @@ class CellState(StrEnum):
     """The revision holds it already."""
     CONFLICT = "conflict"
     UNVERIFIED = "unverified"
-    """There is no source to hold it against."""
+    """The source is not available."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Row:
     name: str
     subject: str
     cells: tuple[Cell | None, ...]
-    """By column; None where the target's series has no such patch."""
+    """By column; None where the target's series lacks the patch."""
 
 
 @dataclass(frozen=True)

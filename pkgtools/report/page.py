@@ -30,7 +30,7 @@ _MEANING: Final = {
     CellState.MOVED: "it applies, some hunk at another line",
     CellState.ABSORBED: "the revision holds it already",
     CellState.CONFLICT: "it does not apply",
-    CellState.UNVERIFIED: "there was no source to hold it against",
+    CellState.UNVERIFIED: "the source was not available",
 }
 
 

@@ -335,7 +335,7 @@ def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
     )
     done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
     assert done.code == 0
-    assert "left out: 0001-one.patch\nno patch is left" in done.out
+    assert "left out: 0001-one.patch\nevery patch is absorbed or empty" in done.out
     assert "next:" not in done.out
     assert not (tmp_path / "new").exists()
 
@@ -432,7 +432,7 @@ def test_a_moved_definition_that_has_the_change_already(tmp_path: Path) -> None:
     conflict.write_text(first.replace("floor", "trunc") + "from widget.b import second\n")
     done = call("port", "--continue", "-o", tmp_path / "new")
     assert done.code == 0, done.err
-    assert "no patch is left" in done.out
+    assert "every patch is absorbed or empty" in done.out
 
 
 def test_a_definition_that_moves_into_a_file_that_the_patch_changes_too(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_model_in_a_folder_of_its_own(tmp_path: Path) -> None:
         ({"revision": _OTHER}, f"should be {_OTHER}, and what says it is {_COMMIT}"),
         ({"layers": 92}, "num_hidden_layers is 93, the recipe says 92"),
         ({"hidden_size": 64}, "hidden_size is 7168, the recipe says 64"),
-        ({"path": "/none/of/this"}, "is not there"),
+        ({"path": "/none/of/this"}, "not found: /none/of/this"),
     ],
 )
 def test_another_model(tmp_path: Path, more: dict[str, Any], message: str) -> None:
@@ -82,7 +82,7 @@ def test_another_model(tmp_path: Path, more: dict[str, Any], message: str) -> No
 def test_a_model_that_is_not_whole(tmp_path: Path) -> None:
     folder = _write_model(tmp_path / "snapshots" / _COMMIT, "a.safetensors")
     (folder / "a.safetensors").unlink()
-    with pytest.raises(CheckFailedError, match=r"lacks a\.safetensors of its own index"):
+    with pytest.raises(CheckFailedError, match=r"files of its index are missing: a\.safetensors"):
         check_model(_model(folder))
     (folder / "config.json").write_text("[]")
     with pytest.raises(CheckFailedError, match=r"config\.json cannot be read"):
@@ -111,8 +111,8 @@ def test_a_dataset(tmp_path: Path) -> None:
         (_ROWS, {"sha256": "0" * 64}, "its sha256 is [0-9a-f]{64}, the recipe says 0000"),
         (_ROWS, {"rows": 462}, "has 2 rows, the recipe says 462"),
         (b'{"input_ids": [1, 2, 3, 4]}\n{}\n', {}, "a row of 4 tokens, the recipe says at most 3"),
-        (b"{}\n{\n", {}, r"d:2: no JSON"),
-        (b"{}\n" + b"[" * 100_000 + b"\n", {}, r"d:2: no JSON"),
+        (b"{}\n{\n", {}, r"d:2: invalid JSON"),
+        (b"{}\n" + b"[" * 100_000 + b"\n", {}, r"d:2: invalid JSON"),
     ],
 )
 def test_another_dataset(tmp_path: Path, data: bytes, more: dict[str, Any], message: str) -> None:

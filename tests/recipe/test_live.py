@@ -72,14 +72,14 @@ def _healthy(answers: dict[str, tuple[int, bytes]]) -> None:
 def test_a_store_that_answers_wrongly(local: Any) -> None:
     make, answers = local
     recipe = make()
-    with pytest.raises(CheckFailedError, match=r"GET .*/health is answered with 404: nothing"):
+    with pytest.raises(CheckFailedError, match=r"GET .*/health failed with status 404: nothing"):
         check_store(recipe, sys.executable)
     _healthy(answers)
     answers[f"GET {_URL}"] = (200, b'"another"')
-    with pytest.raises(CheckFailedError, match="another value than was put there"):
+    with pytest.raises(CheckFailedError, match="another value than was stored"):
         check_store(recipe, sys.executable)
     del answers[f"PUT {_URL}"]
-    with pytest.raises(CheckFailedError, match=r"PUT .* is answered with 404"):
+    with pytest.raises(CheckFailedError, match=r"PUT .* failed with status 404"):
         check_store(recipe, sys.executable)
 
 
@@ -148,9 +148,9 @@ def test_a_server_that_does_not_know_a_flag(local: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"[]", "no JSON object"),
-        (b"<html>", "no JSON object"),
-        (b'{"x":' + b"[" * 100_000, "no JSON object"),
+        (b"[]", "did not return a JSON object"),
+        (b"<html>", "did not return a JSON object"),
+        (b'{"x":' + b"[" * 100_000, "did not return a JSON object"),
         (b"x" * (17 << 20), "more than"),
     ],
 )
@@ -168,7 +168,7 @@ def test_no_server(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         recipe.server.port = free.getsockname()[1]
-    with pytest.raises(CheckFailedError, match="is not answered") as caught:
+    with pytest.raises(CheckFailedError, match=r"GET .* failed") as caught:
         check_server(recipe)
     assert "pkgtools recipe render" in str(caught.value.remedy)
     # A proxy of the environment is not asked.

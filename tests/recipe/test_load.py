@@ -25,20 +25,20 @@ if TYPE_CHECKING:
         ({'"1 TiB"': '"1 TB"'}, "store.segment", "regex", "segment"),
         ({'dtype = "bfloat16"': 'dtype = "int4"'}, "model.dtype", "enum value", "dtype"),
         ({"tp-size = 8": "tp-size = {}"}, "server.flags", "`object`", "[server.flags]"),
-        ({"tp-size = 8": "tp-size = []"}, "server.flags.tp-size", "an empty list", "tp-size"),
-        ({"tp-size = 8": '"--tp-size" = 8'}, "server.flags.--tp-size", "is no flag", '"--tp'),
+        ({"tp-size = 8": "tp-size = []"}, "server.flags.tp-size", "empty list", "tp-size"),
+        ({"tp-size = 8": '"--tp-size" = 8'}, "server.flags.--tp-size", "invalid flag", '"--tp'),
         ({"tp-size = 8": "port = 8"}, "server.flags.port", "comes from server.port", "port = 8"),
         ({"[server]\n": '[server.environment]\n"A B" = ""\n[server]\n'}, "server.environment.A B",
-         "no name of a variable", "[server.env"),
+         "invalid variable name", "[server.env"),
         ({"[server]\n": '[server.environment]\nMC_TRANSFER_TIMEOUT = "9"\n[server]\n'},
          "server.environment.MC_TRANSFER_TIMEOUT", "transfer_timeout_seconds", "MC_TRANSFER"),
         ({'name = "kimi-k3-capture"': 'name = "a b"'}, "name", "letters, digits", "name"),
-        ({'"/srv/out"': '"/srv\\n/out"'}, "trainer.output", "not printable", "output"),
-        ({'"/srv/out"': '"/srv\\u001b[2J"'}, "trainer.output", "not printable", "output"),
-        ({'command = ["torchrun", ': "command = []  # "}, "trainer.command", "a program",
+        ({'"/srv/out"': '"/srv\\n/out"'}, "trainer.output", "control character", "output"),
+        ({'"/srv/out"': '"/srv\\u001b[2J"'}, "trainer.output", "control character", "output"),
+        ({'command = ["torchrun", ': "command = []  # "}, "trainer.command", "no program",
          "command"),
         ({'address = "192.0.2.10"\nb': 'address = "a b"\nb'}, "capture_node.address",
-         "a host's name", "address"),
+         "a host name", "address"),
         ({'image = "registry.invalid/sglang': 'image = ""  # '}, "image", "length >= 1", "image"),
         ({'image = "registry.invalid/train': 'image = ""  # '}, "trainer.image", "length >= 1",
          "image"),
@@ -82,7 +82,7 @@ def test_a_site_completes_and_changes_nothing(tmp_path: Path) -> None:
     site.write_text("[server.flags]\n\ntp-size = 4\n")
     done = call("recipe", "check", K3, "--site", site)
     assert done.code == 6
-    assert f"{site}:3: server.flags.tp-size: {K3} says it already" in done.err
+    assert f"{site}:3: server.flags.tp-size: {K3} sets it already" in done.err
     site.write_text('server = "none"\n')
     assert call("recipe", "check", K3, "--site", site).code == 6
 

@@ -91,5 +91,5 @@ def test_a_credential_is_refused_and_never_shown(tmp_path: Path, verb: str, line
         assert done.code == 8
         said = done.out + done.err
         assert str(variant.site) in said
-        assert "stands in the file" in said
+        assert "the file contains" in said
         assert _WORD not in said

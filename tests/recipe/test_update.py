@@ -48,7 +48,7 @@ def test_the_first_step_with_a_checkpoint(tmp_path: Path) -> None:
         ("step_2", "/etc", "is not inside"),
         ("step_2", ".", "is not inside"),
         ('"step_2"', "7", "not a path"),
-        (', "checkpoint": "step_2"', "", "names no checkpoint in 2 steps"),
+        (', "checkpoint": "step_2"', "", "has no checkpoint in 2 steps"),
     ],
 )
 def test_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

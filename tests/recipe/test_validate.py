@@ -110,7 +110,7 @@ def test_artifacts_that_are_not_there(project: Project, tmp_path: Path) -> None:
     done = _validate(project, _variant(tmp_path), site, "sample", "--json")
     assert done.code == 8
     assert [s["step"] for s in done.facts["steps"]] == ["plan", "patches", "artifacts"]
-    assert "the model /srv/models/kimi-k3 is not there" in done.facts["steps"][2]["message"]
+    assert "model not found: /srv/models/kimi-k3" in done.facts["steps"][2]["message"]
     assert done.facts["left"] == ["artifacts", "store", "server", "sample"]
 
 
