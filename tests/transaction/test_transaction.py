@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import python
-from crash import Call, Fault, faulty, full_disk, in_child, raising
+from crash import STRIDE, Call, Fault, faulty, full_disk, in_child, raising
 from project import compile_module, installed
 from scenarios import (
     EVERY,
@@ -89,7 +89,7 @@ def test_one_refused_call_leaves_the_old_tree(
     """Whichever call fails: the old tree to the byte, or all of the new one and a word of it."""
     calls, new = _calls(scenario, project, quick_path)
     settled = max(n for n, c in enumerate(calls, 1) if c.name == "replace")
-    for at in range(1, len(calls) + 1):
+    for at in range(1, len(calls) + 1, STRIDE):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         error = _attempt(scenario, project, tree, Fault(raising(number), at))
@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_the_old_tree(
 ) -> None:
     """From any call on, nothing that needs space works, not even for the clean-up."""
     calls, new = _calls(scenario, project, quick_path)
-    for at in range(1, len(calls) + 1, 1 if scenario.layout == "site" else 5):
+    for at in range(1, len(calls) + 1, STRIDE if scenario.layout == "site" else 5):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         error = _attempt(scenario, project, tree, Fault(full_disk, at, lasting=True))
@@ -152,7 +152,7 @@ def test_a_disk_that_goes_away_can_be_recovered(
     """From any call on, nothing at all works; when it does again, the tree is old or new."""
     calls, new = _calls(scenario, project, quick_path)
     outcomes = set()
-    for at in range(1, len(calls) + 1, 2 if scenario.layout == "site" else 5):
+    for at in range(1, len(calls) + 1, 2 * STRIDE if scenario.layout == "site" else 5 * STRIDE):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         error = _attempt(scenario, project, tree, Fault(raising(errno.EIO), at, lasting=True))
@@ -176,7 +176,7 @@ def test_an_interrupt_leaves_the_old_tree(
         raise KeyboardInterrupt
 
     calls, new = _calls(scenario, project, quick_path)
-    for at in range(1, len(calls) + 1, 3):
+    for at in range(1, len(calls) + 1, 3 * STRIDE):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         with faulty(Fault(interrupt, at)), pytest.raises(KeyboardInterrupt):
