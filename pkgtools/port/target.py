@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pkgtools.blob import Blob
+from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import UsageError
-from pkgtools.util.files import read_bytes, replace_file
+from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +76,9 @@ def check_writable(catalog: Catalog, job: Job) -> None:
 
 def write_target(catalog: Path, table: str) -> None:
     """Add a target at the end of a catalog; every other byte stays."""
-    data = read_bytes(catalog)
-    glue = b"" if data.endswith(b"\n") else b"\n"
-    replace_file(catalog.resolve(), data + glue + b"\n" + table.encode())
+    path = catalog.resolve()
+    with locked_catalog(path.parent):
+        data = read_bytes(path)
+        glue = b"" if data.endswith(b"\n") else b"\n"
+        text = data + glue + b"\n" + table.encode()
+        write_catalog(path.parent, {path: Blob(text)})

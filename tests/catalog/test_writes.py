@@ -16,6 +16,7 @@ from pkgtools.blob import EXECUTABLE, Blob
 from pkgtools.catalog import writes
 from pkgtools.catalog.writes import locked_catalog, recover_catalog, write_catalog
 from pkgtools.errors import MalformedError, TreeError
+from pkgtools.port.target import write_target
 from pkgtools.util import files as util
 
 if TYPE_CHECKING:
@@ -158,6 +159,20 @@ def test_a_damaged_journal_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(MalformedError, match="is damaged") as caught:
         recover_catalog(tmp_path)
     assert "git status" in str(caught.value.remedy)
+
+
+def test_targets_of_several_ports_are_all_added(tmp_path: Path) -> None:
+    catalog = tmp_path / "targets.toml"
+    catalog.write_text("# targets")
+    tables = [f"# {number}\n" for number in range(8)]
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=write_target, args=(catalog, table)) for table in tables]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    added = [line for line in catalog.read_text().splitlines() if line]
+    assert (added[0], sorted(added[1:])) == ("# targets", [table.strip() for table in tables])
 
 
 def _count(folder: Path) -> None:
