@@ -251,3 +251,17 @@ def test_it_changes_nothing(project: Project, honest: str, tmp_path: Path) -> No
     before = bytes_of(tmp_path / "honest")
     _inspect(project, honest)
     assert bytes_of(tmp_path / "honest") == before
+
+
+def test_what_the_files_are_is_told(project: Project, honest: str, tmp_path: Path) -> None:
+    """Of patched files: what they were before, too; else that the catalog knows none."""
+    said = {"pkgtools__revision": "1.1"}
+    told = "revision 1.1, the files are those of 1.0"
+    assert told in _mismatches(_inspect(project, _relabelled(honest, tmp_path / "lying", **said)))
+    commit = project.commits["dev"]
+    said = {"org__opencontainers__image__revision": commit}
+    told = f"org.opencontainers.image.revision {commit}, the files are those of 1.0"
+    lying = _relabelled(honest, tmp_path / "commit", **said)
+    assert told in _mismatches(_inspect(project, lying))
+    unknown = _relabelled(honest, tmp_path / "other", org__opencontainers__image__revision="0" * 40)
+    assert _inspect(project, unknown).code == 0
