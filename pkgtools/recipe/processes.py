@@ -91,6 +91,9 @@ def _master(recipe: Recipe) -> Process:
         "--enable_http_metadata_server=true",
         f"--http_metadata_server_host={address}",
         f"--http_metadata_server_port={master.metadata_port}",
+        # Kimi K3's own pin of Mooncake, 0.3.12, does not have the next option: gflags then
+        # passes over it.
+        "--undefok=metrics_host",
         f"--metrics_host={address}",
         f"--metrics_port={master.metrics_port}",
         f"--default_kv_lease_ttl={master.lease_seconds * 1000}",  # milliseconds

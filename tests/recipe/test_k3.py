@@ -45,6 +45,7 @@ def test_the_master(rendered: dict[str, Any]) -> None:
         "--enable_http_metadata_server=true",
         "--http_metadata_server_host=192.0.2.10",
         "--http_metadata_server_port=35880",
+        "--undefok=metrics_host",
         "--metrics_host=192.0.2.10",
         "--metrics_port=35903",
         f"--default_kv_lease_ttl={5 * 60 * 1000}",
@@ -97,7 +98,7 @@ def test_the_images_entry_point_starts_the_same(rendered: dict[str, Any]) -> Non
     found = runpy.run_path(str(Path(__file__).parents[2] / "docker/entrypoint.py"))
     env = found["settings"]({"MC_TCP_BIND_ADDRESS": "192.0.2.10"})
     where = {"host", "model-path", "logtostderr", "rpc_address", "metrics_host"}
-    where.add("http_metadata_server_host")
+    where |= {"http_metadata_server_host", "undefok"}
     for name in ("master", "server"):
         theirs, ours = _options(found[name](env)), _options(rendered[name]["command"])
         ttl = "default_kv_lease_ttl"
