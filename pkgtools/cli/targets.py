@@ -11,10 +11,9 @@ from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import MalformedError
-from pkgtools.patch.headers import NAMES, PatchHeaders, headers_of
+from pkgtools.patch.headers import PatchHeaders, headers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -120,17 +119,10 @@ def _show(row: _Row, *, patches: bool) -> None:
         say(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
     for subject, headers in zip(row.subjects, row.headers, strict=True):
         say(f"  patch     {subject}")
-        for line in _header_lines(headers) if patches else ():
-            say(f"              {line}")
+        for name, value in headers.shown() if patches else ():
+            say(f"              {name}: {value}")
     for patch in row.absorbed:
         say(f"  absorbed  {patch}: upstream has it")
-
-
-def _header_lines(headers: PatchHeaders) -> Iterator[str]:
-    for name in NAMES:
-        if value := headers.get(name):
-            reason = headers.status_reason if name == "Upstream-Status" else None
-            yield f"{name}: {value}" + (f" [{reason}]" if reason else "")
 
 
 def _validated(validated: bool) -> str:

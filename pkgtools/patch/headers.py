@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.patch.mail import header_length
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pkgtools.patch.model import Patch
 
@@ -64,6 +64,13 @@ class PatchHeaders:
             "Removal-Plan": self.removal_plan,
         }
         return values[name] or None
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Yield each header that has a value, as a person reads it."""
+        for name in NAMES:
+            if value := self.get(name):
+                reason = self.status_reason if name == "Upstream-Status" else None
+                yield name, f"{value} [{reason}]" if reason else value
 
 
 NAMES: Final = ("Upstream-Status", "Origin", "Bug", "Forwarded", "CVE", "Removal-Plan")

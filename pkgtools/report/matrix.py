@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog import load_patch
+from pkgtools.patch.headers import headers_of
 from pkgtools.tree.verify import DryRun, Outcome, dry_run
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Cell:
     subject: str
     message: str
     files: tuple[ShownFile, ...]
+    headers: tuple[tuple[str, str], ...] = ()
+    """What the patch says about itself: ``Upstream-Status`` and the like, with their values."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,14 @@ def _absorbed(patch: Patch, name: str, at: list[str]) -> Cell:
     files = tuple(_shown(file, {}, "the revision holds it") for file in patch.files)
     where = f" at {', '.join(at)}" if at else ""
     message = f"the revision holds {name}{where}"
-    return Cell(CellState.ABSORBED, patch.name, patch.subject, message, files)
+    return Cell(
+        state=CellState.ABSORBED,
+        patch=patch.name,
+        subject=patch.subject,
+        message=message,
+        files=files,
+        headers=tuple(headers_of(patch).shown()),
+    )
 
 
 def _cell(patch: Patch, verdict: DryRun) -> Cell:
@@ -195,7 +205,14 @@ def _cell(patch: Patch, verdict: DryRun) -> Cell:
             line = file.hunks[number - 1].first_old_line + offset
             notes[number] = f"at line {line}" + (f", moved by {offset}" if offset else "")
         files.append(_shown(file, notes, ""))
-    return Cell(state, patch.name, patch.subject, verdict.message or "", tuple(files))
+    return Cell(
+        state=state,
+        patch=patch.name,
+        subject=patch.subject,
+        message=verdict.message or "",
+        files=tuple(files),
+        headers=tuple(headers_of(patch).shown()),
+    )
 
 
 def _reason(message: str, absorbed: int | None) -> str:

@@ -129,6 +129,9 @@ def _panel(name: str, column: Column, cell: Cell) -> Iterator[str]:
     yield f"<p><small>{text(cell.patch)}{source}</small></p>"
     if cell.message:
         yield f"<p>{text(cell.message)}</p>"
+    if cell.headers:
+        lines = [f"<li>{text(name)}: {text(value)}</li>" for name, value in cell.headers]
+        yield f"<ul>{''.join(lines)}</ul>"
     for file in cell.files:
         yield from _file(file)
     yield '<p><a href="#matrix">Back to the matrix</a></p>'

@@ -131,3 +131,10 @@ def test_what_a_release_absorbed(sglang: Catalog, release: Callable[[str], Path]
     assert cell.state is CellState.ABSORBED
     assert "python/sglang/srt/layers/attn_residual.py:133" in cell.message
     assert cell.files[0].hunks[0].lines
+
+
+def test_a_cell_has_the_headers_of_its_patch(project: Project) -> None:
+    wheels = [project.wheel("1.0")]
+    matrix = build_matrix(project.catalog(), AtHand(Silent(), wheels))
+    cells = [cell for row in matrix.rows for cell in row.cells if cell is not None]
+    assert {cell.headers for cell in cells} == {(("Upstream-Status", "Pending"),)}

@@ -43,7 +43,14 @@ def _matrix(name: str = "plain") -> Matrix:
             f"{name}-{state}",
             name,
             tuple(
-                Cell(state, name, name, name, (ShownFile(name, "modify", (hunk, hunk), name),))
+                Cell(
+                    state=state,
+                    patch=name,
+                    subject=name,
+                    message=name,
+                    files=(ShownFile(name, "modify", (hunk, hunk), name),),
+                    headers=(("Upstream-Status", name),),
+                )
                 if number != 3
                 else None
                 for number in range(12)
