@@ -6,6 +6,9 @@ import csv
 import posixpath
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from pkgtools.errors import SourceUnavailableError
 from pkgtools.image.layer import FileKind, parents
 from pkgtools.image.package import INSTALLED, ways_of
 
@@ -18,6 +21,19 @@ if TYPE_CHECKING:
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What engines set where an image has no PATH (moby's ``system.DefaultPathEnv``)."""
+
+
+class _DirInfo(msgspec.Struct):
+    editable: bool = False
+
+
+class _DirectUrl(msgspec.Struct):
+    """What is read of direct_url.json (PEP 610)."""
+
+    url: str
+    dir_info: _DirInfo = msgspec.field(default_factory=_DirInfo)
+
+
 _ELSEWHERE: Final = ("PYTHONPATH=", "PYTHONHOME=")
 """Variables by which Python looks in places that its own folder does not tell."""
 
@@ -47,12 +63,14 @@ def installed_last(
     """Return the folder of the package, if the layers below cannot change what is read of it.
 
     That is so where a package manager installed it: RECORD (PEP 376) lists every file, so what
-    RECORD does not list, and no layer down to here has, was not installed. All that it lists of
-    the files and folders in question must have been seen or hidden, and each folder on the way
-    must have its own entry, as engines write them.
+    RECORD does not list, and no layer down to here has, was not installed. Of a git checkout
+    its index does: git clones into an empty folder. All that is listed of the files and folders
+    in question must have been seen or hidden, and each folder on the way must have its own
+    entry, as engines write them.
 
-    Of several copies on the image's PATH, the one in the highest layer is meant. A copy elsewhere,
-    a checkout, or a PYTHONPATH, settles nothing: then all layers decide.
+    Of several copies on the image's PATH, the one in the highest layer is meant; a checkout,
+    where it is the only one and installed as editable (PEP 610). A copy elsewhere, or a
+    PYTHONPATH, settles nothing: then all layers decide.
     """
     folders = candidates(query, overlay.members, tree)
     if tree is not None:
@@ -62,32 +80,93 @@ def installed_last(
             return None
         marker = f"{query.upstream.package}/__init__.py"
         depths = {f: overlay.depths.get(posixpath.join(f, marker), overlay.count) for f in folders}
+        if len(folders) == 1 and _is_editable(query, folders[0], overlay.members, env):
+            return folders[0] if _is_cloned(query, folders[0], overlay) else None
         on_path = [folder for folder in folders if _is_on_path(folder, env)]
         if len(on_path) < len(folders):
             return None
         folders = [f for f in on_path if depths[f] == min(depths.values())]
-    if len(folders) != 1 or not _is_settled(query, folders[0], overlay):
+    if len(folders) != 1:
         return None
-    return folders[0]
+    is_known = _is_installed(query, folders[0], overlay) or _is_cloned(query, folders[0], overlay)
+    return folders[0] if is_known else None
 
 
-def _is_settled(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
+def is_evidence(query: PackageQuery, path: str) -> bool:
+    """Whether a file says what is installed where, and is no part of the package."""
+    if path.endswith("/.git/index"):
+        return True
+    return path.endswith("/direct_url.json") and query.is_info(posixpath.dirname(path))
+
+
+def _is_installed(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
     record = _record(query, folder, overlay.members)
     if record is None:
         return False
     info = posixpath.dirname(record.path)
     listed = {posixpath.normpath(posixpath.join(folder, name)) for name in _listed(record.data)}
+    own = {path for path in listed if path.startswith(f"{info}/")}
+    return _is_settled(query, folder, overlay, listed, own)
+
+
+def _is_cloned(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
+    root = _checkout_root(query, folder)
+    git = [overlay.members.get(f"{root}/.git/{name}") for name in ("HEAD", "index")]
+    head, index = git
+    if head is None or index is None or query.infos(folder, overlay.members):
+        return False
+    if head.kind is not FileKind.FILE or index.kind is not FileKind.FILE:
+        return False
+    listed = {posixpath.join(root, name) for name in _tracked(index.data)}
+    return _is_settled(query, folder, overlay, listed, {head.path})
+
+
+def _is_settled(
+    query: PackageQuery, folder: str, overlay: Overlay, listed: set[str], own: set[str]
+) -> bool:
+    """Whether all that matters of what is listed, and some more files, was seen or hidden."""
     if posixpath.join(folder, query.upstream.package, "__init__.py") not in listed:
         return False  # another package's files may lie in the same folders (PEP 420)
     holders = {posixpath.join(folder, holder) for holder in query.holders}
-    here = {
-        path
-        for path in listed
-        if not path.endswith(".pyc")
-        and (posixpath.dirname(path) in holders or path.startswith(f"{info}/"))
+    here = own | {
+        path for path in listed if not path.endswith(".pyc") and posixpath.dirname(path) in holders
     }
     folders = {parent for path in here for parent in parents(path)} - {""}
     return all(map(overlay.settles, here | folders))
+
+
+def _is_editable(
+    query: PackageQuery, folder: str, members: Mapping[str, Member], env: Sequence[str]
+) -> bool:
+    """Whether the package is installed as editable from a folder, for a Python on PATH."""
+    urls = {f"file:///{folder}", f"file:///{_checkout_root(query, folder)}"}
+    for path, member in members.items():
+        info, name = posixpath.split(path)
+        if name != "direct_url.json" or not query.is_info(info):
+            continue
+        try:
+            facts = msgspec.json.decode(member.data, type=_DirectUrl)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        is_on_path = _is_on_path(posixpath.dirname(info), env)
+        if facts.dir_info.editable and facts.url.rstrip("/") in urls and is_on_path:
+            return True
+    return False
+
+
+def _checkout_root(query: PackageQuery, folder: str) -> str:
+    """Return the source tree that a folder would be of."""
+    return f"/{folder}".removesuffix(f"/{query.upstream.prefix}".rstrip("/")).lstrip("/")
+
+
+def _tracked(index: bytes) -> list[str]:
+    """Return the paths of git's index; none of one that cannot be read."""
+    try:
+        from pkgtools.source.git import tracked_paths  # noqa: PLC0415 - few images have one
+
+        return tracked_paths(index)
+    except (SourceUnavailableError, ValueError):  # the first where there is no git command
+        return []
 
 
 def _record(query: PackageQuery, folder: str, members: Mapping[str, Member]) -> Member | None:

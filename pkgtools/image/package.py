@@ -172,12 +172,11 @@ def package_at(
     inside = f"{folder}/".lstrip("/")
     holders = {posixpath.join(folder, holder) for holder in query.holders}
     is_installed = bool(query.infos(folder, members))
-    homes = {
-        posixpath.join(above, home)
-        for above in (folder, *parents(folder))
-        for home in (".git", ".pkgtools")
-        if not is_installed
-    }
+    homes = set()
+    for above in () if is_installed else (folder, *parents(folder)):
+        homes |= {posixpath.join(above, home) for home in (".git", ".pkgtools")}
+        if posixpath.join(above, ".git", "HEAD") in members:
+            break
 
     def belongs(path: str) -> bool:
         above = posixpath.dirname(path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, parents
-from pkgtools.image.location import candidates, installed_last
+from pkgtools.image.location import candidates, installed_last, is_evidence
 from pkgtools.image.merged import Overlay, StoredLayer, read_paths
 from pkgtools.image.package import FoundPackage, choose_folder, package_at
 
@@ -36,7 +36,14 @@ class StoredFiles:
         Layers are read from the top down, each to its end, so that its digest is checked. The
         first layer that settles the answer is the last that is read; see `installed_last`.
         """
-        overlay = Overlay(query.wants, query.keeps)
+
+        def is_read(path: str) -> bool:
+            return query.wants(path) or is_evidence(query, path)
+
+        def is_kept(path: str) -> bool:
+            return query.keeps(path) or is_evidence(query, path)
+
+        overlay = Overlay(is_read, is_kept)
         folder = None
         for layer in reversed(self.layers):
             overlay.add(layer)

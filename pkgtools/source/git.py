@@ -7,7 +7,9 @@ imports this before there is a repository to read.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import struct
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -18,6 +20,7 @@ from pkgtools.errors import SourceUnavailableError, UsageError
 try:
     import git
     from git.exc import BadName, GitError, InvalidGitRepositoryError, NoSuchPathError
+    from git.index.fun import read_cache
 except ImportError as error:  # GitPython asks for the git command when imported
     raise SourceUnavailableError(
         f"git cannot be used: {str(error).strip().splitlines()[0]}",
@@ -26,6 +29,20 @@ except ImportError as error:  # GitPython asks for the git command when imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+def tracked_paths(index: bytes) -> list[str]:
+    """Return the paths that a git index file lists.
+
+    Raises:
+        ValueError: it cannot be read, or is of version 4.
+
+    """
+    try:
+        _, entries, _, _ = read_cache(io.BytesIO(index))
+    except (AssertionError, IndexError, OverflowError, struct.error, GitError) as error:
+        raise ValueError(f"not a git index: {error}") from None
+    return [str(path) for path, _ in entries]
 
 
 class Repository:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +19,13 @@ from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.package import choose_folder, package_at
 from pkgtools.image.stored import StoredFiles
 from pkgtools.image.tree import query_of
+from pkgtools.source.git import tracked_paths
 
-from .images import Entry, folder, hard_link, moved, opaque, symlink, tar, whiteout
+from .images import Entry, entries_of, folder, hard_link, moved, opaque, symlink, tar, whiteout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from project import Project
 
@@ -141,6 +145,77 @@ def test_all_is_read_where_less_does_not_settle_it(
     with refused if missing == "two" else contextlib.nullcontext():
         StoredFiles("image", image.stored(), None, env).find(query)
     assert image.opened == [1, 0]
+
+
+CHECKOUT = "opt/work/widget"
+
+
+def _cloned(project: Project, where: Path, *, url: str = CHECKOUT) -> list[list[Entry]]:
+    """Return the layers of an editable install of a git checkout."""
+    tree = project.write_checkout(where / "tree")
+    kept = [e for e in entries_of(tree, CHECKOUT) if "/.git/" not in e.path]
+    git = [
+        Entry(f"{CHECKOUT}/.git/{name}", (tree / ".git" / name).read_bytes())
+        for name in ("HEAD", "index")
+    ]
+    said = {"url": f"file:///{url}", "dir_info": {"editable": True}}
+    info = [
+        Entry(f"{LOCAL}/{INFO}/METADATA", b"Name: widget-kit\n"),
+        Entry(f"{LOCAL}/{INFO}/direct_url.json", json.dumps(said).encode()),
+    ]
+    return [engine_layer([*kept, *git]), engine_layer(info)]
+
+
+def test_an_editable_checkout_is_settled_by_gits_index(
+    query: PackageQuery, project: Project, tmp_path: Path
+) -> None:
+    base = [Entry("usr/lib/libc.so", b"c")]
+    clone, install = _cloned(project, tmp_path)
+    image = Image([base, clone, install])
+    found = image.find(query)
+    assert image.opened == [2, 1]
+    assert found == everything(image, query, f"{CHECKOUT}/src")
+    for edit in (
+        [Entry(f"{CHECKOUT}/src/widget/answer.py", b"other\n")],
+        [whiteout(f"{CHECKOUT}/src/widget/core.py"), Entry(f"{CHECKOUT}/src/widget/new.py")],
+        [folder(f"{CHECKOUT}/src/widget"), opaque(f"{CHECKOUT}/src/widget")],
+        [symlink(f"{CHECKOUT}/src/widget/legacy", "/etc")],
+        [Entry(f"{CHECKOUT}/.git/pkgtools/pkgtools.json", b"{}")],
+        [Entry(f"{CHECKOUT}/.git/index", b"DIRC damaged")],
+        [whiteout(f"{CHECKOUT}/.git")],
+        [whiteout(f"{LOCAL}/{INFO}")],
+    ):
+        image = Image([base, clone, install, engine_layer(edit)])
+        assert image.find(query) == everything(image, query)
+
+
+def test_any_index_of_git_is_read_or_refused(project: Project, tmp_path: Path) -> None:
+    tree = project.write_checkout(tmp_path / "tree")
+    raw = (tree / ".git" / "index").read_bytes()
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=tree, capture_output=True, check=True)
+    assert sorted(tracked_paths(raw)) == sorted(listed.stdout.decode().split("\0")[:-1])
+    subprocess.run(["git", "update-index", "--index-version", "4"], cwd=tree, check=True)
+    packed = (tree / ".git" / "index").read_bytes()
+    for damaged in (packed, b"", raw[:40], raw[:-25], raw[:8] + b"\xff" * 4 + raw[12:]):
+        with pytest.raises(
+            ValueError, match=r"not a git index|Truncated|Unterminated|Invalid|Unsupported"
+        ):
+            tracked_paths(damaged)
+
+
+@pytest.mark.parametrize("missing", ["the url", "the index", "another copy"])
+def test_a_checkout_that_nothing_settles_is_read_whole(
+    missing: str, query: PackageQuery, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    layers = _cloned(project, tmp_path, url="opt/else" if missing == "the url" else CHECKOUT)
+    if missing == "the index":
+        layers[0] = [e for e in layers[0] if not e.path.endswith(".git/index")]
+    if missing == "another copy":
+        layers.append(engine_layer(moved(widget, VENV.replace("venv", "other"))))
+    image = Image([[Entry("etc/hosts")], *layers])
+    found = image.find(query)
+    assert image.opened == list(reversed(range(len(image.layers))))
+    assert found == everything(image, query)
 
 
 def test_of_two_copies_on_the_path_the_one_installed_last_is_meant(
