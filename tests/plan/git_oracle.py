@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.errors import MalformedError
-from pkgtools.patch import parse_patch
+from pkgtools.patch import parse_patch, shown_level, split_mails
 from pkgtools.plan import plan_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pkgtools.patch import Patch
     from pkgtools.plan import Plan
 
 Tree = dict[str, Blob]
@@ -118,18 +119,18 @@ class Git:
         assert made.returncode == 0, made.stderr
         return made.stdout
 
-    def apply(self, tree: Tree, *patches: bytes) -> Tree | None:
+    def apply(self, tree: Tree, *patches: bytes, level: int = 1) -> Tree | None:
         """Apply patches one after the other with ``git apply``; None when it refuses one."""
         shutil.rmtree(self._work, ignore_errors=True)
         self._work.mkdir()
-        _write_out(tree, self._work)
+        write_out(tree, self._work)
         for patch in patches:
-            if git(self._work, "apply", "-", stdin=patch).returncode:
+            if git(self._work, "apply", f"-p{level}", "-", stdin=patch).returncode:
                 return None
-        return _read_back(self._work)
+        return read_back(self._work)
 
 
-def _write_out(tree: Tree, top: Path) -> None:
+def write_out(tree: Tree, top: Path) -> None:
     for path, blob in tree.items():
         where = top / path
         where.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +141,7 @@ def _write_out(tree: Tree, top: Path) -> None:
             where.chmod(0o755 if blob.mode == EXECUTABLE else 0o644)
 
 
-def _read_back(top: Path) -> Tree:
+def read_back(top: Path) -> Tree:
     tree: Tree = {}
     for directory, names, files in os.walk(top):
         for name in (*names, *files):
@@ -155,6 +156,12 @@ def _read_back(top: Path) -> Tree:
 
 
 def plan(tree: Tree, *patches: bytes) -> Plan:
+    """Plan patches on a tree."""
+    parsed = [parse_patch(f"{number}.patch", data) for number, data in enumerate(patches, 1)]
+    return plan_parsed(tree, parsed)
+
+
+def plan_parsed(tree: Tree, parsed: Sequence[Patch]) -> Plan:
     """Plan patches on a tree; a directory is told apart from nothing, as a source does."""
     directories = {path[:at] for path in tree for at, letter in enumerate(path) if letter == "/"}
 
@@ -163,7 +170,6 @@ def plan(tree: Tree, *patches: bytes) -> Plan:
             return Blob(b"", DIRECTORY)
         return tree.get(path)
 
-    parsed = [parse_patch(f"{number}.patch", data) for number, data in enumerate(patches, 1)]
     return plan_series(parsed, read)
 
 
@@ -185,6 +191,24 @@ def apply_ours(tree: Tree, *patches: bytes) -> tuple[Tree | None, str]:
         outcome = plan(tree, *patches)
     except MalformedError as error:
         return None, f"malformed: {error}"
+    return _judged(tree, outcome)
+
+
+def apply_forms(tree: Tree, data: bytes) -> tuple[Tree | None, str]:
+    """Do the same with a file of one or more patches, as `pkgtools import` reads it."""
+    try:
+        parsed = []
+        for number, mail in enumerate(split_mails(data), 1):
+            level = shown_level(f"{number}.patch", mail)
+            number_of_folders = None if level is None else level.number
+            parsed.append(parse_patch(f"{number}.patch", mail, number_of_folders))
+        outcome = plan_parsed(tree, parsed)
+    except MalformedError as error:
+        return None, f"malformed: {error}; {error.remedy}"
+    return _judged(tree, outcome)
+
+
+def _judged(tree: Tree, outcome: Plan) -> tuple[Tree | None, str]:
     if not outcome.ok:
         return None, "; ".join(f"{x.reason}: {x.message}" for x in outcome.rejections)
     moved = any(placement.offset for step in outcome.steps for placement in step.placements)
