@@ -154,7 +154,9 @@ def _continues(lines: Lines) -> bool:
         return False
     if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
         return False
-    return not _is_signature(lines, 0)
+    # Topgit and people end a diff with a line of dashes and a remark.
+    is_rule = line == b"---\n" and not lines.peek(1).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
+    return not (is_rule or _is_signature(lines, 0))
 
 
 def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:

@@ -21,6 +21,7 @@ _START: Final = re.compile(
     rb"^(?:From [^\n]+\d.\d\d:\d\d *(?:9[1-9]|[1-9]\d\d+)[^:\n]*|# HG changeset patch)\n",
     re.MULTILINE,
 )
+_SECTION: Final = re.compile(rb"^(?:diff --git |--- [^\n]+\n\+\+\+ )", re.MULTILINE)
 _FROM_LINE: Final = re.compile(rb"From [^\n]*\n")
 _HEADER: Final = re.compile(rb"[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*")
 _MIME: Final = re.compile(
@@ -44,7 +45,8 @@ def split_mails(data: bytes) -> list[bytes]:
     starts = [match.start() for match in _START.finditer(data)]
     if not starts:
         return [data]
-    if data[: starts[0]].strip():
+    # Debian's headers (DEP-3) and remarks belong to the first mail, a diff of its own does not.
+    if _SECTION.search(data[: starts[0]]):
         starts.insert(0, 0)
     else:
         starts[0] = 0

@@ -34,6 +34,11 @@ _NAMED: Final = (
         "write the patch again against one parent (`git diff HEAD^ HEAD`)",
     ),
     (
+        rb"(?i:Content-Transfer-Encoding): (?:quoted-printable|base64)\s*",
+        "an encoded mail starts in the middle of the file, so that it is not decoded",
+        "take out what stands before the mail's header",
+    ),
+    (
         rb"Only in \S+: \S+\s*",
         "a file is on one side only, and the patch does not hold its content",
         "write the patch again with `diff -N` or `git diff`",

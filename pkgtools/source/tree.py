@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from packaging.utils import canonicalize_name
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.catalog import Upstream
+
+
+_SITE: Final = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,13 @@ def _checkout(root: Path, upstream: Upstream) -> Tree:
 
 
 def _checkout_root(container: Path, upstream: Upstream) -> Path | None:
-    """Return the source tree whose package folder lies in `container`, if it is one's."""
+    """Return the source tree whose package folder lies in `container`, if it is one's.
+
+    Without a prefix only the place tells: an unpacked sdist has neither .git nor .dist-info.
+    """
     if not upstream.prefix:
-        return container if (container / ".git").exists() else None
+        is_installed = container.name in _SITE and not (container / ".git").exists()
+        return None if is_installed else container
     parts = upstream.prefix.rstrip("/").split("/")
     if list(container.parts[-len(parts) :]) == parts:
         return container.parents[len(parts) - 1]

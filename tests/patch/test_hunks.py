@@ -155,6 +155,14 @@ def test_signature_is_not_taken_for_the_one_line_that_is_missing(signature: byte
     assert "says 3 old and 2 new lines, its body has 2 and 2" in str(error)
 
 
+@pytest.mark.parametrize("behind", [b"", b"tg: (9a079e2..) t/x (depends on: y)\n", b"\nmore\n"])
+def test_line_of_dashes_behind_a_hunk_is_a_rule(behind: bytes) -> None:
+    (hunk,) = read(b"@@ -1,3 +1,3 @@\n", BODY, b"---\n", behind)
+    assert hunk.old == b"one\ntwo\nthree\n"
+    surplus = refusal(b"@@ -1,3 +1,3 @@\n", BODY, b"---\n four\n")
+    assert "its body has 5 and 4" in str(surplus)
+
+
 @pytest.mark.parametrize(
     "behind",
     [b"", SIGNATURE, b"@@ -9 +8 @@\n-a\n+b\n", b"diff --git a/g b/g\nnew file mode 100644\n"],

@@ -141,6 +141,7 @@ def test_new_file_lies_beside_its_siblings() -> None:
         ("a/f.py.bak", "b/f.py"),
         ("a/f.py-orig", "b/f.py"),
         ("a/f.py", "b/f.py.new"),
+        ("./f.py.original", "./f.py"),
     ],
 )
 def test_backup_on_one_side_is_the_file(tmp_path: Path, old: str, new: str) -> None:

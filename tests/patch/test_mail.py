@@ -187,6 +187,22 @@ def test_mailbox_is_split_where_git_mailsplit_splits_it(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("before", ["\n\n", "Description: fix\nOrigin: upstream\n\nMore.\n\n"])
+def test_what_stands_before_the_first_mail_belongs_to_it(before: str) -> None:
+    mail = HEAD + b"\nWhy.\n---\n" + DIFF.encode() + b"\n"
+    assert split_mails(before.encode() + mail) == [before.encode() + mail]
+    assert split_mails(before.encode() + mail * 2) == [before.encode() + mail, mail]
+    assert len(parse_patch("x.patch", before.encode() + mail).files) == 1
+    encoded_mail = before.encode() + encoded("base64", "utf-8")
+    with pytest.raises(MalformedError, match=r"there is no diff|starts in the middle"):
+        parse_patch("x.patch", b"x" + encoded_mail)
+
+
+def test_diff_before_the_first_mail_is_a_patch_of_its_own() -> None:
+    mail = HEAD + b"\nWhy.\n---\n" + DIFF.encode()
+    assert split_mails(DIFF.encode() + mail) == [DIFF.encode(), mail]
+
+
 def test_mercurials_exports_are_split() -> None:
     one = b"# HG changeset patch\n# User A\nWhy.\n\n" + DIFF.encode()
     assert split_mails(one + one) == [one, one]

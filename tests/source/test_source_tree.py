@@ -16,6 +16,7 @@ from scenarios import apply, reverse
 from trees import contents, differing, snapshot, timeless
 
 from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.catalog import Upstream
 from pkgtools.errors import DoesNotApplyError, PkgtoolsError, TreeError, UsageError
 from pkgtools.source import find_tree
 from pkgtools.source.python import find_package
@@ -424,3 +425,13 @@ def test_a_series_that_touches_more_than_the_package_needs_a_checkout(
     assert done.code == 3, done
     assert "docs/answer.py" in done.err
     assert "source checkout only" in done.err
+
+
+def test_a_flat_source_tree_without_git_is_a_checkout(tmp_path: Path) -> None:
+    # An unpacked sdist has neither .git nor .dist-info, and a series may touch its setup.py.
+    flat = Upstream("widget", "https://example.invalid", "widget-kit", "widget", "")
+    for place, is_checkout in (("unpacked", True), ("site-packages", False)):
+        (tmp_path / place / "widget").mkdir(parents=True)
+        (tmp_path / place / "setup.py").write_text("x\n")
+        assert find_tree(tmp_path / place, flat).is_checkout is is_checkout
+    assert find_tree(tmp_path / "unpacked", flat).read("setup.py") == Blob(b"x\n")
