@@ -30,7 +30,13 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 @click.command(short_help="Move a series to another revision.")
 @click.option("--series", type=common.TEXT, help="The series' folder, or a target that has it.")
 @from_option
-@click.option("--to", "end_name", type=common.TEXT, metavar="SOURCE", help="What it shall be for.")
+@click.option(
+    "--to",
+    "end_name",
+    type=common.TEXT,
+    metavar="SOURCE",
+    help="What it shall be for; latest: the newest release.",
+)
 @click.option(
     "--via",
     type=common.TEXT,
@@ -85,7 +91,7 @@ def port(
     \b
     Examples:
       pkgtools port --series v0.5.22 --to 0.5.23
-      pkgtools port --series v0.5.22 --to 0.5.23 --write
+      pkgtools port --series v0.5.22 --to latest --write
       pkgtools port --series patches/sglang/v0.5.17 --from 0.5.17 --to 0.5.19 -o next
       pkgtools port --series v0.5.17 --to a1b2c3d --git ~/src/sglang
       pkgtools port --continue -o next

@@ -26,6 +26,7 @@ class Route:
 
     start: str | None
     end: str
+    """A source, or ``latest`` for the newest release."""
     via: Sequence[str]
     """Empty: every release or commit between."""
     wheels: Sequence[Path]
@@ -43,14 +44,15 @@ def new_job(
     """
     finder = Finder(catalog, named.upstream, reporter, route.wheels, route.repositories)
     series = named.load()
-    start, end = finder.find(named.source_name(route.start)), finder.find(route.end)
+    last = finder.latest() if route.end == "latest" else route.end
+    start, end = finder.find(named.source_name(route.start)), finder.find(last)
     between = (
         [finder.find(name) for name in route.via]
         if route.via
         else finder.between(start, end, series.paths)
     )
     stops = [start, *between, end]
-    output = output or named.directory.with_name(_folder_name(catalog, route.end))
+    output = output or named.directory.with_name(_folder_name(catalog, last))
     state = PortState(
         version=1,
         series=str(named.directory.absolute()),

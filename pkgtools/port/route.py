@@ -105,6 +105,21 @@ class Finder:
                 stops.append(self.find(str(version)))
         return stops if first < last else stops[::-1]
 
+    def latest(self) -> str:
+        """Return the newest release that is known, pre-releases aside.
+
+        Raises:
+            SourceUnavailableError: none is known.
+
+        """
+        stable = [version for version in self._versions() if not version.is_prerelease]
+        if not stable:
+            raise SourceUnavailableError(
+                f"no release of {self.upstream.distribution} is known",
+                remedy="name a release, or give a wheel of one with --wheel",
+            )
+        return str(max(stable))
+
     def _versions(self) -> set[Version]:
         """Return every release of the upstream that is known."""
         known = [
@@ -113,7 +128,11 @@ class Finder:
             if t.upstream == self.upstream and t.revision.version
         ]
         with self._reporter.task(f"looking for releases of {self.upstream.distribution}"):
-            known += released_versions(self.upstream)
+            released = released_versions(self.upstream)
+        if not released:
+            with self._reporter.task("the package index did not answer: going by what is at hand"):
+                pass
+        known += released
         known += [wheel_version(path, self.upstream) for path in self._wheels]
         return {Version(version) for version in known if _is_version(version)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 import subprocess
 import sys
@@ -81,14 +81,15 @@ def release_wheel(
 
 def released_versions(upstream: Upstream) -> list[str]:
     """Return the versions on the user's package index; an empty list if it does not answer."""
-    command = [*_pip(), "index", "versions", upstream.distribution, "--json"]
+    command = [*_pip(), "index", "versions", upstream.distribution]
     command += ["--no-input", "--disable-pip-version-check", "--retries=0", "--timeout=15"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        versions = json.loads(done.stdout)["versions"]
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
+    except (OSError, subprocess.SubprocessError):
         return []
-    return [str(version) for version in versions]
+    # Read as text: an older pip has no --json here.
+    found = re.search(r"^Available versions: (.*)$", done.stdout, re.MULTILINE)
+    return [version.strip() for version in found[1].split(",")] if found else []
 
 
 def _folder(upstream: Upstream, version: str) -> Path | None:

@@ -669,6 +669,18 @@ def test_commits_of_a_file_that_moved_are_on_the_way(tmp_path: Path) -> None:
     assert ways == [small.commits[v][:12] for v in ("1.1", "1.2", "1.4")]
 
 
+def test_the_newest_release(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = small.port("--series", "one", "--to", "latest", "--json")
+    assert done.facts["output"] == str(small.series.with_name("v1.2"))
+    assert "the package index did not answer: going by what is at hand" in done.err
+    call("port", "--abort", "-o", small.series.with_name("v1.2"))
+    known = ["1.1", "1.0", "1.3rc1"]
+    monkeypatch.setattr("pkgtools.port.route.released_versions", lambda _: known)
+    done = small.port("--series", "one", "--to", "latest", "--json")
+    assert done.facts["output"] == str(small.series.with_name("v1.2"))
+    assert "did not answer" not in done.err
+
+
 def test_via_names_the_way(small: Small, tmp_path: Path) -> None:
     done = small.port(
         *("--series", "one", "--to", "1.2", "--via", "1.2", "-o", tmp_path / "new", "--json")

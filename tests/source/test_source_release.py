@@ -172,3 +172,16 @@ def test_of_several_wheels_of_a_release_each_is_verified(project: Project, tmp_p
     )
     assert [v["source"] for v in done.facts] == [project.wheel("1.0").name, other.name]
     assert {v["outcome"] for v in done.facts} == {"applies"}
+
+
+def test_the_versions_of_any_pip(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = tmp_path / "pip"
+    pip.write_text(
+        "#!/bin/sh\ncase \"$*\" in *--json*) echo 'no such option: --json' >&2; exit 2;; esac\n"
+        "echo 'widget-kit (1.2)'\necho 'Available versions: 1.2, 1.1, 1.0rc1'\n"
+    )
+    pip.chmod(0o755)
+    monkeypatch.setattr(releases, "_pip", lambda: [str(pip)])
+    assert releases.released_versions(upstream) == ["1.2", "1.1", "1.0rc1"]
