@@ -1,9 +1,9 @@
-"""What proves a patched SGLang inside an image, run by the image's own Python.
+"""Check a patched SGLang inside an image; the image's own Python runs this file.
 
 `pkgtools image test` copies this folder into a container and runs this file with
 the folder that holds the package. Every check prints one line
-of JSON. Nothing is needed of pytest or of pkgtools; torch, triton, numpy, requests
-and Mooncake are the image's own.
+of JSON. It needs neither pytest nor pkgtools; torch, triton, numpy, requests
+and Mooncake come from the image.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARLIN_MOE: Final = "sglang/srt/layers/moe/fused_moe_triton/fused_marlin_moe.py
 
 def main(site: Path) -> None:
     """Run every check that the package in `site` must pass."""
-    # The container has no network: Mooncake would look for an interface other than this one.
+    # Mooncake looks for another interface than loopback; the container runs without network.
     os.environ["MC_TCP_BIND_ADDRESS"] = "127.0.0.1"
     for name, check in _checks(site):
         start = time.monotonic()
@@ -56,7 +56,7 @@ def _guards(check: str, file: Path, *arguments: object) -> None:
     import torch  # noqa: F401, PLC0415 - the interpreter's process needs both
     import triton  # noqa: F401, PLC0415
 
-    from guards import proofs  # noqa: PLC0415 - a release before K3 has no such kernel
+    from guards import proofs  # noqa: PLC0415 - releases before K3 lack the kernels
     from guards.interpreter import Interpreter  # noqa: PLC0415
 
     with Interpreter() as run:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes an image that has a release of SGLang installed and serves on a CPU, with no image
-# to start from: Debian, the packages of the dependency group cpu-server, SGLang's wheel.
+# Build an image in which a release of SGLang serves on a CPU. It starts from Debian packages,
+# and adds the dependency group cpu-server and SGLang's wheel.
 #
 #   docker/base.sh [--small] [--release VERSION] TAG
 #
-# --small leaves the packages out: SGLang is installed, but does not run. Needs an engine, and
-# where the image of Debian is not in it yet, root and debootstrap. PYTHON (default python3) has
-# the pip that downloads the packages, as it is configured. Each layer is an image in the engine,
-# named by a digest of what it is made from, so that it is made once.
+# --small leaves the packages out: SGLang is installed, but does not run. The script needs an
+# engine, and, the first time, root and debootstrap. The pip of PYTHON (default python3) downloads
+# the packages. The engine keeps each layer as an image, named by a digest of its inputs, so that
+# it is built once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +41,7 @@ as_root() { if ((EUID)); then sudo "$@"; else "$@"; fi; }
 digest() { sha256sum | cut -c 1-12; }
 exists() { docker image inspect "$1" >/dev/null 2>&1; }
 
-# Import a Debian that has little more than Python, as the image $1.
+# Import a minimal Debian with Python as the image $1.
 make_debian() {
     echo "Debian $suite" >&2
     as_root debootstrap --variant=minbase --include="$debian_packages" "$suite" "$work/root" >"$work/log" ||
@@ -53,8 +53,8 @@ make_debian() {
     as_root rm -rf "$work/root"
 }
 
-# Install what is downloaded into the image $1 and keep that, one layer more, as the image $2.
-# The wheels go in through a volume, which is no part of an image.
+# Install the downloaded wheels into the image $1, and commit one more layer as the image $2.
+# A volume holds the wheels, so that they stay out of the layer.
 install_wheels() {
     local from=$1 to=$2
     shift 2
@@ -80,7 +80,7 @@ with open("pyproject.toml", "rb") as file:
     print(*tomllib.load(file)["dependency-groups"]["cpu-server"], sep="\n")'
 }
 
-# That of the catalog's default target.
+# Print the release of the catalog's default target.
 default_release() {
     "$python" -c 'import tomllib
 with open("targets.toml", "rb") as file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command with a Docker engine: with the one that `docker info` finds, or else with
-# Debian's, which it installs, starts, and ends with the command.
+# Run a command with a Docker engine: the one that `docker info` finds, or else Debian's, which
+# this script installs, starts, and stops after the command.
 #
 #   docker/engine.sh COMMAND [ARGUMENT...]
 set -euo pipefail
@@ -14,18 +14,18 @@ sudo=()
 
 if ! command -v dockerd >/dev/null; then
     "${sudo[@]}" apt-get update -qq
-    # At runlevel 1 the package does not start it as a service.
+    # Runlevel 1 keeps the package from starting it as a service.
     "${sudo[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
         apt-get install -qq -y --no-install-recommends docker.io >/dev/null
 fi
 
 folder=$(mktemp -d)
 log=$folder/log
-# Its socket is for root and one group: that of the user, or `docker info` would be refused.
+# Root and one group may use the socket: make it the group of this user.
 "${sudo[@]}" dockerd --group="$(id -g)" --pidfile="$folder/pid" >"$log" 2>&1 &
 engine=$!
 end() {
-    # By its own number: sudo passes on no signal that comes out of its process group.
+    # Signal dockerd itself: sudo does not pass on signals from its own process group.
     "${sudo[@]}" kill "$(cat "$folder/pid" 2>/dev/null || echo "$engine")" 2>/dev/null || true
     wait "$engine" || true
     rm -rf "$folder" || true

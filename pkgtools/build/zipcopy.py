@@ -42,7 +42,7 @@ class _Member(NamedTuple):
     when: DosTime
     attributes: int
     system: int = _UNIX
-    """Whose attributes they are: DOS (0) has no permissions."""
+    """The system whose attributes they are; DOS (0) lacks permissions."""
 
 
 class ZipCopy:
