@@ -116,7 +116,8 @@ def test_what_git_and_mailers_write_is_read_as_git_reads_it(root: Path, share: i
         steps = [data.draw(trees())]
         for _ in range(data.draw(st.sampled_from((1, 1, 1, 1, 2, 3)))):
             steps.append(data.draw(changed(steps[-1])))
-        form = data.draw(from_git(forms.git, steps, data.draw(options())))
+        how = data.draw(options())
+        form = data.draw(from_git(forms.git, steps, how))
         assume(form.data)
         patches = forms.patches(form)
         paths = tuple(touched(steps[0], steps[-1])) or tuple(steps[0])
@@ -130,9 +131,10 @@ def test_what_git_and_mailers_write_is_read_as_git_reads_it(root: Path, share: i
                 assert moves or git_cannot(tree, ours), "pkgtools accepts what git refuses"
             elif ours is not None:
                 assert ours == theirs
-            elif theirs == steps[-1] and tree is steps[0]:
+            elif theirs == steps[-1] and tree is steps[0] and "-U0" not in how:
                 whole = b"\n".join(patches)
-                reasons = [why_stricter(a, b, whole) for a, b in itertools.pairwise(steps)]
+                pairs = [*itertools.pairwise(steps), (steps[0], steps[-1])]
+                reasons = [why_stricter(a, b, whole) for a, b in pairs]
                 assert any(reasons) or "-p" in why, why
 
     forms.search(CASES // 2 // SHARES, SEED + share * 1000, check)
