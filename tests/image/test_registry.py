@@ -236,3 +236,21 @@ def test_a_credential_helper_is_asked(
     assert call_build(project, base).code == 0
     helper.write_text(f"#!/bin/sh\necho {LOGIN[1]}; exit 3\n")
     assert "cannot be read: " in _refused(project, base).facts["error"]["message"]
+
+
+def test_a_report_reads_registries_and_a_test_asks_for_an_engine(
+    registry: Registry, project: Project, layers: list[list[Entry]], tmp_path: Path
+) -> None:
+    base = registry.push_layout(write_base(tmp_path / "layout", layers), "told/widget:1")
+    made = build(project.catalog(), base).reference
+    done = call(
+        *("report", "-o", tmp_path / "page", "--catalog", project.targets, "--json"),
+        *("--wheel", project.wheel("1.0"), "--wheel", project.wheel("1.1")),
+        *("--image", base, "--image", made),
+    )
+    assert done.code == 0, done
+    found = {each["reference"]: each["state"] for each in done.facts["images"]}
+    assert found == {base: "w-1.0, pristine", made: "w-1.0, patched"}
+    tested = call("image", "test", made, "--catalog", project.targets)
+    assert (tested.code, "is not in an engine" in tested.err) == (2, True)
+    assert "next: copy it into one: skopeo copy docker://" in tested.err
