@@ -1,4 +1,4 @@
-"""The user's cache: what costs time to get again, and nothing else."""
+"""The folder of the user's cache. Everything in it can be deleted."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def sha256(path: Path) -> str:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write `path` whole or not at all, and have it on disk before returning."""
+    """Replace the content of `path` atomically, and sync it to disk."""
     scratch = scratch_of(path)
     scratch.unlink(missing_ok=True)
     try:
@@ -163,14 +163,13 @@ def replace_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of `path` at the end: whole or not at all.
+    """Yield a new file that replaces `path` when the context ends without an error.
 
-    For what is too big to be held in memory; it may still be on its way to the disk.
-    Of several runs that write `path` at once, the last to end has it. A link stays,
-    and what it leads to is replaced.
+    For content that does not fit into memory. It is not synced to disk. If several runs write
+    `path` at once, the last one to end wins. A symbolic link is kept, and its target replaced.
 
     Raises:
-        TreeError: it cannot be written, or is no file; with `remedy`.
+        TreeError: it cannot be written, or is not a regular file; with `remedy`.
 
     """
     target = Path(os.path.realpath(path))
@@ -190,14 +189,17 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
 
 
 def in_the_way(path: Path) -> str | None:
-    """Return why no file takes the place of what is at `path`; None where one can."""
+    """Return why `path` cannot be replaced by a file, or None.
+
+    A device as /dev/null must stay one.
+    """
     if not path.exists() or path.is_file():
         return None
-    return "it is a folder" if path.is_dir() else "it is no file"  # as /dev/null is
+    return "it is a folder" if path.is_dir() else "it is not a regular file"
 
 
 def no_temporary_files(error: OSError) -> TreeError:
-    """Return the refusal where the folder for temporary files cannot be written."""
+    """Return the error for a folder of temporary files that cannot be written."""
     return TreeError(
         f"the folder for temporary files {gettempdir()} cannot be written: {error.strerror}",
         remedy="free space there, or set TMPDIR to another folder",
@@ -205,12 +207,12 @@ def no_temporary_files(error: OSError) -> TreeError:
 
 
 def scratch_of(path: Path) -> Path:
-    """Return where `path`'s next content is written before it is put in place."""
+    """Return where new content of `path` is written before it is renamed."""
     return path.with_name(f".{path.name}.pkgtools-new")
 
 
 def write_new(path: Path, data: bytes, permissions: int) -> None:
-    """Create a file that must not exist, with content that is on disk before returning."""
+    """Create a file, and sync it to disk; fail if it exists."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(path, flags, stat.S_IMODE(permissions)), "wb") as file:  # noqa: PTH123
         file.write(data)
@@ -267,7 +269,7 @@ def _wait_for_lock(descriptor: int, folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder's entries on disk."""
+    """Sync the entries of a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

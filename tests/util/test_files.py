@@ -70,7 +70,7 @@ def test_what_is_no_file_stays(tmp_path: Path) -> None:
     fifo, link = tmp_path / "fifo", tmp_path / "link"
     os.mkfifo(fifo)
     link.symlink_to(fifo)
-    for path, reason in ((fifo, "it is no file"), (link, "it is no file"), (tmp_path, "a folder")):
+    for path, reason in ((fifo, "not a regular"), (link, "not a regular"), (tmp_path, "a folder")):
         with pytest.raises(TreeError, match=reason) as caught, replacing(path, "name another"):
             pass
         assert caught.value.remedy == "name another"
