@@ -164,7 +164,8 @@ def guards(setup: Setup) -> dict[str, Any]:
         shutil.copytree(setup.k3, bare)
         shutil.copytree(setup.pristine, bare, dirs_exist_ok=True)
         found["without"] = _guarded(setup, bare, model, "without")
-        assert found["without"] == "the server died" or found["without"]["worst"] > 0.1, found
+        # Of values that are not numbers no comparison is true.
+        assert found["without"] == "the server died" or not found["without"]["worst"] < 0.1, found
     assert found["with"]["worst"] < 2e-2, found
     return found
 

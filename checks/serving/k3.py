@@ -124,8 +124,10 @@ def reference(
     """
     import torch  # noqa: PLC0415 - the rest of this module works without it
 
-    weights = torch.load(folder / "weights.pt")
-    forwards = [torch.load(path) for path in sorted(folder.glob("forward-*.pt"))]
+    weights = torch.load(folder / "weights.pt", map_location="cpu")
+    forwards = [
+        torch.load(path, map_location="cpu") for path in sorted(folder.glob("forward-*.pt"))
+    ]
     rows = [forward["embeddings"].shape[0] for forward in forwards]
     # Both prompts in one prefill, or in two that follow each other.
     if sum(lengths) in rows:
