@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from commands import call
+from commands import call, tool
 from project import build_wheel, git, substitute
 
 from pkgtools.cli.findings import FORMATS, Finding, _annotation, _junit
@@ -231,7 +231,7 @@ def test_the_hooks_are_commands(ours: Path) -> None:
 def test_workflows_and_action_are_safe() -> None:
     """Run zizmor: no input becomes code, and no action of a stranger is named by a tag."""
     done = subprocess.run(
-        ["zizmor", "--offline", "--no-progress", ".github/workflows", "action.yml"],
+        [tool("zizmor"), "--offline", "--no-progress", ".github/workflows", "action.yml"],
         cwd=ROOT,
         capture_output=True,
         text=True,

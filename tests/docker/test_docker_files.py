@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+from commands import tool
 from containers import find_compose
 from files import (
     DOCKER,
@@ -32,13 +31,6 @@ _NODE: Final = {
     "CAPTURE_MODEL": "/models/k3",
 }
 _SECRET: Final = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
-
-
-def _tool(name: str) -> str:
-    """Find a program that came with a package of this environment, active or not."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
-    assert found, f"{name} is not installed: pip install --group test"
-    return found
 
 
 def _instructions() -> list[tuple[str, str]]:
@@ -62,7 +54,7 @@ def test_shellcheck() -> None:
     scripts = [*DOCKER.glob("*.sh"), REPOSITORY / ".ci" / "run"]
     assert len(scripts) >= 3
     done = subprocess.run(
-        [_tool("shellcheck"), *scripts], capture_output=True, text=True, check=False
+        [tool("shellcheck"), *scripts], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
 
@@ -96,7 +88,7 @@ def test_an_engine_that_is_started_answers_its_user_and_ends_with_the_command(
 
 def test_hadolint() -> None:
     done = subprocess.run(
-        [_tool("hadolint"), "--failure-threshold=error", DOCKERFILE],
+        [tool("hadolint"), "--failure-threshold=error", DOCKERFILE],
         capture_output=True,
         text=True,
         check=False,
