@@ -7,8 +7,7 @@ import os
 import re
 import subprocess
 import tomllib
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
@@ -24,6 +23,9 @@ from files import (
     clean_environment,
     read_compose,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NODE: Final = {
     "CAPTURE_IMAGE": "registry.example/capture@sha256:0",
