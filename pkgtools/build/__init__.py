@@ -1,1 +1,1 @@
-"""Building: a wheel, written of a plan, and an image, of a tree that the transaction patched."""
+"""Build patched wheels and patched container images."""

@@ -1,4 +1,4 @@
-"""What others can check of a build: SBOM, VEX and SLSA provenance, written beside it, unsigned.
+"""Unsigned attestations beside a build: SBOM, VEX and SLSA provenance.
 
 cosign and sigstore sign these files (``cosign attest --type slsaprovenance1 --predicate``). They
 hold no clock, host or user: the time in a VEX document is that of the base, or
@@ -48,7 +48,7 @@ def attest_wheel(
     """Verify a wheel that was built, and write its attestations; return their paths.
 
     Raises:
-        PkgtoolsError: the wheel is not what its target makes.
+        PkgtoolsError: the wheel's files differ from what its target makes.
         TreeError: they cannot be written.
 
     """
@@ -111,12 +111,12 @@ def _write(
 ) -> tuple[str, ...]:
     """Write the files of a build, and return their paths.
 
-    The VEX document is written where a patch names a CVE.
+    The VEX document exists only if a patch names a CVE.
 
     Args:
-        folder: made where it does not exist.
-        stem: how the files' names start.
-        package: the patched package; its files were just held against the lockfile.
+        folder: created if it does not exist.
+        stem: the common start of the file names.
+        package: the patched package, already verified against the lockfile.
         subject: what was built.
         sbom: its bill of materials.
 

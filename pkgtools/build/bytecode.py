@@ -1,8 +1,8 @@
-"""Bytecode for the modules of an image that were changed.
+"""Bytecode for the changed modules of an image.
 
-What the base had compiled is stale and goes; without new files every start of a
-read-only container would compile them again. They are of the kind that Python holds
-against the source's hash (PEP 552), which no timestamp can make false.
+The base's bytecode of these modules is stale and is removed. Without new bytecode, every
+start of a read-only container would compile them again. The new files are hash-based
+(https://peps.python.org/pep-0552/), so timestamps do not invalidate them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pkgtools.image.tree import ExtractedPackage
 
-# In processes of their own: what else was compiled or interned changes a .pyc's bytes.
+# Separate processes: earlier compilation and interned strings change a .pyc's bytes.
 _PROCESSES: Final = 2
 _SCRIPT: Final = """
 import json, os, py_compile, sys
@@ -43,7 +43,7 @@ _DOES_NOT_COMPILE: Final = 3
 
 @contextlib.contextmanager
 def compiler() -> Iterator[Callable[[ExtractedPackage, Sequence[str]], None]]:
-    """Start what compiles changed modules, for as long as the context lasts.
+    """Run compiler processes for changed modules while the context lasts.
 
     It is ready by the time that the modules are. They are compiled if the base had
     bytecode of this Python's kind, which belongs to one version of Python; for another

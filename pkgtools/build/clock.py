@@ -1,4 +1,4 @@
-"""The time that is written into what is built: never the clock's."""
+"""The timestamp of a build: SOURCE_DATE_EPOCH or the base's time, never the clock's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pkgtools.errors import UsageError
 
 
 def source_date(default: datetime) -> datetime:
-    """Return SOURCE_DATE_EPOCH, or the time of what is built on.
+    """Return SOURCE_DATE_EPOCH, or the time of the base.
 
     The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
 
     Raises:
-        UsageError: the variable does not hold a time.
+        UsageError: the variable is not a valid time.
 
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")

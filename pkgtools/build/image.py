@@ -1,8 +1,8 @@
-"""A patched image: its base, and one layer with the series in it.
+"""A patched image: the base plus one layer with the series.
 
-The files that matter are taken out of the base, patched as any other tree is, and
-what changed is the layer. So RECORD, the receipt, an older series that is undone
-and stale bytecode are what they are everywhere else.
+The build extracts the relevant files from the base, patches them as it patches any tree, and
+writes the changes as the layer. RECORD, the receipt, the removal of an older series and stale
+bytecode therefore follow the same rules as in an installed tree.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ def build_image(
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltImage:
-    """Store `image` with the series of `target` in one layer more.
+    """Store `image` plus one layer with the series of `target`.
 
     The same target and base give the same bytes, with the same pkgtools, Python and zlib.
 
     Args:
-        catalog: in which a refused base's nearest revision is looked for.
+        catalog: used to find the nearest revision of a refused base.
         target: whose series.
         image: the base.
-        reporter: hears of long work.
-        name: the new image's; by default the base's with the target and the series' digest.
+        reporter: receives progress.
+        name: the new image's name; default: the base's, the target and the series' digest.
 
     Raises:
         PkgtoolsError: a refusal, as `apply_target` raises it.
-        UsageError: the base is patched already, or `name` is its own.
+        UsageError: the base is already patched, or `name` is the base's name.
         TreeError: the image cannot be stored.
 
     """
@@ -119,13 +119,13 @@ def build_index(
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltIndex:
-    """Store an image of several platforms with the series of `target` in one layer more of each.
+    """Store a multi-platform image plus one layer with the series of `target` per platform.
 
-    All layers have one time, the newest platform's, so that platforms with the same files of
-    the package have the same layer.
+    All layers have the time of the newest platform, so that platforms with the same package
+    files share a layer.
 
     Raises:
-        PkgtoolsError: as `build_image`, of any of the platforms; then nothing is stored.
+        PkgtoolsError: as `build_image`, for any platform; then nothing is stored.
 
     """
     name = name or default_name(index.at, _suffix(target))
@@ -158,7 +158,7 @@ def build_index(
 
 @dataclass(frozen=True)
 class _PatchedImage:
-    """An image that was built and not yet stored."""
+    """A built image before it is stored."""
 
     image: NewImage
     outcome: TreeChange
@@ -168,7 +168,7 @@ class _PatchedImage:
     removed: tuple[str, ...]
 
     def built(self, target: Target, base: Image, stored: Stored) -> BuiltImage:
-        """Return what a user is told of it."""
+        """Return the public result."""
         return BuiltImage(
             reference=stored.reference,
             id=stored.id,
@@ -190,7 +190,7 @@ class _PatchedImage:
 def _patched(
     catalog: Catalog, target: Target, image: Image, reporter: Reporter, when: datetime
 ) -> _PatchedImage:
-    """Return an image with the series of a target in one layer more."""
+    """Return an image plus one layer with the series of a target."""
     with reporter.task(f"patching {image.reference}"):
         query = query_of(catalog, target.upstream)
         package = known_package(image, query)
@@ -222,5 +222,5 @@ def _patched(
 
 
 def _suffix(target: Target) -> str:
-    """Return what tells the new image's name from its base's."""
+    """Return the suffix of the new image's name."""
     return f"{target.name}-{target.series.short_digest}"

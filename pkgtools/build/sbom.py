@@ -1,4 +1,4 @@
-"""The bill of materials of what is built, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/).
+"""The bill of materials of a build, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/).
 
 The patched package has a pedigree: the upstream's release as its ancestor, and the patches. The
 JSON is written directly: importing cyclonedx-python-lib takes 0.4 s, as long as building a wheel.
@@ -54,12 +54,12 @@ class PatchedPackage:
 
 
 def to_json(facts: object) -> bytes:
-    """Return a document; the same facts are the same bytes."""
+    """Return the document; equal facts give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"
 
 
 def wheel_sbom(package: PatchedPackage) -> bytes:
-    """Return the bill of materials of a wheel (PEP 770)."""
+    """Return the bill of materials of a wheel (https://peps.python.org/pep-0770/)."""
     return _document(_component(package), [])
 
 
@@ -69,7 +69,7 @@ def image_sbom(package: PatchedPackage, reference: str, digest: str) -> bytes:
     Args:
         package: the patched package in it.
         reference: the image's name.
-        digest: by which its store has it.
+        digest: the image's digest in its store.
 
     """
     image = {"type": "container", "bom-ref": digest, "name": reference, "version": digest}

@@ -1,8 +1,8 @@
-"""A patched wheel: the upstream's, with the series in it.
+"""A patched wheel: the upstream wheel plus the series.
 
 Members that the series does not touch are copied as compressed bytes. The
-version gets a local part (PEP 440) that names the target and the series, so that
-no installer takes one for the other.
+version gets a local version label (https://peps.python.org/pep-0440/#local-version-identifiers)
+that names the target and the series, so that installers tell the two wheels apart.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class BuiltWheel:
 def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: Path) -> BuiltWheel:
     """Write the patched wheel of `target` into `folder`.
 
-    The same target and wheel give the same bytes, whenever and wherever.
+    The same target and wheel give the same bytes at any time and on any machine.
 
     Args:
-        catalog: in which a refused wheel's nearest revision is looked for.
+        catalog: used to find the nearest revision of a refused wheel.
         target: whose series.
         source: an upstream wheel of the target's revision.
-        folder: made where it does not exist.
+        folder: created if it does not exist.
 
     Raises:
         DoesNotApplyError: the series does not apply, or needs a build from source.
-        UsageError: the wheel is patched already, or damaged.
+        UsageError: the wheel is already patched, or damaged.
         TreeError: the folder cannot be written.
 
     """
@@ -142,7 +142,7 @@ class _Names:
         self._data = f"{name}-{version}.data"
 
     def renamed(self, member: str) -> str:
-        """Return what a member is called in the new wheel."""
+        """Return the name of a member in the new wheel."""
         if member.startswith(self.old_info):
             return self.info + member.removeprefix(self.old_info)
         top, slash, rest = member.partition("/")
@@ -156,7 +156,7 @@ class _Names:
 def _patched_files(
     target: Target, source: WheelSource, plan: Plan, names: _Names
 ) -> dict[str, Blob | None]:
-    """Return what the series leaves of each member it changes, by its new name."""
+    """Return the patched content of each changed member, by its new name."""
     files: dict[str, Blob | None] = {}
     for change in plan.changes:
         name = source.member(change.path)
@@ -173,7 +173,7 @@ def _patched_files(
 
 
 def _needs_a_build(source: WheelSource, name: str, before: Blob | None) -> str | None:
-    """Return why changing a member would not change what runs."""
+    """Return why a change to a member needs a build from source."""
     suffix = PurePosixPath(name).suffix
     if suffix != ".py" and suffix not in COMPILED:
         return None
@@ -192,7 +192,7 @@ def _write(
     names: _Names,
     changed: Mapping[str, Blob | None],
 ) -> None:
-    """Copy the archive with the `changed` members, by their new names; RECORD comes last."""
+    """Copy the archive and replace the `changed` members; write RECORD last."""
     record = names.old_info + "RECORD"
     left = dict(changed)
     with ZipCopy(out) as new:
@@ -216,7 +216,7 @@ def _write(
 
 
 def _metadata(source: WheelSource, names: _Names) -> Blob:
-    """Return METADATA with the new version, after a look at what the .dist-info holds."""
+    """Check the .dist-info and return METADATA with the new version."""
     present = {info.filename for info in source.members()}
     for name in ("METADATA", "WHEEL", "RECORD"):
         if names.old_info + name not in present:
@@ -230,7 +230,7 @@ def _metadata(source: WheelSource, names: _Names) -> Blob:
 
 
 def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> bytes:
-    """Return RECORD with the new names, and a true row for each changed member."""
+    """Return RECORD with the new names and the new hash of each changed member."""
     rows = []
     for row in raw.splitlines():
         old = row_path(row)
@@ -243,7 +243,7 @@ def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> by
 
 
 def _provenance(package: PatchedPackage, base: str, digest: str) -> bytes:
-    """Say what the wheel was made of, in the words of PEP 610's direct_url.json."""
+    """Return the wheel's origin in the format of direct_url.json (PEP 610)."""
     target = package.target
     facts = {
         "format": 1,

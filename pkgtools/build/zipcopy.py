@@ -1,4 +1,4 @@
-"""Writing a zip file whose members are mostly another one's, copied as compressed bytes.
+"""Write a zip file that copies most members of another one as compressed bytes.
 
 `zipfile` can only copy a member by inflating and deflating it, which is most of
 the time that repacking a wheel takes. The format is PKWARE's APPNOTE, without
@@ -33,7 +33,7 @@ DosTime = tuple[int, int]
 
 
 class _Member(NamedTuple):
-    """What both headers of a member say of it."""
+    """The fields that both headers of a member share."""
 
     method: int
     crc: int
@@ -98,7 +98,7 @@ class ZipCopy:
     def write(self, name: str, content: bytes, when: DosTime, mode: int) -> None:
         """Write a new member: its content, time, and git mode.
 
-        It is stored as it is: what deflate makes of it depends on the zlib at hand.
+        The content is stored uncompressed: deflate's output depends on the zlib version.
         """
         crc = zlib.crc32(content)
         self._write(name, content, _Member(zipfile.ZIP_STORED, crc, len(content), when, mode << 16))
@@ -130,6 +130,6 @@ class ZipCopy:
 
 
 def dos_time(info: zipfile.ZipInfo) -> DosTime:
-    """Return a member's own time: the wheel's, not the clock's."""
+    """Return a member's time in the wheel in DOS format."""
     year, month, day, hour, minute, second = info.date_time
     return hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day

@@ -1,5 +1,4 @@
-"""Container images: read without running them, and given one layer more.
+"""Read container images without running them, and build images with one more layer.
 
-An image is opened by its reference and answers two questions: which files does it
-have, and what is in them. A new image is its base with one layer on top.
+An opened image finds the package and reads its files. A new image is the base plus one layer.
 """

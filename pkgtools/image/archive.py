@@ -47,15 +47,15 @@ class _Entry(msgspec.Struct):
 class ArchiveImage:
     """One image of an archive."""
 
-    manifest_digest: str | None = None  # an archive has layers uncompressed, so not a registry's
-    identity: tuple[str, ...] | None = None  # its layers are held against no digest
+    manifest_digest: str | None = None  # uncompressed layers: no registry's digest
+    identity: tuple[str, ...] | None = None  # no digests to verify the layers against
 
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path = path
         self.reference = f"{PREFIX}{path}" + (f":{name}" if name else "")
         self._archive = _open(path)
         try:
-            _read_headers(self._archive)  # else tarfile does, without a bound
+            _read_headers(self._archive)  # tarfile would read them without a bound
             raw = self._read(_MANIFEST)
             self._entry = self._named(name, msgspec.json.decode(raw, type=list[_Entry]))
             self.config = Config(self._read(self._entry.Config))
@@ -94,20 +94,20 @@ class ArchiveImage:
         self._archive.close()
 
     def find(self, query: PackageQuery) -> FoundPackage:
-        """Return where the package lies; see `Image.find`."""
+        """Return the location of the package; see `Image.find`."""
         return self._files.find(query)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return what is at each path that there is; see `Image.read`."""
+        """Return the member at each existing path; see `Image.read`."""
         return self._files.read(paths)
 
     def default_name(self, suffix: str) -> str:
-        """Return a file beside this one, and the image's name with the suffix on its tag."""
+        """Return a file in the same folder, and the image's name with a suffixed tag."""
         place = f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
         return f"{place}:{with_tag(self.name)}-{suffix}" if self.name else place
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
+        """Reject an invalid name for the new image; see `Image.refuse_name`."""
         path, tag = _place(name)
         sound = tag is None or NAME.fullmatch(tag)
         if not name.startswith(PREFIX) or in_the_way(path) or not sound:
@@ -122,7 +122,7 @@ class ArchiveImage:
             )
 
     def store(self, new: NewImage, name: str) -> Stored:
-        """Write an archive that has this one's layers, and the new one."""
+        """Write an archive with this one's layers and the new layer."""
         self.refuse_name(name)
         path, tag = _place(name)
         tags = [with_tag(tag)] if tag else []
@@ -131,7 +131,7 @@ class ArchiveImage:
         return Stored(name, new.config.digest)
 
     def write(self, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
-        """Write the archive of an image built on this one, with the names that it gets."""
+        """Write the archive of an image built on this one, with its names."""
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name in dict.fromkeys(self._entry.Layers):
                 with self._opener(self._archive.getmember(name))() as layer:
@@ -148,13 +148,13 @@ class ArchiveImage:
         return oci_base(self.config, [replace(one, descriptor=_described(one)) for one in layers])
 
     def _named(self, name: str | None, every: list[_Entry]) -> _Entry:
-        """Return the entry that a name, or the lack of one, means.
+        """Return the entry of a name, or the only entry if no name is given.
 
         Raises:
             UsageError: there is none, or there are several.
 
         """
-        # A digest in a name is of a manifest, and an archive has none to hold against it.
+        # A digest in a name is a manifest's, and an archive has no OCI manifest to verify.
         tag = name and (name if "@" in name else with_tag(name))
         found = [e for e in every if tag is None or tag in (e.RepoTags or [])]
         if len(found) != 1:
@@ -189,13 +189,13 @@ class ArchiveImage:
 
 
 class ArchiveStore:
-    """An archive that is written for an image which lies elsewhere."""
+    """A new archive for an image from another store."""
 
     def __init__(self, base: BaseImage) -> None:
         self._base = base
 
     def refuse_name(self, name: str) -> None:
-        """Raise where no archive can be written; see `Store.refuse_name`."""
+        """Reject a name if no archive can be written there; see `Store.refuse_name`."""
         path, tag = _place(name)
         if in_the_way(path) or not (tag is None or NAME.fullmatch(tag)):
             raise UsageError(
@@ -204,7 +204,7 @@ class ArchiveStore:
             )
 
     def store(self, new: NewImage, name: str) -> Stored:
-        """Write an archive with the layers as the base has them: compressed ones stay so."""
+        """Write an archive with the base's layers; compressed layers stay compressed."""
         self.refuse_name(name)
         path, tag = _place(name)
         names = [layer_name(digest) for digest in self._base.config.facts["rootfs"]["diff_ids"]]
@@ -251,12 +251,12 @@ def add_image(
 
 
 def layer_name(diff_id: str) -> str:
-    """Return what a layer is called in an archive."""
+    """Return the name of a layer in an archive."""
     return f"{diff_id.removeprefix('sha256:')}.tar"
 
 
 def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    """Add a file that anyone can read, and that says nothing of the clock, the host or the user."""
+    """Add a world-readable file without the time, host or user of the build."""
     info = tarfile.TarInfo(name)
     info.size = len(data)
     archive.addfile(info, io.BytesIO(data))

@@ -1,7 +1,6 @@
-"""The checks of a patched image: what it must do, done inside it.
+"""Checks of a patched image, run inside a container of it.
 
-Nothing of this is left in the image: what the checks need is copied into a container
-that goes afterwards.
+The checks leave the image unchanged: their files go into a temporary container.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _FOLDER: Final = "pkgtools-checks"
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check of an image found."""
+    """The result of one check of an image."""
 
     name: str
     message: str | None
@@ -53,7 +52,7 @@ def claimed_target(catalog: Catalog, image: Image) -> Target | None:
     """Return the target that an image's label names, or None.
 
     Raises:
-        UsageError: the catalog does not know it.
+        UsageError: the catalog does not contain it.
 
     """
     name = image.config.labels.get(labels.TARGET)
@@ -63,7 +62,7 @@ def claimed_target(catalog: Catalog, image: Image) -> Target | None:
 def check_image(
     catalog: Catalog, target: Target | None, image: Runnable, reporter: Reporter
 ) -> Iterator[CheckResult]:
-    """Yield each check of an image as it is made.
+    """Run the checks of an image and yield each result.
 
     Identity by blob ids and RECORD first; then that the image's Python compiles the
     modules; then the upstream's own checks, as the catalog names them. A check that
@@ -73,7 +72,7 @@ def check_image(
         catalog: where targets and checks come from.
         target: what the image should be; None for whichever its files are.
         image: in an engine, which runs it.
-        reporter: hears of long work.
+        reporter: receives progress.
 
     """
     upstream = target.upstream if target else upstream_of(catalog, image.config.labels)
@@ -138,13 +137,13 @@ def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
 
 
 def _own(image: Runnable, script: Path, folder: str) -> Iterator[CheckResult]:
-    """Run the upstream's checks in a container; each line that it prints is one."""
+    """Run the upstream's checks in a container; each line of its output is a result."""
     count = 0
     try:
         for line in image.run([f"/{_FOLDER}/{script.name}", folder], _archive(script.parent)):
             try:
                 check = msgspec.json.decode(line, type=CheckResult)
-            except (msgspec.DecodeError, RecursionError):  # what else they print
+            except (msgspec.DecodeError, RecursionError):  # other output of the checks
                 continue
             count += 1
             yield check

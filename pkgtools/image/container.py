@@ -1,4 +1,4 @@
-"""A program run in a container of an image, which goes with all it wrote."""
+"""Run a program in a temporary container of an image."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Container:
             self._container = self._create(client, image, command, name)
             if files:
                 self._container.put_archive("/", files)
-        except BaseException:  # the engine may have made it, and not told
+        except BaseException:  # the engine may have created it without answering
             with contextlib.suppress(DockerException, requests.RequestException):
                 client.api.remove_container(name, force=True, v=True)
             raise
@@ -57,8 +57,8 @@ class Container:
             network_disabled=True,
             shm_size=_SHARED_MEMORY,
             environment={"PYTHONDONTWRITEBYTECODE": "1"},
-            # What it prints is read from its log, so that must have it whole, whatever the
-            # engine's default is: a log that starts anew at 1 MB, one that drops lines.
+            # Its output is read from the log, so the log must keep all of it. Engine defaults can
+            # rotate the log at 1 MB or drop lines.
             log_config=LogConfig(
                 type="json-file", config={"max-size": _LOG_SIZE, "mode": "blocking"}
             ),
@@ -81,7 +81,7 @@ class Container:
         """Start the program and yield what it prints on stdout, line by line.
 
         Raises:
-            docker.errors.APIError: there is no such program in the image.
+            docker.errors.APIError: the image does not contain the program.
 
         """
         self._container.start()
@@ -93,7 +93,7 @@ class Container:
             yield left.decode(errors="replace")
 
     def end(self) -> tuple[int, str]:
-        """Wait for the program; return its status, and what it said on stderr."""
+        """Wait for the program; return its exit status and stderr."""
         status = self._container.wait()["StatusCode"]
         said = self._container.logs(stdout=False, stderr=True, tail=100)
         return int(status), said.decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""Where a new image is stored: beside its base, or in a store of another kind."""
+"""Choose the store of a new image: the base's, or one of another kind."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def store_of(image: Image, name: str) -> Store:
-    """Return the store that a name is of, for images built on a base.
+    """Return the store that a name refers to, for images built on a base.
 
     Args:
         image: the base, which need not be in that store.
         name: that of the new image.
 
     Raises:
-        UsageError: the name is of none, or the base cannot be copied to it.
+        UsageError: the name refers to no store, or the base cannot be copied there.
 
     """
     is_elsewhere = name.startswith((REGISTRY, "oci:", PREFIX))
-    if isinstance(image, Pushable):  # in an engine, which gives its layers to no one else
+    if isinstance(image, Pushable):  # in an engine, which does not export layers to other stores
         if is_elsewhere:
             raise UsageError(
                 f"invalid image name {name!r}: the base {image.reference} is in the Docker engine",
@@ -60,10 +60,10 @@ def store_of(image: Image, name: str) -> Store:
 
 
 def index_store_of(index: RegistryIndex, name: str) -> LayoutStore | RegistryStore:
-    """Return the store that a name is of, for images of several platforms.
+    """Return the store that a name refers to, for images of several platforms.
 
     Raises:
-        UsageError: the name is of none, or of one that holds no index.
+        UsageError: the name refers to no store, or to one that cannot hold an index.
 
     """
     from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415

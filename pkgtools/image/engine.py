@@ -43,7 +43,7 @@ _NO_PROGRAM: Final = re.compile("not found|no such file", re.IGNORECASE)
 
 @contextlib.contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what the SDK raises into a refusal."""
+    """Convert the SDK's exceptions into an `EngineError`."""
     try:
         yield
     except (DockerException, requests.RequestException) as error:
@@ -61,7 +61,7 @@ def connect() -> tuple[docker.DockerClient, str]:
     DOCKER_HOST wins over DOCKER_CONTEXT, and that over the current context, as they do there.
 
     Raises:
-        EngineError: it does not answer, or no one can tell which it is.
+        EngineError: it does not answer, or the configuration does not identify it.
 
     """
     with engine_errors():
@@ -175,7 +175,7 @@ class EngineImage:
         """Turn what an answer of the image's Python raises, which may be anything, into a refusal.
 
         Raises:
-            UsageError: it is no answer to the question.
+            UsageError: the answer is malformed.
 
         """
         try:
@@ -187,7 +187,7 @@ class EngineImage:
             ) from None
 
     def _unpacked(self, line: str) -> dict[str, Member]:
-        """Return the files that the image's Python sent."""
+        """Unpack the files that the image's Python sent."""
         raw = base64.b64decode(line, validate=True)
         sent = StoredLayer(f"what {self.reference} sent", lambda: io.BytesIO(raw))
         return merge([sent], lambda _: True)
@@ -230,7 +230,7 @@ class EngineImage:
         return Stored(name, str(found.id))
 
     def push(self, name: str) -> str:
-        """Push an image to its registry; return the digest that the registry has it by.
+        """Push an image to its registry; return its digest there.
 
         Raises:
             EngineError: the registry or the engine refuses.
@@ -254,7 +254,7 @@ class EngineImage:
         return str(digest)
 
     def _refuse_own_name(self, name: str) -> None:
-        """Raise if a name is one of the base's: by what it stands for, not by its spelling."""
+        """Reject a name of the base, in any spelling."""
         with engine_errors():
             try:
                 taken = self._client.images.get(name).id == self._image.id
@@ -267,7 +267,7 @@ class EngineImage:
             )
 
     def _load_thin(self, new: NewImage, name: str) -> bool:
-        """Load the new layer alone; return whether the engine took that."""
+        """Load only the new layer; return whether the engine accepted it."""
         *below, _ = map(layer_name, new.config.facts["rootfs"]["diff_ids"])
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w") as archive:
@@ -302,8 +302,8 @@ class EngineImage:
             files: a tar archive that is unpacked at the container's root first.
 
         Raises:
-            UsageError: the image has no such interpreter.
-            EngineError: the program failed; with the last that it said.
+            UsageError: the image does not contain the interpreter.
+            EngineError: the program failed; with the end of its output.
 
         """
         reason = ""
@@ -336,7 +336,7 @@ class EngineImage:
 
 
 def _config(image: Any) -> Config:
-    """Return an image's configuration, as far as the engine's API tells it.
+    """Return an image's configuration, as far as the engine's API reports it.
 
     The history is left out where the API does not tell which of its steps made a layer.
     """

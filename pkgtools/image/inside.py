@@ -1,4 +1,4 @@
-"""What is run inside an image, by its own Python: the standard library is all it may need."""
+"""Code that an image's own Python runs; it may use only the standard library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a patched image says of itself, held against its files."""
+"""Compare the labels and receipt of a patched image with its files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inspection:
-    """An image's words beside its files."""
+    """An image's labels and receipt, compared with its files."""
 
     reference: str
     id: str
@@ -55,9 +55,9 @@ class MismatchError(CheckFailedError):
 
 
 def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspection:
-    """Read what an image says of itself, and hold it against its files.
+    """Compare an image's labels and receipt with its files.
 
-    A receipt is such a word too, with labels or without: what it names is verified.
+    A receipt is verified as labels are, with or without labels.
 
     Raises:
         PkgtoolsError: as `Image.find`.
@@ -97,10 +97,10 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
 
 
 def refuse_mismatches(inspection: Inspection) -> None:
-    """Raise where the labels or a receipt say what the files do not.
+    """Reject an image whose labels or receipt disagree with its files.
 
     Raises:
-        CheckFailedError: they do.
+        CheckFailedError: they disagree.
 
     """
     if inspection.mismatches:
@@ -114,16 +114,16 @@ def refuse_mismatches(inspection: Inspection) -> None:
 
 
 def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
-    """Return the upstream that an image says it has, else the catalog's first."""
+    """Return the upstream that an image names, else the catalog's first."""
     named = [u for u in catalog.upstreams if u.name == said.get(names.UPSTREAM)]
     return [*named, *catalog.upstreams][0]
 
 
 def named_target(catalog: Catalog, name: str, label: str) -> Target:
-    """Return the target that an image says it has.
+    """Return the target that an image names.
 
     Raises:
-        UsageError: the catalog does not know it.
+        UsageError: the catalog does not contain it.
 
     """
     try:
@@ -164,9 +164,9 @@ def _mismatches(
 
 
 def _false_revisions(catalog: Catalog, said: Mapping[str, str], tree: ImageTree) -> Iterator[str]:
-    """Yield what an image says of its revision, in this tool's words or in OCI's, and is not so.
+    """Yield each wrong statement of an image's labels about its revision.
 
-    OCI's may be of another repository: only a commit that the catalog knows is meant.
+    OCI's revision label may be another repository's: only commits in the catalog count.
     """
     matches = match_all(catalog.sound_targets, tree)
     stack = load_stack(tree)

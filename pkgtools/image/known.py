@@ -1,4 +1,4 @@
-"""What was read of images before, by their digests: a base is read once for all its builds."""
+"""Cache of package locations by image digest: several builds read a base once."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ class _Entry(msgspec.Struct):
 
 
 def known_package(image: Image, query: PackageQuery) -> FoundPackage:
-    """Return where the package lies in an image, as `Image.find` does.
+    """Return the location of the package in an image, as `Image.find` does.
 
-    What is known of an image's digest is not read again. A cache that is damaged, or
-    cannot be written, costs time and nothing else.
+    A cached answer saves reading the image. A damaged or read-only cache only costs time.
 
     Raises:
         PkgtoolsError: as `Image.find`.
@@ -64,7 +63,7 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
 
 
 def _key(identity: tuple[str, ...], query: PackageQuery) -> str:
-    """Return the name that an answer is kept by: the digest of all that it follows from."""
+    """Return the cache key of an answer: the digest of its inputs."""
     upstream = query.upstream
     asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
     # What a user typed need not be UTF-8, which msgspec does not take.
@@ -72,12 +71,12 @@ def _key(identity: tuple[str, ...], query: PackageQuery) -> str:
 
 
 def _read_own(path: Path) -> bytes:
-    """Return the content of a file of this user: what another wrote is that one's word.
+    """Read a file of this user; files of other users are not trusted.
 
     Several users can share a cache, by XDG_CACHE_HOME.
 
     Raises:
-        ValueError: it is another's.
+        ValueError: another user owns it.
 
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -94,7 +93,7 @@ def _encoded(package: FoundPackage) -> bytes:
 
 
 def _decoded(raw: bytes) -> FoundPackage:
-    """Return what an entry holds.
+    """Decode an entry.
 
     Raises:
         ValueError: it is damaged.
@@ -109,7 +108,7 @@ def _decoded(raw: bytes) -> FoundPackage:
 
 
 def _forget_oldest(folder: Path) -> None:
-    """Keep the newest entries; what an interrupted write left is among the others."""
+    """Remove all but the newest entries, and leftovers of interrupted writes with them."""
     made = (path for path in folder.iterdir() if _OWN.fullmatch(path.name))
     entries = sorted(made, key=lambda path: path.stat().st_mtime_ns)
     for path in entries[:-_MOST]:

@@ -1,4 +1,4 @@
-"""What a patched image says of itself, in labels and in its manifest's annotations."""
+"""The labels and manifest annotations of a patched image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REVISION: Final = "pkgtools.revision"
 SERIES: Final = "pkgtools.series"
 PATCHES: Final = "pkgtools.patches"
 TREE: Final = "pkgtools.tree"
-# OCI image specification, "Pre-Defined Annotation Keys".
+# https://github.com/opencontainers/image-spec/blob/main/annotations.md#pre-defined-annotation-keys
 OCI: Final = "org.opencontainers.image."
 OCI_REVISION: Final = f"{OCI}revision"
 OCI_BASE_NAME: Final = f"{OCI}base.name"
