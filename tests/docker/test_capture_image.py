@@ -322,7 +322,7 @@ def test_a_sample_is_captured_by_the_node(node: _Node) -> None:
             }
             reader = Reader(node.store)
             for name, feature in result["features"].items():
-                values = reader.read(f"run/1/g0/{name}", **feature)
+                values = reader.read(f"run/1/g{result['gen']}/{name}", **feature)
                 assert abs(values).max() > 0.01
             reader.close()
             code, seconds = server.stop(120)

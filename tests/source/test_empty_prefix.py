@@ -60,7 +60,7 @@ def test_a_checkout_is_one(checkout: Path, tmp_path: Path) -> None:
         tree = find_tree(path, _UPSTREAM)
         assert (tree.root, tree.is_checkout) == (checkout, True)
         assert tree.home == checkout / ".git/pkgtools"
-    installed = tmp_path / "site"
+    installed = tmp_path / "site-packages"
     (installed / "flat").mkdir(parents=True)
     tree = find_tree(installed, _UPSTREAM)
     assert (tree.root, tree.is_checkout) == (installed, False)
