@@ -29,7 +29,9 @@ class Edits:
 
     changes: tuple[FileChange, ...]
     left_out: tuple[str, ...]
-    """Files of the tree that look built, left over, or absent from a wheel on purpose."""
+    """Files of the tree that look built or left over."""
+    uncertain: tuple[str, ...]
+    """Files that git tracks and the wheel does not have: new, or left out of the wheel."""
 
 
 def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
@@ -47,7 +49,7 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         made[change.old_path] = None  # a rename takes the file away
         made[change.path] = change.after
     package = _Package(source, tree)
-    changes, left_out = [], []
+    changes, left_out, uncertain = [], [], []
     for path in sorted(package.paths | made.keys()):
         before = made[path] if path in made else _file(source, path)
         after = _file(tree, path)
@@ -56,11 +58,18 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         on_one_side = path not in made and None in (before, after)
         if on_one_side and package.is_of_the_wheel(path, after):
             continue
-        if on_one_side and after is not None and not package.is_new(path):
+        if on_one_side and after is not None and _looks_made(path):
             left_out.append(path)
+        elif on_one_side and after is not None and package.is_tracked(path):
+            uncertain.append(path)
         else:
             changes.append(FileChange(path, path, before, after))
-    return Edits(tuple(changes), tuple(left_out))
+    return Edits(tuple(changes), tuple(left_out), tuple(uncertain))
+
+
+def _looks_made(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(name, pattern) for pattern in (*_BUILT, *_LEFTOVERS))
 
 
 class _Package:
@@ -89,11 +98,9 @@ class _Package:
             return (path in self._recorded) is (after is not None)
         return after is None and self._tracked is not None and path not in self._tracked
 
-    def is_new(self, path: str) -> bool:
-        """Whether a file that the source does not have was added by hand."""
-        name = path.rpartition("/")[2]
-        looks_made = any(fnmatchcase(name, pattern) for pattern in (*_BUILT, *_LEFTOVERS))
-        return not looks_made and path not in (self._tracked or ())
+    def is_tracked(self, path: str) -> bool:
+        """Whether git tracks a file of a checkout whose source is a wheel."""
+        return path in (self._tracked or ())
 
 
 def _file(source: Source, path: str) -> Blob | None:

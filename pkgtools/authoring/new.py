@@ -71,6 +71,12 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
                 remedy="name another, or take the edits into it with `pkgtools refresh --patch`",
             )
         edits = edits_of(series, work.source, tree)
+        if edits.uncertain:
+            raise UsageError(
+                f"{work.source.label} does not have these files, which git tracks in {tree.label}: "
+                f"{', '.join(edits.uncertain)}. They are new, or were left out of the wheel",
+                remedy="give the release's own files: --git REPOSITORY --from its tag or commit",
+            )
         if not edits.changes:
             raise UsageError(
                 f"{tree.label} is what the series makes: there is nothing to make a patch of",

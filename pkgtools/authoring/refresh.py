@@ -81,7 +81,8 @@ def refresh_series(
         after = before
         for path, blob in (_edited(before, tree) if tree is not None else {}).items():
             after = _fold(after, path, blob, into)
-        beyond = edits_of(series, source, tree).changes if tree is not None else ()
+        edited = edits_of(series, source, tree) if tree is not None else None
+        beyond = {*(c.path for c in edited.changes), *edited.uncertain} if edited else set()
         edits = _shared_edits(before, after, source.read)
         after = [
             AppliedPatch(edits[layer.patch.name].patch, _real(layer.changes))
@@ -98,7 +99,7 @@ def refresh_series(
         rewritten,
         kept,
         [_told(work.catalog, named, e) for e in edits.values()],
-        sorted({change.path for change in beyond} - _made(before).keys()),
+        sorted(beyond - _made(before).keys()),
     )
 
 

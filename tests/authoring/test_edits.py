@@ -187,3 +187,26 @@ def test_a_file_that_a_patch_renamed_is_gone(small: Small, tree: Path, tmp_path:
     done = call(*words, "--catalog", small.catalog, "--wheel", small.wheel("1.0"))
     assert _kinds(done.facts) == {"huge.py": "rename"}
     _holds_for_git(small, tree, tmp_path)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_tracked_file_that_the_wheel_lacks_is_never_passed_over(
+    small: Small, tmp_path: Path, *, committed: bool
+) -> None:
+    """It may be new, or upstream may have left it out of the wheel: only git can tell."""
+    where = tmp_path / "tree"
+    git(small.repository, "worktree", "add", "--quiet", "--detach", where, "v1.0")
+    package = where / "src" / "widget"
+    (package / "a.py").write_text("A = 2\n")
+    git(where, "mv", "src/widget/big.py", "src/widget/large.py")
+    if committed:
+        git(where, "commit", "--quiet", "--all", "--message", "rename")
+    error = _new(small, package)["error"]
+    assert "src/widget/large.py" in error["message"]
+    assert "--git" in error["remedy"]
+    assert [p.name for p in load_series(small.series).patches] == ["0001-one.patch"]
+    words: list[str | Path] = ["refresh", "--series", "one", "--tree", where, "--json"]
+    done = call(*words, "--catalog", small.catalog, "--wheel", small.wheel("1.0"))
+    assert "src/widget/large.py" in done.facts["beyond"]
+    assert _kinds(_new(small, package, "git")) == {"large.py": "rename"}
+    _holds_for_git(small, package, tmp_path)
