@@ -29,7 +29,8 @@ class Edits:
 
     changes: tuple[FileChange, ...]
     left_out: tuple[str, ...]
-    """Files of the tree that look built or left over."""
+    """Files that look built or left over, or that the wheel has and git does not track: these were
+    generated for the wheel, or their deletion is committed."""
     uncertain: tuple[str, ...]
     """Files that git tracks and the wheel does not have: new, or left out of the wheel."""
 
@@ -58,7 +59,7 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         on_one_side = path not in made and None in (before, after)
         if on_one_side and package.is_of_the_wheel(path, after):
             continue
-        if on_one_side and after is not None and _looks_made(path):
+        if on_one_side and (package.is_untracked(path) if after is None else _looks_made(path)):
             left_out.append(path)
         elif on_one_side and after is not None and package.is_tracked(path):
             uncertain.append(path)
@@ -91,12 +92,13 @@ class _Package:
     def is_of_the_wheel(self, path: str, after: Blob | None) -> bool:
         """Whether a file is in the tree or the source alone because a wheel was built of it.
 
-        In an installed package RECORD tells: it lists what was generated for the wheel, and not
-        what was left out. In a checkout, a file that the wheel alone has was generated for it.
+        RECORD tells: it lists what was generated for the wheel, and not what was left out.
         """
-        if self._recorded is not None:
-            return (path in self._recorded) is (after is not None)
-        return after is None and self._tracked is not None and path not in self._tracked
+        return self._recorded is not None and (path in self._recorded) is (after is not None)
+
+    def is_untracked(self, path: str) -> bool:
+        """Whether git does not track a file of the wheel that is the source of a checkout."""
+        return self._tracked is not None and path not in self._tracked
 
     def is_tracked(self, path: str) -> bool:
         """Whether git tracks a file of a checkout whose source is a wheel."""

@@ -79,7 +79,8 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
             )
         if not edits.changes:
             raise UsageError(
-                f"{tree.label} is what the series makes: there is nothing to make a patch of",
+                f"{tree.label} is what the series makes: there is nothing to make a patch of"
+                + (f" (left out: {', '.join(edits.left_out)})" if edits.left_out else ""),
                 remedy="edit it first, or name the tree that is edited with --tree",
             )
         head = _HEAD.format(author=draft.author, message=message)

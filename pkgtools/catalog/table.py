@@ -271,8 +271,7 @@ class _Reader:
             self.file.fail(
                 f"there is no series {base / raw.series}",
                 f"{at}.series",
-                remedy="put its patches and their list there first (ls *.patch > series); a port "
-                "makes it before the target is written down",
+                remedy=f"make it: pkgtools import PATCH --output {base / raw.series}",
             )
         for patch in raw.absorbed:
             path = base / patch

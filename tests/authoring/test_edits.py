@@ -210,3 +210,18 @@ def test_a_tracked_file_that_the_wheel_lacks_is_never_passed_over(
     assert "src/widget/large.py" in done.facts["beyond"]
     assert _kinds(_new(small, package, "git")) == {"large.py": "rename"}
     _holds_for_git(small, package, tmp_path)
+
+
+def test_a_committed_deletion_is_named_where_only_the_wheel_is_at_hand(
+    small: Small, tmp_path: Path
+) -> None:
+    where = tmp_path / "tree"
+    git(small.repository, "worktree", "add", "--quiet", "--detach", where, "v1.0")
+    package = where / "src" / "widget"
+    (package / "a.py").write_text("A = 2\n")
+    git(where, "rm", "--quiet", "src/widget/big.py")
+    git(where, "commit", "--quiet", "--all", "--message", "delete")
+    assert "src/widget/big.py" in _new(small, package)["error"]["message"]
+    (package / "a.py").write_text("A = 3\n")
+    facts = _new(small, package)
+    assert (_kinds(facts), facts["left_out"]) == ({"a.py": "modify"}, ["src/widget/big.py"])
