@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 _TARGETS: Final = [target.name for target in load_catalog(CATALOG).targets]
 _CAPTURE: Final = ("--enable-spec-capture", "--spec-capture-aux-layer-ids", "0", "2", "4")
 _WHOLE: Final = "--chunked-prefill-size=-1"

@@ -15,6 +15,8 @@ from serving.process import free_port
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+pytestmark = pytest.mark.server
+
 _OLDEST: Final = "0.3.10.post2"
 _K3: Final = "0.3.12.post1"
 """What the Dockerfile of Kimi K3's own SGLang pins. Its wheel needs CUDA's runtime."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
+pytestmark = pytest.mark.server
+
 _GIVEN: Final = [4, 0, 2]
 _LONG: Final = greedy(1500)
 
