@@ -9,7 +9,7 @@ from pkgtools.catalog.series import LISTING
 from pkgtools.errors import DoesNotApplyError
 from pkgtools.patch import header_length
 from pkgtools.plan import plan_series
-from pkgtools.port.gitdiff import diff_text, with_headers
+from pkgtools.port.gitdiff import diff_text, text_around, with_headers
 from pkgtools.port.model import FileChange
 from pkgtools.port.series import layers_on, refusal
 
@@ -75,13 +75,13 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
 def _mail(patch: Patch, diff: bytes) -> bytes:
     header = patch.text[: header_length(patch.text)]
     if not _AUTHOR.search(header):
-        return _MBOX + _head(patch).encode() + diff
+        head, tail = text_around(patch)
+        return _MBOX + _head(patch, head).encode() + diff + tail
     mail = with_headers(patch, diff)
     return mail if mail.startswith(b"From ") else _MBOX + mail
 
 
-def _head(patch: Patch) -> str:
+def _head(patch: Patch, text: bytes) -> str:
     """Return headers for a patch that is not a mail; its text becomes the message."""
-    lines = patch.text.split(b"\n")[: patch.files[0].line - 1]
-    body = b"\n".join(lines).decode(errors="replace").strip()
+    body = text.decode(errors="replace").strip()
     return _HEAD.format(subject=patch.subject, body=_BREAK.sub(" ", body))

@@ -10,7 +10,7 @@ from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
 from pkgtools.catalog.series import LISTING, line_of, load_series
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
-from pkgtools.patch import split_mails, subject_of
+from pkgtools.patch import in_order, split_mails, subject_of
 from pkgtools.plan import plan_series
 from pkgtools.port.series import refusal, refuse_existing, write_folder
 from pkgtools.source.wheel import all_outside_named
@@ -140,7 +140,7 @@ def _mails(paths: Sequence[Path], level: int | None) -> Iterator[Mail]:
     _refuse_order(paths)
     number = 0
     for file in files:
-        mails = split_mails(file.data)
+        mails = in_order(file.origin, split_mails(file.data))
         for place, data in enumerate(mails, 1):
             number += 1
             if len(mails) == 1:

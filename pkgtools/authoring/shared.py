@@ -161,7 +161,7 @@ def _sections(
     lines = list(BytesIO(patch.data))
     changes = {change.path: change for change in edited}
     places = {step.path: step.placements for step in plan_series([patch], read).steps}
-    ends = [file.line - 1 for file in patch.files[1:]] + [_end(patch)]
+    ends = [file.line - 1 for file in patch.files[1:]] + [patch.files[-1].end - 1]
     for file, end in zip(patch.files, ends, strict=True):
         change = changes.get(file.new_path)
         if change is None:
@@ -177,17 +177,6 @@ def _sections(
             yield from _hunks(*texts, kept)
         else:
             yield diff_text([change])
-
-
-def _end(patch: Patch) -> int:
-    """Return the number of lines up to the end of the last hunk."""
-    last = patch.files[-1]
-    total = len(list(BytesIO(patch.data)))
-    if not last.hunks:
-        return total
-    hunk = last.hunks[-1]
-    markers = sum(not text.endswith(b"\n") for _, text in hunk.lines)
-    return min(hunk.line + len(hunk.lines) + markers, total)
 
 
 def _texts(change: FileChange) -> tuple[list[bytes], list[bytes]] | None:

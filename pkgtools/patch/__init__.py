@@ -2,7 +2,8 @@
 
 from pkgtools.patch.binary import BinaryChange
 from pkgtools.patch.hunks import Hunk
-from pkgtools.patch.mail import header_length, split_mails, subject_of
+from pkgtools.patch.mail import header_length, subject_of
+from pkgtools.patch.mailbox import in_order, split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch
 from pkgtools.patch.parser import parse_patch, shown_level
 
@@ -13,6 +14,7 @@ __all__ = [
     "Kind",
     "Patch",
     "header_length",
+    "in_order",
     "parse_patch",
     "shown_level",
     "split_mails",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pkgtools.errors import MalformedError
 from pkgtools.patch.parser import parse_patch
+from pkgtools.patch.section import BELONGS_BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pkgtools.patch.model import FilePatch, Patch
-
-_ABOVE: Final = re.compile(rb"(?:Index: |=+$|diff (?!--git ))")
-"""Lines above a section that belong to it."""
 
 
 def cut(patch: Patch, keep: Callable[[str], bool]) -> tuple[Patch | None, Patch | None]:
@@ -56,6 +53,6 @@ def _part(patch: Patch, kept: list[bool], *, wanted: bool) -> Patch:
 def _start(lines: list[bytes], files: tuple[FilePatch, ...], number: int) -> int:
     """Return the 0-based line at which a section starts, with what stands above it."""
     at = files[number].line - 1
-    while at and _ABOVE.match(lines[at - 1]):
+    while at and lines[at - 1].strip() and BELONGS_BELOW.match(lines[at - 1]):
         at -= 1
     return at

@@ -10,6 +10,8 @@ from pkgtools.errors import MalformedError
 
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE: Final = 64
+_DIFF: Final = re.compile(rb"^(?:diff --git |--- \S)", re.MULTILINE)
+_SIGNATURE: Final = re.compile(rb"^-- \r?\n[^\n]*\s*\Z", re.MULTILINE)
 _COLOURED: Final = re.compile(rb"^\x1b\[[0-9;]*m(?:diff |@@ |--- |\+\+\+ )", re.MULTILINE)
 
 
@@ -42,6 +44,18 @@ def without_marks(name: str, data: bytes) -> bytes:
             line=line,
         )
     return data
+
+
+def is_converted(data: bytes) -> bool:
+    """Whether every line of the diff ends in CRLF, git's own header lines too.
+
+    A diff of CRLF files has LF in its headers. What converts a patch file (unix2dos, an editor,
+    a shell of Windows, a mail server) leaves open how the changed files' lines end.
+    """
+    start = _DIFF.search(data)
+    end = _SIGNATURE.search(data)
+    diff = data[start.start() : end.start() if end else len(data)] if start else b""
+    return b"\r\n" in diff and diff.count(b"\r\n") == diff.count(b"\n")
 
 
 def _alternates(data: bytes) -> bool:

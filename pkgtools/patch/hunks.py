@@ -8,7 +8,7 @@ header counts too few. The tests compare both readers.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _HEADER: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _CONTEXT, _REMOVED, _ADDED, _NO_NEWLINE = b" ", b"-", b"+", b"\\"
+_LF: Final = re.compile(rb"\n\Z")
 _BODY: Final = (_CONTEXT, _REMOVED, _ADDED)
 _NEXT: Final = (b"@@ ", b"diff ", b"Index: ")
 """What starts the next hunk or section."""
@@ -36,6 +37,11 @@ class Hunk:
     """(`` ``, ``-`` or ``+``; the line with its line end, which the last may lack)."""
     line: int
     """Where its header stands in the patch file."""
+
+    def with_crlf(self) -> Hunk:
+        """Return the hunk for a file whose lines end in CRLF."""
+        lines = ((tag, _LF.sub(b"\r\n", text)) for tag, text in self.lines)
+        return replace(self, lines=tuple(lines))
 
     @cached_property
     def old(self) -> bytes:
@@ -173,9 +179,8 @@ def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:
 
 def _is_signature(lines: Lines, ahead: int) -> bool:
     """Whether the mail signature that ends a patch (``-- ``, git's version) stands there."""
-    return lines.peek(ahead) in (b"-- \n", b"--\n", b"-- ", b"--") and not lines.peek(
-        ahead + 1
-    ).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
+    is_rule = lines.peek(ahead).rstrip(b"\r\n") in (b"-- ", b"--")
+    return is_rule and not lines.peek(ahead + 1).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
 
 
 def _fail_counts(lines: Lines, at: int, old_count: int, new_count: int) -> None:

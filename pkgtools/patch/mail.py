@@ -1,8 +1,7 @@
-"""Mails around patches: split, decoded and unfolded as ``git am`` does.
+"""Mails around patches: decoded and unfolded as ``git am`` does.
 
 A mail that is not encoded is its own text, byte by byte. An encoded one is decoded to the
-mail that its sender wrote, with ``8bit`` in its header. Git's rules are in ``mailsplit.c``
-and ``mailinfo.c``: https://git-scm.com/docs/git-mailinfo
+mail that its sender wrote, with ``8bit`` in its header. Git's rules are in ``mailinfo.c``: https://git-scm.com/docs/git-mailinfo
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import Message
 
-# A mailbox's separator: mailsplit.c `is_from_line`. Mercurial's `hg export` has its own.
-_START: Final = re.compile(
-    rb"^(?:From [^\n]+\d.\d\d:\d\d *(?:9[1-9]|[1-9]\d\d+)[^:\n]*|# HG changeset patch)\n",
-    re.MULTILINE,
+# What `git log` and `git show`, and `hg export`, write above a message.
+_EXPORTED: Final = re.compile(
+    rb"(?:commit [0-9a-f]{40,64}[^\n]*\n(?:[A-Za-z]+:? [^\n]*\n)+\n {4}"
+    rb"|# HG [^\n]*\n(?:# [^\n]*\n)*)(\S[^\n]*)\n"
 )
-_SECTION: Final = re.compile(rb"^(?:diff --git |--- [^\n]+\n\+\+\+ )", re.MULTILINE)
 _FROM_LINE: Final = re.compile(rb"From [^\n]*\n")
 _HEADER: Final = re.compile(rb"[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*")
 _MIME: Final = re.compile(
@@ -38,19 +36,6 @@ _SIGNATURES: Final = {
     "application/x-pkcs7-signature",
 }
 _PATCHES: Final = {"application/x-patch", "application/x-diff"}
-
-
-def split_mails(data: bytes) -> list[bytes]:
-    """Return the mails of a mailbox, each from its ``From `` line on; any other file whole."""
-    starts = [match.start() for match in _START.finditer(data)]
-    if not starts:
-        return [data]
-    # Debian's headers (DEP-3) and remarks belong to the first mail, a diff of its own does not.
-    if _SECTION.search(data[: starts[0]]):
-        starts.insert(0, 0)
-    else:
-        starts[0] = 0
-    return [data[at:end] for at, end in zip(starts, [*starts[1:], len(data)], strict=True)]
 
 
 def header_length(data: bytes) -> int:
@@ -95,13 +80,14 @@ def decoded(name: str, data: bytes) -> bytes:
 
 
 def subject_of(text: bytes) -> str | None:
-    """Return a mail's subject in one line without its ``[PATCH]``, or None.
+    """Return a mail's or a commit's subject in one line without its ``[PATCH]``, or None.
 
     A ``Subject:`` at the start of the body stands for the mail's own, as in ``git am``.
     """
     length = header_length(text)
     if not length:
-        return None
+        exported = _EXPORTED.match(text)
+        return " ".join(exported[1].decode(errors="replace").split()) if exported else None
     import email.parser  # noqa: PLC0415 - slow to import, and only people ask
     import email.policy  # noqa: PLC0415
 

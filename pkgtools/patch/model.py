@@ -44,6 +44,11 @@ class FilePatch:
     binary: BinaryChange | None
     line: int
     """Where it starts in the patch file."""
+    end: int
+    """The line behind it."""
+    lost_line_ends: bool = False
+    """Whether the patch file was converted to CRLF: its hunks have LF here, and get the line
+    ends of the file that they change."""
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,31 @@ the first one) is an error here.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from pkgtools.blob import blob_id
 from pkgtools.errors import MalformedError
-from pkgtools.patch.encoding import without_marks
+from pkgtools.patch.encoding import is_converted, without_marks
 from pkgtools.patch.hunks import read_hunk
 from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, same_file
 from pkgtools.patch.lines import Lines, text
-from pkgtools.patch.mail import decoded, header_length, split_mails
+from pkgtools.patch.mail import decoded, header_length
+from pkgtools.patch.mailbox import split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
 from pkgtools.patch.prose import check_text
 from pkgtools.patch.section import (
+    BELONGS_BELOW,
     GIT,
     Section,
     read_git_section,
     read_plain_section,
     starts_plain_section,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _EMPTY: Final = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """The blob id of an empty file."""
@@ -50,7 +57,7 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
             file=name,
             line=1,
         )
-    text_data = decoded(name, without_marks(name, data))
+    text_data, was_converted = _text_of(name, data)
     lines = Lines(name if text_data == data else f"{name} (decoded)", text_data)
     sections = _read_sections(lines, text_data)
     if not sections:
@@ -58,6 +65,9 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     if level is None:
         level = _shown_level(lines, sections)
     files = tuple(_finish(lines, section, level) for section in sections)
+    _refuse_second_patch(lines, text_data, files)
+    if was_converted:
+        files = tuple(_without_line_ends(lines, file) for file in files)
     return Patch(name, data, files, decoded=text_data, level=level)
 
 
@@ -68,13 +78,20 @@ def shown_level(name: str, data: bytes) -> Level | None:
         MalformedError: it cannot be read, or its sections contradict each other.
 
     """
-    text_data = decoded(name, without_marks(name, data))
+    text_data, _ = _text_of(name, data)
     lines = Lines(name, text_data)
     sections = _read_sections(lines, text_data)
     try:
         return find_level(sections)
     except LevelError as error:
         lines.fail(str(error), line=sections[0].line, remedy=_STRIP)
+
+
+def _text_of(name: str, data: bytes) -> tuple[bytes, bool]:
+    """Return what a patch file says, and whether its line ends were converted to CRLF."""
+    said = decoded(name, without_marks(name, data))
+    was_converted = is_converted(said)
+    return said.replace(b"\r\n", b"\n") if was_converted else said, was_converted
 
 
 _STRIP: Final = (
@@ -116,8 +133,47 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
             section.hunks.append(read_hunk(lines))
         if section.has_names and not (section.hunks or section.binary):
             lines.fail("the content of this section is missing", line=section.line)
+        section.end = lines.number
         sections.append(section)
     return sections
+
+
+def _refuse_second_patch(lines: Lines, data: bytes, files: Sequence[FilePatch]) -> None:
+    """Refuse a file with a text before a second change of one path: the text is a message."""
+    seen: set[str] = set()
+    current: set[str] = set()
+    rows = data.split(b"\n")
+    end = files[0].line
+    for file in files:
+        if not all(map(BELONGS_BELOW.match, rows[end - 1 : file.line - 1])):
+            seen |= current
+        paths = {file.old_path, file.new_path}
+        if paths & seen:
+            lines.fail(
+                f"a text stands before the second change of {' and '.join(sorted(paths & seen))}: "
+                "the file holds more than one patch",
+                line=file.line,
+                remedy="make a file of each, or write them again with `git format-patch`",
+            )
+        current |= paths
+        end = file.end
+
+
+def _without_line_ends(lines: Lines, file: FilePatch) -> FilePatch:
+    """Mark a section whose line ends were converted; a new file's are told by its blob id."""
+    if all(hunk.old_count for hunk in file.hunks):
+        return replace(file, lost_line_ends=True)
+    known = file.new_id or ""
+    readings = (file.hunks, tuple(hunk.with_crlf() for hunk in file.hunks))
+    fitting = [h for h in readings if known.strip("0") and blob_id(h[0].new).startswith(known)]
+    if not fitting:
+        lines.fail(
+            f"the patch file was converted to CRLF: the line ends of {file.new_path}, which is "
+            "new, cannot be told",
+            line=file.line,
+            remedy="convert the patch back (`dos2unix`), if the file's lines end in LF",
+        )
+    return replace(file, hunks=fitting[0])
 
 
 def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
@@ -148,6 +204,7 @@ def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
         hunks=tuple(section.hunks),
         binary=section.binary,
         line=at,
+        end=section.end,
     )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6}))?\n")
 _MODE: Final = re.compile(rb"[0-7]{6}\n?")
 GIT: Final = b"diff --git "
+BELONGS_BELOW: Final = re.compile(rb"(?:Index: |=+$|diff (?!--git )|\s*$)")
+"""A line between two sections that is not a text."""
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Section:
     new_id: str | None = None
     binary: BinaryChange | None = None
     hunks: list[Hunk] = field(default_factory=list)
+    end: int = 0
+    """The line behind it."""
 
     @property
     def is_git(self) -> bool:

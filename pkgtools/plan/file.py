@@ -109,6 +109,12 @@ def _obstacle(draft: Draft, file: FilePatch, old: Blob | None) -> Rejection | No
         if file.new_mode and (old.mode == SYMLINK) != (file.new_mode == SYMLINK):
             message = "a file and a symbolic link do not become each other by a change of mode"
             return _reject(draft, file, Reason.WRONG_TYPE, message)
+        if file.lost_line_ends and old.data.count(b"\r\n") not in (0, old.data.count(b"\n")):
+            message = (
+                f"{file.old_path} has LF and CRLF, and the patch file was converted to CRLF: which "
+                "lines it changes cannot be told"
+            )
+            return _reject(draft, file, Reason.WRONG_CONTENT, message)
         if _contradicts(draft, file):
             message = f"the patch removes {file.old_path}, which an earlier section of it writes"
             return _reject(draft, file, Reason.OVERLAP, message)
@@ -178,6 +184,8 @@ def _content(
     """Return a section's new content, from hunks or a binary change."""
     if file.binary is not None:
         return _binary_content(patch, file, file.binary, old)
+    if file.lost_line_ends and b"\r\n" in old:
+        file = replace(file, hunks=tuple(hunk.with_crlf() for hunk in file.hunks))
     data, placements, misfits = apply_hunks(old, file.hunks)
     return data, placements, tuple(_explain(patch, file, old, misfit) for misfit in misfits)
 

@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import tempfile
+from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import EXECUTABLE, SYMLINK
 from pkgtools.errors import CheckFailedError
+from pkgtools.patch.section import BELONGS_BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +28,6 @@ _ONE_SIDED: Final = re.compile(rb'^diff --git ("?)([ab])/(.*)\1 \1\2/\3\1$', re.
 _RENAME: Final = re.compile(rb'^(rename (?:from|to) )("?)[ab]/', re.MULTILINE)
 _FULL_ID: Final = re.compile(rb"^index [0-9a-f]{40}\.\.", re.MULTILINE)
 _STAT: Final = re.compile(rb"\n---\n(?: [^\n]*\n)+?(?: \d+ files? changed[^\n]*\n)(?: [^\n]*\n)*")
-_SIGNATURE: Final = re.compile(rb"\n-- \n[^\n]*\n+\Z")
 _SECONDS: Final = 60
 
 
@@ -69,14 +71,25 @@ def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
 
 def with_headers(patch: Patch, diff: bytes) -> bytes:
     """Return a patch file with the headers and the message of `patch` and another diff."""
-    lines = patch.text.split(b"\n")  # a message may hold carriage returns, which end no line of it
-    head = b"".join(line + b"\n" for line in lines[: patch.files[0].line - 1])
-    signature = _SIGNATURE.search(patch.text)
+    head, tail = text_around(patch)
     if _STAT.search(head):
         with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
             stat = git(["apply", "--stat", "--summary"], cwd=Path(scratch), given=diff)
         head = _STAT.sub(lambda _: b"\n---\n" + stat, head)
-    return head + diff + (signature[0].removeprefix(b"\n") if signature else b"")
+    return head + diff + tail
+
+
+def text_around(patch: Patch) -> tuple[bytes, bytes]:
+    """Return the text before and behind a patch's sections; what stands between them goes before.
+
+    Lines end at LF alone: a message may hold carriage returns.
+    """
+    lines = list(BytesIO(patch.text))
+    head = lines[: patch.files[0].line - 1]
+    for file, behind in pairwise(patch.files):
+        between = lines[file.end - 1 : behind.line - 1]
+        head += [line for line in between if not BELONGS_BELOW.match(line)]
+    return b"".join(head), b"".join(lines[patch.files[-1].end - 1 :])
 
 
 def git(

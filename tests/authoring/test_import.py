@@ -10,6 +10,8 @@ from project import git
 from small import Small, make_small
 
 from pkgtools.catalog import load_series
+from pkgtools.errors import MalformedError
+from pkgtools.patch import split_mails
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,13 +41,13 @@ def _commits(small: Small) -> Path:
     git(small.repository, "worktree", "add", "--quiet", "--detach", tree, "v1.0")
     package = tree / "src/widget"
     (package / "a.py").write_text(A.replace("A_3 = 3", "A_3 = 0"))
-    git(tree, "commit", "--quiet", "--all", "--message", "One: an edit!")
+    git(tree, "commit", "--quiet", "--all", "--message", "One: an edit!", "--date=2020-01-01")
     git(tree, "mv", "src/widget/a.py", "src/widget/c.py")
-    git(tree, "commit", "--quiet", "--message", "Two, a rename")
+    git(tree, "commit", "--quiet", "--message", "Two, a rename", "--date=2020-01-02")
     git(tree, "mv", "src/widget/c.py", "src/widget/d.py")
     (package / "e.py").write_text((package / "d.py").read_text() + "E = 1\n")
     git(tree, "add", "--all")
-    git(tree, "commit", "--quiet", "--message", "Three: a copy")
+    git(tree, "commit", "--quiet", "--message", "Three: a copy", "--date=2020-01-03")
     return tree
 
 
@@ -220,6 +222,57 @@ def test_refresh_keeps_the_bytes_of_a_message(small: Small) -> None:
     assert done.facts["rewritten"] == ["0001-one.patch"]
     assert patch.read_bytes().startswith(head + b"diff --git ")
     assert b"+MORE = 1" in patch.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "tail", [b"-- \n2.39.5\n\n", b"\n# why \xff: a remark\r\n", b"__\nlist mailing list\n"]
+)
+@pytest.mark.parametrize("head", [b"From: A <a@example.com>\nSubject: one\n\n---\n", b"# one\n"])
+def test_text_behind_a_diff_survives(
+    small: Small, tmp_path: Path, head: bytes, tail: bytes
+) -> None:
+    patch = small.series / "0001-one.patch"
+    edit = EDIT.replace("@@ -1,4 +1,4 @@", "@@ -2,4 +2,4 @@")  # so that refresh corrects it
+    between = b"A word on b.py.\n"
+    sections = [f"--- a/src/widget/{n}.py\n+++ b/src/widget/{n}.py\n{edit}".encode() for n in "ab"]
+    patch.write_bytes(head + between.join(sections) + tail)
+    options: list[str | Path] = ["--catalog", small.catalog, "--wheel", small.wheel("1.0")]
+    done = call("refresh", "--series", "one", *options, "--json")
+    assert done.facts["rewritten"] == ["0001-one.patch"]
+    assert patch.read_bytes().startswith(head + between + b"diff --git ")
+    assert patch.read_bytes().endswith(b"\n" + tail)
+    mails = tmp_path / "mails"
+    done = call("export", "--series", "one", "--format", "mail", "-o", mails, *options)
+    assert done.code == 0, done.err
+    assert next(mails.glob("*.patch")).read_bytes().endswith(b"\n" + tail)
+
+
+@pytest.mark.parametrize("how", [(), ("--reverse",), ("--date=iso",), ("--format=fuller",)])
+def test_log_becomes_a_patch_a_commit(small: Small, tmp_path: Path, how: tuple[str, ...]) -> None:
+    tree = _commits(small)
+    log = tmp_path / "log.patch"
+    log.write_text(git(tree, "log", "-p", "--stat", "-C", "-C", *how, "v1.0.."))
+    done = call(*_import(small, tmp_path / "new", log), *_from(small))
+    assert done.code == 0, done.out
+    names = ["0001-One-an-edit", "0002-Two-a-rename", "0003-Three-a-copy"]
+    assert done.facts["patches"] == [f"{name}.patch" for name in names]
+    assert b"".join(sorted(p.read_bytes() for p in (tmp_path / "new").glob("*.patch"))) == b"".join(
+        sorted(split_mails(log.read_bytes()))
+    )
+    (small.series / "0001-one.patch").write_bytes(log.read_bytes())
+    with pytest.raises(MalformedError, match="holds 3 patches, of one commit each"):
+        load_series(small.series)
+
+
+@pytest.mark.parametrize("how", [("--format=%n%h%n",), ("--oneline",), ("--date=relative",)])
+def test_log_without_an_order_is_refused(
+    small: Small, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    log = tmp_path / "log.patch"
+    log.write_text(git(_commits(small), "log", "-p", *how, "v1.0.."))
+    done = call(*_import(small, tmp_path / "new", log), *_from(small))
+    assert done.code == 6, done.out
+    assert "git format-patch" in done.facts["error"]["remedy"]
 
 
 def test_refresh_writes_an_encoded_mail_decoded(small: Small) -> None:

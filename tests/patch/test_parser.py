@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK
+from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, blob_id
 from pkgtools.errors import MalformedError
 from pkgtools.patch import FilePatch, Kind, parse_patch
 
@@ -229,11 +230,34 @@ def test_names_that_differ_need_a_rename_or_a_copy() -> None:
         b"Subject: [PATCH] x\n\n---\n" + GIT + NAMES + EDIT,
     ],
 )
-def test_patch_that_was_converted_to_crlf_is_refused(data: bytes) -> None:
-    error = refusal(data.replace(b"\n", b"\r\n"))
+def test_patch_that_was_converted_to_crlf_is_read(data: bytes) -> None:
+    (file,) = parse_patch("x.patch", data.replace(b"\n", b"\r\n")).files
+    assert file == replace(only_file(data), lost_line_ends=True)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_new_file_of_a_converted_patch_is_told_by_its_id(end: bytes) -> None:
+    known = b"index 0000000..%s\n" % blob_id(b"b" + end).encode()[:7]
+    data = (GIT + b"new file mode 100644\n" + known + NEW + ADD).replace(b"\n", b"\r\n")
+    assert only_file(data).hunks[0].new == b"b" + end
+    for unknown in (b"index 0000000..0123456\n", b""):
+        error = refusal(
+            data.replace(known.replace(b"\n", b"\r\n"), unknown.replace(b"\n", b"\r\n"))
+        )
+        assert "the line ends of f, which is new, cannot be told" in str(error)
+
+
+@pytest.mark.parametrize("data", [GIT + NAMES + EDIT, NAMES + EDIT])
+def test_patch_that_was_converted_in_part_is_refused(data: bytes) -> None:
+    error = refusal(data.replace(b"f\n", b"f\r\n"))
     assert "end in CRLF: the file was converted on its way" in str(error)
     assert error.remedy is not None
     assert ".gitattributes" in error.remedy
+
+
+@pytest.mark.parametrize("signature", [b"-- \r\n2.39.5\r\n\r\n", b"--\r\n2.39.5\r\n", b"-- \r\n"])
+def test_signature_with_crlf_is_no_part_of_the_hunk(signature: bytes) -> None:
+    assert only_file(GIT, NAMES, EDIT, signature) == only_file(GIT, NAMES, EDIT)
 
 
 def test_patch_on_a_crlf_file_is_no_converted_patch() -> None:
