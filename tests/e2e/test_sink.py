@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+pytestmark = pytest.mark.server
+
 _SHELF: Final = Path(__file__).parents[2] / "patches" / "sglang"
 _ADDED: Final = "python/sglang/srt"
 _PACKAGE: Final = _SHELF / "spec-capture" / "python"
@@ -382,7 +384,6 @@ def test_a_store_that_cannot_be_reached_is_tried_again_after_a_while(
     assert len(tries) == 2
 
 
-@pytest.mark.server
 def test_a_dead_master_is_told_at_once(sink_module: ModuleType) -> None:
     config = sink_module.StoreConfig.from_env({"MOONCAKE_MASTER_SERVER_ADDR": "127.0.0.1:1"})
     pytest.importorskip("mooncake.store", exc_type=ImportError)
@@ -465,7 +466,6 @@ class _CutOff:
         return getattr(self._store, name)
 
 
-@pytest.mark.server
 def test_a_real_store(sink_module: ModuleType, tmp_path: Path) -> None:
     """Replaces under a reader's lease, keeps whole requests only, and survives a restart."""
     pytest.importorskip("mooncake.store", exc_type=ImportError)
@@ -545,7 +545,6 @@ print("wrote", flush=True)
 """
 
 
-@pytest.mark.server
 def test_a_writer_that_is_killed(sink_module: ModuleType, tmp_path: Path) -> None:
     """What it left half written is never taken for stored, and is overwritten in the end."""
     pytest.importorskip("mooncake.store", exc_type=ImportError)
