@@ -7,7 +7,7 @@ from pkgtools.catalog.lock import (
     LockedRevision,
     LockedWheel,
 )
-from pkgtools.catalog.model import Alias, Revision, Target, Upstream
+from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.series import Series, load_patch, load_series
 from pkgtools.catalog.table import Catalog, find_catalog, load_catalog
 
@@ -22,6 +22,7 @@ __all__ = [
     "Revision",
     "Series",
     "Target",
+    "TargetSet",
     "Upstream",
     "find_catalog",
     "load_catalog",

@@ -109,3 +109,11 @@ class Target:
     def lock(self) -> Lock:
         """What was proven of it, read on first use; held against the series."""
         return load_lock(self.directory / "lock.toml", self.series.digest, self.name)
+
+
+@dataclass(frozen=True)
+class TargetSet:
+    """A name for several targets that go together, in order."""
+
+    name: str
+    targets: tuple[Target, ...]

@@ -7,16 +7,19 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog.added import is_added_folder
-from pkgtools.catalog.model import Alias, Revision, Target, Upstream
+from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.catalog.writes import recover_catalog
 from pkgtools.errors import MalformedError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -47,6 +50,11 @@ class _Target(_Table):
     absorbed: list[str] = []
 
 
+class _Set(_Table):
+    name: str
+    targets: Annotated[list[str], msgspec.Meta(min_length=1)]
+
+
 class _Upstream(_Table):
     name: str
     git: str
@@ -63,6 +71,7 @@ class _Policy(_Table):
 class _File(_Table):
     upstream: list[_Upstream]
     target: list[_Target] = []
+    sets: list[_Set] = msgspec.field(name="set", default_factory=list)
     name: str | None = None
     default: str | None = None
     policy: _Policy | None = None
@@ -76,6 +85,7 @@ class Catalog:
     upstreams: tuple[Upstream, ...]
     targets: tuple[Target, ...]
     default: Target | None
+    sets: tuple[TargetSet, ...] = ()
     name: str | None = None
     """What tells it from another team's catalog with a target of the same name."""
     policy: tuple[str, ...] = ()
@@ -131,6 +141,13 @@ class Catalog:
         names |= {a.name: t for t in self.targets for a in t.aliases}
         if name in names:
             return names[name]
+        named_set = self._set(name)
+        if named_set is not None:
+            members = [target.name for target in named_set.targets]
+            raise UsageError(
+                f"{name} is a set of targets, and this takes one target",
+                remedy=f"name one of them: --target {' or --target '.join(members)}",
+            )
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         raise UnknownNameError(
             f"there is no target {name!r} in {self.path}",
@@ -138,6 +155,18 @@ class Catalog:
             near,
             remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
         )
+
+    def expanded(self, names: Iterable[str]) -> list[str]:
+        """Return names with each set replaced by its targets, each target once, in order."""
+        found: dict[str, str] = {}
+        for name in names:
+            named_set = self._set(name)
+            for each in [t.name for t in named_set.targets] if named_set else [name]:
+                found.setdefault(self.canonical(each), each)
+        return list(found.values())
+
+    def _set(self, name: str) -> TargetSet | None:
+        return next((each for each in self.sets if each.name == name), None)
 
     def canonical(self, name: str) -> str:
         """Return the target of an alias; any other name as it is, also one of another catalog."""
@@ -220,6 +249,8 @@ class _Reader:
         for number, target in enumerate(raw.target):
             for place, alias in enumerate(target.alias):
                 self._claim(taken, alias.name, f".target[{number}].alias[{place}].name", "alias")
+        for number, each in enumerate(raw.sets):
+            self._claim(taken, each.name, f".set[{number}].name", "set")
         targets = tuple(
             self._target(target, f".target[{number}]", upstreams)
             for number, target in enumerate(raw.target)
@@ -235,8 +266,23 @@ class _Reader:
             upstreams=tuple(upstreams.values()),
             targets=targets,
             default=default,
+            sets=self._sets(raw, targets),
             name=raw.name,
             policy=tuple(raw.policy.headers) if raw.policy else (),
+        )
+
+    def _sets(self, raw: _File, targets: tuple[Target, ...]) -> tuple[TargetSet, ...]:
+        known = [target.name for target in raw.target]
+        by_name = {target.name: target for target in targets}
+        for number, each in enumerate(raw.sets):
+            for name in each.targets:
+                if name not in known:
+                    self.file.fail(f"there is no target {name!r}", f".set[{number}].targets")
+            if len(set(each.targets)) < len(each.targets):
+                self.file.fail("it names a target twice", f".set[{number}].targets")
+        return tuple(
+            TargetSet(each.name, tuple(by_name[n] for n in each.targets if n in by_name))
+            for each in raw.sets
         )
 
     def _claim(self, taken: dict[str, str], name: str, key: str, kind: str) -> None:
@@ -247,7 +293,7 @@ class _Reader:
         elif taken[name] == kind:
             self.file.fail(f"a second {kind} {name!r}", key)
         else:
-            self.file.fail(f"the alias {name!r} shadows the target of that name", key)
+            self.file.fail(f"the {kind} {name!r} shadows the {taken[name]} of that name", key)
 
     def _upstream(self, raw: _Upstream, at: str) -> Upstream:
         if not _NAME.fullmatch(raw.name):

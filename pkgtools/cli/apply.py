@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Apply a target's series to a tree.")
-@click.option(
-    "-t",
-    "--target",
-    "targets",
-    type=common.TargetName(),
-    multiple=True,
-    help="A target or an alias; can be repeated.  [default: the one that the tree is]",
-)
+@common.targets_option
 @common.tree_option
 @common.python_option
 @common.catalog_option
@@ -43,7 +36,8 @@ def apply(
     Without --target, the files say which target the tree is. Series of several targets,
     catalogs and upstreams stack, each with its receipt. Applying twice does nothing the
     second time; an older series of the same target is undone in the same transaction.
-    Several targets are one transaction: all are applied, or none.
+    Several targets, or a set that targets.toml names, are one transaction: all are
+    applied, or none.
 
     \b
     Examples:
@@ -53,7 +47,7 @@ def apply(
       pkgtools apply -t v0.5.23 -t kernel-0.3.1
     """
     table = load_catalog(catalog)
-    wanted = [_choose(table, name, tree, python) for name in targets]
+    wanted = [_choose(table, name, tree, python) for name in table.expanded(targets)]
     if not wanted:
         chosen, where = target_of(table, open_trees(table, table.upstreams, tree, python))
         if table.default not in (None, chosen):

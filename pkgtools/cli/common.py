@@ -44,9 +44,12 @@ EXISTING_PATH: Final = click.Path(path_type=Path, exists=True)
 
 
 class TargetName(click.ParamType[str]):
-    """A target or alias, completed from the catalog."""
+    """A target or alias, completed from the catalog; with `sets`, also a set of targets."""
 
     name = "target"
+
+    def __init__(self, *, sets: bool = False) -> None:
+        self._sets = sets
 
     def shell_complete(
         self,
@@ -62,6 +65,7 @@ class TargetName(click.ParamType[str]):
         except PkgtoolsError:
             return []
         names = [n for t in catalog.targets for n in (t.name, *(a.name for a in t.aliases))]
+        names += [each.name for each in catalog.sets] if self._sets else []
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -100,6 +104,14 @@ catalog_option = click.option(
     "this folder or above, else the packaged]",
 )
 target_option = click.option("-t", "--target", type=TargetName(), help="A target or an alias.")
+targets_option = click.option(
+    "-t",
+    "--target",
+    "targets",
+    type=TargetName(sets=True),
+    multiple=True,
+    help="A target, an alias or a set of targets; can be repeated.",
+)
 tree_option = click.option(
     "--tree",
     type=PATH,
@@ -183,17 +195,22 @@ def _report(kind: str, run: Callable[..., None], kwargs: dict[str, Any]) -> NoRe
     raise AssertionError("a command ends with an exit code")
 
 
+def error_facts(error: PkgtoolsError) -> dict[str, object]:
+    """Return a refusal as ``--json`` prints it."""
+    facts = {
+        "code": error.code,
+        "exit_code": error.exit_code,
+        "message": error.message,
+        "remedy": error.remedy,
+        "details": error.details,
+    }
+    return {"error": facts}
+
+
 def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
     """Print a refusal."""
     if as_json:
-        facts = {
-            "code": error.code,
-            "exit_code": error.exit_code,
-            "message": error.message,
-            "remedy": error.remedy,
-            "details": error.details,
-        }
-        print_json({"error": facts})
+        print_json(error_facts(error))
         return
     from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
 

@@ -74,7 +74,10 @@ class _Finder:
             yield from self._of_error(facts["error"], verb)
         elif isinstance(facts, list):
             for each in facts:
-                yield from self._of_outcome(each)
+                if "error" in each:
+                    yield from self._of_error(each["error"], each["target"])
+                else:
+                    yield from self._of_outcome(each)
         else:
             yield Finding(verb)
 
@@ -97,8 +100,8 @@ class _Finder:
         yield Finding(verb, code, message, file=place, line=details.get("line"))
 
     def _of_outcome(self, facts: dict[str, Any]) -> Iterator[Finding]:
-        """Yield what became of one revision of ``verify --dry-run`` or ``lock --check``."""
-        outcome = facts["outcome"]
+        """Yield what became of one target of ``verify``, or one revision of ``lock --check``."""
+        outcome = facts.get("outcome")
         revision = f" ({facts['revision'][:12]})" if facts["revision"] else ""
         name = f"{facts['target']}{revision}"
         if outcome == "refused" and (facts.get("refusal") or {}).get("rejections"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--check", is_flag=True, help="Compare the lockfiles with the sources; write nothing."
 )
-@common.target_option
+@common.targets_option
 @wheel_option
 @git_option
 @click.option(
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @common.command
 def lock(
     check: bool,
-    target: str | None,
+    targets: tuple[str, ...],
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     allow_missing: bool,
@@ -58,20 +58,21 @@ def lock(
       pkgtools lock --target v0.5.23
       pkgtools lock --target kimi-k3-ee560a2 --git ~/src/sglang
       pkgtools lock --check --allow-missing
+      pkgtools lock --check -t v0.5.23 -t kernel-0.3.1
       pkgtools lock --check --format sarif
     """
     if allow_missing and not check:
         raise UsageError("--allow-missing needs --check")
     table = load_catalog(catalog)
-    targets = [table.target(target)] if target is not None else list(table.targets)
+    chosen = [table.target(name) for name in table.expanded(targets)] or list(table.targets)
     if not check:
-        paths = {t.directory for t in targets}
-        targets = [t for t in table.targets if t.directory in paths]  # all that share a lock
+        paths = {t.directory for t in chosen}
+        chosen = [t for t in table.targets if t.directory in paths]  # all that share a lock
     repos = open_repositories(repositories)
     at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
     if check:
-        check_policy(table, targets)
-    proofs = check_locks(targets, at_hand) if check else write_locks(targets, at_hand)
+        check_policy(table, chosen)
+    proofs = check_locks(chosen, at_hand) if check else write_locks(chosen, at_hand)
     if as_json:
         common.print_json(proofs)
     else:
@@ -80,7 +81,7 @@ def lock(
             if proof.message:
                 say(f"  {proof.message}")
         if not check:
-            for path in sorted({target.directory / "lock.toml" for target in targets}):
+            for path in sorted({target.directory / "lock.toml" for target in chosen}):
                 say(f"wrote {path}")
     unverified = any(proof.outcome == "unverified" for proof in proofs)
     return SourceUnavailableError.exit_code if unverified and not allow_missing else 0

@@ -12,27 +12,33 @@ from pkgtools.cli.apply import show_changed, show_recovered
 from pkgtools.cli.output import say
 from pkgtools.source.choose import open_trees
 from pkgtools.tree.choose import patched_tree
-from pkgtools.tree.reverse import reverse_tree
+from pkgtools.tree.reverse import reverse_tree, reverse_trees
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from pkgtools.catalog import Catalog
+    from pkgtools.source import Tree
+    from pkgtools.tree.apply import TreeChange
 
 
 @click.command(short_help="Take a series out of a tree again.")
-@click.option("-t", "--target", type=common.TargetName(), help="The series.  [default: the top]")
+@common.targets_option
 @common.tree_option
 @common.python_option
 @common.catalog_option
 @common.json_option
 @common.command
 def reverse(
-    target: str | None, tree: Path | None, python: str | None, catalog: Path, as_json: bool
+    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path, as_json: bool
 ) -> int:
     """Take the series that was applied last out of a tree again, to the byte.
 
     The receipt in the tree says what was applied and what was there before. A
     file that was edited since is named, and nothing is touched. --target names a series
-    below the top; it is refused where a later one changed the same files.
+    below the top; it is refused where a later one changed the same files. Several targets,
+    or a set that targets.toml names, are one transaction.
 
     \b
     Examples:
@@ -41,21 +47,36 @@ def reverse(
       pkgtools reverse --tree ~/src/sglang
     """
     table = load_catalog(catalog)
-    name = table.canonical(target) if target is not None else None
     trees = open_trees(table, table.upstreams, tree, python)
-    where = patched_tree(trees, name)
+    if targets:
+        names = [table.canonical(name) for name in table.expanded(targets)]
+        done = reverse_trees(
+            table, [(name, patched_tree(trees, name)) for name in names], common.Progress()
+        )
+    else:
+        done = [_reverse_top(table, trees)]
+    if as_json:
+        common.print_json(done if len(done) > 1 else done[0])
+        return 0
+    for outcome in done:
+        _show(outcome)
+    return 0
+
+
+def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
+    where = patched_tree(trees, None)
     # Where nothing is applied, one of the others can be patched by other means: that is refused.
     for each in [where, *(each for each in trees if each.home != where.home)]:
-        outcome = reverse_tree(table, each, common.Progress(), name)
+        outcome = reverse_tree(table, each, common.Progress())
         if outcome.changed or outcome.recovered:
             break
-    if as_json:
-        common.print_json(outcome)
-        return 0
+    return outcome
+
+
+def _show(outcome: TreeChange) -> None:
     show_recovered(outcome)
     if not outcome.changed:
         say(f"nothing is applied to {outcome.tree}: nothing to do")
-        return 0
+        return
     say(f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}")
     show_changed(outcome)
-    return 0

@@ -58,7 +58,7 @@ class _Row:
 @common.json_option
 @common.command
 def targets(patches: bool, catalog: Path, as_json: bool) -> int:
-    """List the targets, their aliases, revisions and patches, and what is validated.
+    """List the targets, their aliases, revisions and patches, what is validated, and the sets.
 
     \b
     Examples:
@@ -70,10 +70,17 @@ def targets(patches: bool, catalog: Path, as_json: bool) -> int:
     table = load_catalog(catalog)
     rows = [_row(target, default=target == table.default) for target in table.sound_targets]
     problems = [_Problem(n, e.message, e.remedy) for n, e in table.problems.items()]
+    sets = [
+        {"name": each.name, "targets": [target.name for target in each.targets]}
+        for each in table.sets
+    ]
     if as_json:
-        common.print_json({"targets": rows, "problems": problems})
+        common.print_json({"targets": rows, "sets": sets, "problems": problems})
     else:
         _show_all(rows, problems, patches=patches)
+        for named in table.sets:
+            members = ", ".join(target.name for target in named.targets)
+            say(f"{click.style(named.name, bold=True)}  set of {members}")
     return MalformedError.exit_code if table.problems else 0
 
 

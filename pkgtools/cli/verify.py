@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +13,7 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
 from pkgtools.cli.sources import git_option, wheel_option
-from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import (
     check_wheels,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.source import Source
+    from pkgtools.tree.state import Identity
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class _Request:
 
 @click.command(short_help="Check that a series would apply, or that a tree is patched.")
 @click.option("-n", "--dry-run", is_flag=True, help="Ask whether the series would apply.")
-@common.target_option
+@common.targets_option
 @common.tree_option
 @common.python_option
 @wheel_option
@@ -67,7 +68,7 @@ class _Request:
 @common.command
 def verify(
     dry_run: bool,
-    target: str | None,
+    targets: tuple[str, ...],
     tree: Path | None,
     python: str | None,
     wheels: tuple[Path, ...],
@@ -100,13 +101,13 @@ def verify(
       pkgtools verify --dry-run --target kimi-k3-ee560a2 --git ~/src/sglang
       pkgtools verify --dry-run --git ~/src/sglang --rev ee560a2
       pkgtools verify --target v0.5.23 --tree .venv/lib/python3.12/site-packages
+      pkgtools verify -t v0.5.23 -t kernel-0.3.1
     """
     table = load_catalog(catalog)
-    chosen = table.target(target) if target is not None else None
     request = _Request(
         catalog=table,
-        target=chosen,
-        name=target,
+        target=None,
+        name=None,
         tree=tree,
         python=python,
         wheels=wheels,
@@ -120,13 +121,16 @@ def verify(
         raise UsageError("--series-only is for a patched tree: leave --dry-run out")
     if not dry_run and allow_missing:
         raise UsageError("--allow-missing needs --dry-run")
+    names = table.expanded(targets)
+    requests = [replace(request, target=table.target(n), name=n) for n in names] or [request]
     if not dry_run:
-        return _verify(request, series_only=series_only, as_json=as_json)
+        return _verify(requests, series_only=series_only, as_json=as_json)
     verdicts = []
-    for verdict in _verdicts(request):
-        verdicts.append(verdict)
-        if not as_json:
-            _show(verdict)
+    for each in requests:
+        for verdict in _verdicts(each):
+            verdicts.append(verdict)
+            if not as_json:
+                _show(verdict)
     if as_json:
         common.print_json(verdicts)
     elif len(verdicts) > 1:
@@ -144,22 +148,38 @@ def _refuse_contradictions(request: _Request) -> None:
         raise UsageError("--rev needs one --git and no --wheel")
 
 
-def _verify(request: _Request, *, series_only: bool, as_json: bool) -> int:
+def _verify(requests: Sequence[_Request], *, series_only: bool, as_json: bool) -> int:
+    """Verify each target; with several, one that is refused does not hide the others."""
+    facts: list[object] = []
+    code = 0
+    for request in requests:
+        try:
+            found = _verified(request, series_only=series_only)
+        except PkgtoolsError as error:
+            if len(requests) == 1:
+                raise
+            code = max(code, error.exit_code)
+            facts.append({"target": request.name, **common.error_facts(error)})
+            if not as_json:
+                common.show_error(error, as_json=False)
+            continue
+        facts += [match for _, match in found]
+        for source, match in () if as_json else found:
+            say(f"{source.label} is exactly {match.target} ({match.revision})")
+            for file in match.files:
+                say(f"  {file.path}")
+    if as_json:
+        common.print_json(facts if len(facts) > 1 else facts[0])
+    return code
+
+
+def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:
     if len(request.wheels) + len(request.repositories) > 1:
         raise UsageError("without --dry-run, one source is verified at a time")
-    sources = _sources(request) or _patched(request, None)
-    found = [
-        verify_source(request.catalog, request.target, source, series_only=series_only)
-        for source in sources
+    return [
+        (source, verify_source(request.catalog, request.target, source, series_only=series_only))
+        for source in _sources(request) or _patched(request, None)
     ]
-    if as_json:
-        common.print_json(found if len(found) > 1 else found[0])
-        return 0
-    for source, match in zip(sources, found, strict=True):
-        say(f"{source.label} is exactly {match.target} ({match.revision})")
-        for file in match.files:
-            say(f"  {file.path}")
-    return 0
 
 
 def _patched(request: _Request, tree: Path | None) -> Sequence[Source]:
@@ -212,10 +232,10 @@ def _verdicts(request: _Request) -> Iterator[DryRun]:
 
 
 def _exit_code(verdicts: Iterable[DryRun], *, allow_missing: bool) -> int:
-    """Return the first refusal's code, else that of a missing source."""
+    """Return the worst refusal's code, else that of a missing source."""
     refused = [v.exit_code for v in verdicts if v.outcome is Outcome.REFUSED]
     missing = [v.exit_code for v in verdicts if v.outcome is Outcome.UNVERIFIED]
-    return next(iter(refused or ([] if allow_missing else missing)), 0)
+    return max(refused or ([] if allow_missing else missing), default=0)
 
 
 def _show(verdict: DryRun) -> None:

@@ -117,7 +117,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         root = _checkout_root(real, upstream)
         if root is not None:
             return _checkout(root, upstream)
-    return Tree(upstream, real, False, dist_info, dist_info or _home(real))
+    return Tree(upstream, real, False, dist_info, dist_info or home_of(real))
 
 
 def _refuse_shared(folder: Path, here: Path, there: Path | None) -> None:
@@ -144,7 +144,7 @@ def _hint(path: Path) -> str:
 
 
 def _checkout(root: Path, upstream: Upstream) -> Tree:
-    return Tree(upstream, root, True, None, _home(root))
+    return Tree(upstream, root, True, None, home_of(root))
 
 
 def _checkout_root(container: Path, upstream: Upstream) -> Path | None:
@@ -179,7 +179,7 @@ def _dist_info(container: Path, upstream: Upstream) -> Path | None:
     return found[0] if found else None
 
 
-def _home(root: Path) -> Path:
+def home_of(root: Path) -> Path:
     """Return where a tree without a .dist-info keeps its receipt.
 
     Under the git directory, so that ``git status`` stays clean; where there is

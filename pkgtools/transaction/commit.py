@@ -1,143 +1,132 @@
-"""The only code that writes to a user's tree: all of it, or nothing, at any instant.
+"""The only code that writes to a user's trees: all of it, or nothing, at any instant.
 
-1. The journal says *prepare*: which files, from which content to which.
+1. The journals say *prepare*: which files, from which content to which.
 2. Beside every file its new content is written and its old one linked. From
    here on no more space is needed.
-3. The journal says *commit*. Renames put every new content in place.
-4. The journal says *done*. The old links go, then the journal.
+3. The leader's journal says *commit*. Renames put every new content in place.
+4. The leader's journal says *done*. The old links go, then the journals, the leader's last.
 
-Killed before 3, the next run removes what lies beside; killed after it, the next
-run does the renames that are left. Where that is not possible any more the journal
-says *undo*, and the old links are put back. A file is replaced, never written in
-place: package managers link one cached file into many environments.
+Killed before 3, the next run in any of the trees removes what lies beside; killed after it,
+the next run does the renames that are left. Where that is not possible any more the journal
+says *undo*, and the old links are put back. A file is replaced, never written in place:
+package managers link one cached file into many environments.
+
+A transaction over several trees is decided by one rename: that of the leader's journal to
+*commit*. The journals of the others refer to it and never change (a two-phase commit that
+presumes abort: without a leader, what was begun is undone).
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import shutil
-import stat
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.transaction import folders
 from pkgtools.transaction import journal as journals
-from pkgtools.transaction.journal import Base, Journal, Operation, Place
+from pkgtools.transaction.journal import Base, Journal, StagedFile
+from pkgtools.transaction.part import Part, load_parts, reference
+from pkgtools.transaction.stage import Write, stage
 from pkgtools.util import files
 from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from pkgtools.source import Tree
     from pkgtools.util.progress import Reporter
 
-_NO_LINKS: Final = {
-    errno.EPERM,
-    errno.EACCES,
-    errno.EMLINK,
-    errno.ENOTSUP,
-    errno.EXDEV,
-    errno.ENOSYS,
-}
-
-
-@dataclass(frozen=True)
-class Write:
-    """A file to be written, or removed."""
-
-    base: Base
-    name: str
-    before: Blob | None
-    after: Blob | None
-    is_cache: bool = False
-    permissions: int | None = None
-    """For a file restored from a receipt; otherwise the old file's, or the usual ones."""
-    mtime_ns: int | None = None
-    """The same; otherwise now."""
-
-    def operation(self) -> Operation:
-        """Return what the journal says of it."""
-        before = self.before.id if self.before else ""
-        after = self.after.id if self.after else ""
-        return Operation(self.base, self.name, before, after, self.is_cache)
-
 
 @contextlib.contextmanager
-def locked(tree: Tree, reporter: Reporter) -> Iterator[None]:
-    """Keep every other pkgtools away from the tree.
+def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
+    """Keep every other pkgtools away from trees, and from those of a killed run's transaction.
 
     Raises:
-        TreeError: another run holds it for too long.
+        TreeError: another run holds one for too long, or a journal is damaged.
 
     """
-    waiting = partial(reporter.task, f"waiting for another pkgtools run on {tree.root}")
-    with contextlib.ExitStack() as stack:
-        with _as_tree_error(tree):
-            stack.enter_context(files.locked_folder(tree.root, waiting))
-        yield
+    wanted = {tree.root for tree in trees}
+    while True:
+        with contextlib.ExitStack() as stack:
+            for root in sorted(wanted):  # in one order, so that two runs never wait in a circle
+                waiting = partial(reporter.task, f"waiting for another pkgtools run on {root}")
+                with _as_tree_error(root):
+                    stack.enter_context(files.locked_folder(root, waiting))
+            bound = {part.tree.root for tree in trees for part in load_parts(tree)}
+            if bound <= wanted:
+                yield
+                return
+        wanted |= bound
 
 
-def commit(tree: Tree, writes: Sequence[Write], others: Sequence[Tree] = ()) -> None:
-    """Do all of `writes`, in order, or none.
+def commit(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> None:
+    """Do all writes, in order, or none.
 
     Args:
-        tree: whose home gets the journal.
-        writes: names are relative to `tree`.
-        others: other packages in the same folder that are written to.
+        changes: the trees, each with its writes; the first one leads.
 
     Raises:
-        TreeError: the tree cannot be written, or a file changed meanwhile; the
-            tree is as it was.
+        TreeError: a tree cannot be written, or a file changed meanwhile; all are as they were.
 
     """
-    with _as_tree_error(tree):
+    if not changes:
+        return
+    with _as_tree_error(changes[0][0].root):
+        parts = _new_parts(changes)
+        _refuse_leftovers(parts)
+        try:
+            _prepare(parts, [write for _, writes in changes for write in writes])
+            parts[0].journal.enter("commit", parts[0].tree.home)
+            _put_in_place(parts)
+        except BaseException:
+            _roll_back(parts)
+            raise
+        _finish(parts)
+
+
+def _new_parts(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> list[Part]:
+    """Return the parts of a new transaction, with journals that are not on disk yet."""
+    leader, *others = [tree for tree, _ in changes]
+    number = os.urandom(8).hex() if others else ""
+    parts: list[Part] = []
+    made: set[Path] = set()
+    for tree, writes in changes:
         operations = [write.operation() for write in writes]
+        missing = folders.missing(tree.root, operations)
+        trees = [reference(tree, other) for other in (others if tree is leader else [leader])]
         journal = Journal(
             format=1,
-            phase="prepare",
+            phase="prepare" if tree is leader else "led",
             operations=operations,
-            folders=folders.missing(tree.root, operations),
-            homes=[_home_name(other) for other in others],
+            folders=[name for name in missing if tree.root / name not in made],
+            id=number,
+            trees=trees if others else [],
         )
-        places = [Place(tree, operation) for operation in operations]
-        _refuse_leftovers(places)
-        try:
-            folders.make_home(tree.home)
-            for other in others:
-                Journal(1, "elsewhere", [], [], [_home_name(tree)]).enter("elsewhere", other.home)
-            journal.enter("prepare", tree.home)
-            for folder in journal.folders:
-                folders.make(tree.root / folder)
-            for write, place in zip(writes, places, strict=True):
-                _stage(write, place)
-            folders.sync(place.target.parent for place in places)
-            _refuse_miswritten(places)
-            _refuse_edited(places)
-            journal.enter("commit", tree.home)
-            _put_in_place(tree, journal, places)
-        except BaseException:
-            _roll_back(tree, journal, places)
-            raise
-        _finish(tree, journal, places)
+        made |= {tree.root / name for name in missing}
+        parts.append(Part(tree, journal))
+    return parts
 
 
-def relative_writes(tree: Tree, writes: Sequence[Write]) -> list[Write]:
-    """Return writes whose names are all relative to the tree's root."""
-    home = f"{_home_name(tree)}/"
-    return [
-        replace(write, base=Base.TREE, name=home + write.name) if write.base is Base.HOME else write
-        for write in writes
-    ]
+def _prepare(parts: Sequence[Part], writes: Sequence[Write]) -> None:
+    for part in parts:
+        folders.make_home(part.tree.home)
+        part.journal.enter(part.journal.phase, part.tree.home)
+    for part in parts:
+        for folder in part.journal.folders:
+            folders.make(part.tree.root / folder)
+    staged = _files(parts)
+    for write, file in zip(writes, staged, strict=True):
+        stage(write, file)
+    folders.sync(file.target.parent for file in staged)
+    _refuse_miswritten(staged)
+    _refuse_edited(staged)
 
 
-def _home_name(tree: Tree) -> str:
-    return tree.home.relative_to(tree.root).as_posix()
+def _files(parts: Iterable[Part]) -> list[StagedFile]:
+    return [file for part in parts for file in part.files]
 
 
 def recover(tree: Tree) -> str | None:
@@ -151,60 +140,54 @@ def recover(tree: Tree) -> str | None:
             losing an edit; they are named, and nothing is touched.
 
     """
-    journal = journals.load_journal(tree.home)
-    with _as_tree_error(tree):
-        if journal is not None and journal.phase == "elsewhere":
-            home = files.inside(tree.root, journal.homes[0])
-            recovered = recover(replace(tree, home=home, dist_info=home)) if home.is_dir() else None
-            _close(tree)
-            return recovered
-        if journal is None:
-            scratch = files.scratch_of(tree.home / journals.NAME)
-            if os.path.lexists(scratch):  # killed before the journal was whole
-                _close(tree)
+    with _as_tree_error(tree.root):
+        parts = load_parts(tree)
+        if not parts:
+            if os.path.lexists(files.scratch_of(tree.home / journals.NAME)):
+                _close(tree)  # killed before the journal was whole
             _remove_home(tree)
             return None
-        places = [Place(tree, operation) for operation in journal.operations]
-        for folder in journal.folders:
-            files.inside(tree.root, folder)
-        for home_name in journal.homes:
-            files.inside(tree.root, home_name)
-        if journal.phase == "commit" and not journal.homes and _is_reinstalled(places):
-            journal.enter("done", tree.home)
-        elif journal.phase == "commit" and _can_finish(places):
-            with contextlib.suppress(TreeError):  # changed this very moment: undone below
-                _put_in_place(tree, journal, places)
-        if journal.phase == "done":
-            _finish(tree, journal, places)
+        leader, staged = parts[0], _files(parts)
+        for part in parts:
+            for folder in part.journal.folders:
+                files.inside(part.tree.root, folder)
+        if leader.journal.phase == "commit":
+            if len(parts) == 1 and _is_reinstalled(staged):
+                leader.journal.enter("done", leader.tree.home)
+            elif not any(part.is_missing for part in parts) and _can_finish(staged):
+                with contextlib.suppress(TreeError):  # changed this very moment: undone below
+                    _put_in_place(parts)
+        if leader.journal.phase == "done":
+            _finish(parts)
             return "finished"
-        _roll_back(tree, journal, places)
+        _roll_back(parts)
         return "undone"
 
 
-def _is_reinstalled(places: Sequence[Place]) -> bool:
+def _is_reinstalled(staged: Sequence[StagedFile]) -> bool:
     """Whether the package manager wrote a RECORD of its own: the files it lists are there."""
     return any(
-        place.operation.name == "RECORD"
-        and place.operation.base is Base.HOME
-        and place.found() not in ("", place.operation.before, place.operation.after)
-        for place in places
+        file.operation.name == "RECORD"
+        and file.operation.base is Base.HOME
+        and file.found() not in ("", file.operation.before, file.operation.after)
+        for file in staged
     )
 
 
-def _can_finish(places: Sequence[Place]) -> bool:
+def _can_finish(staged: Sequence[StagedFile]) -> bool:
     """Whether the renames that are left can be done; if not, those that were can be undone.
 
     Raises:
         TreeError: neither is possible, because a new content was edited.
 
     """
-    edited = [place for place in places if place.is_edited]
-    if not edited or not any(place.is_pending for place in places):
+    edited = [file for file in staged if file.is_edited]
+    if not edited or not any(file.is_pending for file in staged):
         return True
     lost = [
-        str(place.target)
-        for place in edited
-        if not place.is_pending and place.found() != place.operation.before
+        str(file.target)
+        for file in edited
+        if not file.is_pending and file.found() != file.operation.before
     ]
     if lost:
         raise TreeError(
@@ -215,131 +198,100 @@ def _can_finish(places: Sequence[Place]) -> bool:
     return False
 
 
-def _put_in_place(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
-    for place in places:
-        if place.is_edited and place.is_pending:  # once more: the last moment to see it
-            raise _changed(place)
-        place.commit()
-    folders.sync(place.target.parent for place in places)
-    for place in places:
-        if place.is_edited_late:
-            raise _changed(place)
-    journal.enter("done", tree.home)
+def _put_in_place(parts: Sequence[Part]) -> None:
+    staged = _files(parts)
+    for file in staged:
+        if file.is_edited and file.is_pending:  # once more: the last moment to see it
+            raise _changed(file)
+        file.commit()
+    folders.sync(file.target.parent for file in staged)
+    for file in staged:
+        if file.is_edited_late:
+            raise _changed(file)
+    parts[0].journal.enter("done", parts[0].tree.home)
 
 
-def _stage(write: Write, place: Place) -> None:
-    """Put the old and the new content beside the file."""
-    status = None
-    if write.before is not None:
-        status = place.target.lstat()
-        _keep_old(place)
-    if write.after is None:
-        return
-    if write.after.mode == SYMLINK:
-        place.new.symlink_to(os.fsdecode(write.after.data))
-    else:
-        files.write_new(place.new, write.after.data, _permissions(write, status))
-    folders.give_owner(place.new, status or place.new.parent.stat())
-    if write.after.mode == SYMLINK:
-        return
-    if write.mtime_ns is not None:
-        os.utime(place.new, ns=(write.mtime_ns, write.mtime_ns))
-    elif status is not None and int(place.new.stat().st_mtime) == int(status.st_mtime):
-        # Python tells stale bytecode by size and whole seconds of the source's mtime.
-        later = (int(status.st_mtime) + 1) * 10**9
-        os.utime(place.new, ns=(later, later))
-
-
-def _keep_old(place: Place) -> None:
-    """Keep the very file, with its mode, owner and links; copy it where links cannot be made."""
-    try:
-        os.link(place.target, place.old, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        shutil.copy2(place.target, place.old, follow_symlinks=False)
-
-
-def _permissions(write: Write, status: os.stat_result | None) -> int:
-    if write.permissions is not None:
-        return write.permissions
-    usual = 0o755 if write.after and write.after.mode == EXECUTABLE else 0o644
-    if status is None or write.before is None or write.before.mode == SYMLINK:
-        return usual
-    old = stat.S_IMODE(status.st_mode)
-    if write.after is None or write.after.mode == write.before.mode:
-        return old
-    readers = (old & 0o444) >> 2
-    return old | readers if write.after.mode != REGULAR else old & ~0o111
-
-
-def _refuse_leftovers(places: Sequence[Place]) -> None:
+def _refuse_leftovers(parts: Sequence[Part]) -> None:
     """Refuse to write over what lies beside a file without a journal that says what it is."""
-    beside = [path for place in places for path in (place.new, place.old)]
+    staged = _files(parts)
+    beside = [path for file in staged for path in (file.new, file.old)]
     found = [str(path) for path in beside if os.path.lexists(path)]
     if found:
         raise TreeError(
             f"in the way, of a run that was killed and whose journal is gone: {', '.join(found)}",
             remedy="compare each with the file beside it, delete it, and run this again",
         )
+    targets = [file.target for file in staged]
+    twice = sorted({str(path) for path in targets if targets.count(path) > 1})
+    if twice:
+        raise TreeError(
+            f"two of the packages have the same files: {', '.join(twice)}",
+            remedy="apply the targets one after the other",
+        )
 
 
-def _refuse_miswritten(places: Sequence[Place]) -> None:
+def _refuse_miswritten(staged: Sequence[StagedFile]) -> None:
     """Read back what was written, while the tree still is as it was."""
-    for place in places:
-        if place.operation.after:
-            blob = read_file(place.new)
-            if blob is None or blob.id != place.operation.after:
+    for file in staged:
+        if file.operation.after:
+            blob = read_file(file.new)
+            if blob is None or blob.id != file.operation.after:
                 raise TreeError(
-                    f"what was written for {place.target} reads back as something else",
+                    f"what was written for {file.target} reads back as something else",
                     remedy="check the disk and its file system; the tree is as it was",
                 )
 
 
-def _refuse_edited(places: Sequence[Place]) -> None:
-    edited = [p for p in places if not p.operation.is_cache and p.found() != p.operation.before]
+def _refuse_edited(staged: Sequence[StagedFile]) -> None:
+    edited = [f for f in staged if not f.operation.is_cache and f.found() != f.operation.before]
     if edited:
         raise _changed(edited[0])
 
 
-def _changed(place: Place) -> TreeError:
+def _changed(file: StagedFile) -> TreeError:
     return TreeError(
-        f"{place.target} was changed while it was being patched; all else is as it was",
+        f"{file.target} was changed while it was being patched; all else is as it was",
         remedy="run the command again when nothing else writes to the tree",
     )
 
 
-def _roll_back(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
-    """Make the tree what it was; safe to repeat."""
-    if journal.phase != "prepare":
+def _roll_back(parts: Sequence[Part]) -> None:
+    """Make the trees what they were; safe to repeat."""
+    leader = parts[0]
+    if leader.journal.phase != "prepare":
         with contextlib.suppress(OSError):  # a full disk: it goes without, unless killed now
-            journal.enter("undo", tree.home)
-        for place in reversed(places):
-            place.undo()
-    for place in places:
-        place.clear()
-    for folder in reversed(journal.folders):
-        with contextlib.suppress(OSError):  # not empty: someone else uses it
-            (tree.root / folder).rmdir()
-    _close(tree, journal)
+            leader.journal.enter("undo", leader.tree.home)
+        for file in reversed(_files(parts)):
+            file.undo()
+    for file in _files(parts):
+        file.clear()
+    for part in reversed(parts):
+        for folder in reversed(part.journal.folders):
+            with contextlib.suppress(OSError):  # not empty: someone else uses it
+                (part.tree.root / folder).rmdir()
+    _close_all(parts)
 
 
-def _finish(tree: Tree, journal: Journal, places: Sequence[Place]) -> None:
-    for place in places:
-        place.clear()
-    for place in places:
-        if not place.operation.after and place.operation.base is Base.TREE:
-            folders.prune(tree.root, place.target.parent)
-    _close(tree, journal)
+def _finish(parts: Sequence[Part]) -> None:
+    for file in _files(parts):
+        file.clear()
+    for part in parts:
+        for file in part.files:
+            if not file.operation.after and file.operation.base is Base.TREE:
+                folders.prune(part.tree.root, file.target.parent)
+    _close_all(parts)
 
 
-def _close(tree: Tree, journal: Journal | None = None) -> None:
-    """Remove the journal, then those that refer to it: the transaction is over."""
-    others = [tree.root / home for home in journal.homes] if journal else []
-    for home in (tree.home, *others):
-        path = home / journals.NAME
-        files.scratch_of(path).unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
+def _close_all(parts: Sequence[Part]) -> None:
+    """Remove the journals, the leader's last: without it, the others would be undone."""
+    for part in reversed(parts):
+        _close(part.tree)
+
+
+def _close(tree: Tree) -> None:
+    path = tree.home / journals.NAME
+    files.scratch_of(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
     _remove_home(tree)
 
 
@@ -349,12 +301,12 @@ def _remove_home(tree: Tree) -> None:
 
 
 @contextlib.contextmanager
-def _as_tree_error(tree: Tree) -> Iterator[None]:
+def _as_tree_error(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise TreeError(
-            f"{error.filename or tree.root} cannot be written: {error.strerror}",
+            f"{error.filename or root} cannot be written: {error.strerror}",
             remedy="free space or get the right to write there, and run the command again; "
             "`pkgtools status` says what the tree is",
         ) from error

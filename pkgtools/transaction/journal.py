@@ -5,15 +5,16 @@ says *prepare*, no file of the tree was touched; once it says *commit*, every ne
 content lies beside its file, and only renames are left to do. With *done* or *undo*
 it is settled what the tree will be, and only what lies beside is left to remove.
 
-A transaction over several packages of one folder has one journal, in the first one's
-home; in the others' homes lies one that says *elsewhere*.
+A transaction over several trees has a journal in the home of each, with the operations of
+that tree. The first one is the leader: its phase is everyone's, and it names the others. They
+say *led* and name the leader (`pkgtools.transaction.part` reads them together).
 """
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "pkgtools-journal.json"
 
-Phase = Literal["prepare", "commit", "done", "undo", "elsewhere"]
+Phase = Literal["prepare", "commit", "done", "undo", "led"]
+_Reference = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*\Z")]
 
 
 class Base(StrEnum):
@@ -51,6 +53,17 @@ class Operation(msgspec.Struct, forbid_unknown_fields=True):
     """Compiled bytecode, which any Python may write at any moment: its content is not checked."""
 
 
+class TreeReference(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Another tree of a transaction, by paths from the journal's folder.
+
+    Relative paths survive a move of the folder around both. They are percent-encoded, because
+    a path can be other than UTF-8.
+    """
+
+    root: _Reference
+    home: _Reference
+
+
 class Journal(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -59,9 +72,10 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
     operations: list[Operation]
     folders: list[str]
     """Folders made for new files, relative to the tree's root, outermost first."""
-    homes: list[str] = []
-    """Relative to the tree's root: the homes of the other packages of the transaction, each
-    with a journal that says *elsewhere*, and there, the one home that has the journal."""
+    id: str = ""
+    """The same in all journals of a transaction over several trees; else empty."""
+    trees: list[TreeReference] = []
+    """The other trees; where the journal says *led*, the leader alone."""
 
     def enter(self, phase: Phase, home: Path) -> None:
         """Put it on disk with a new phase, whole or not at all."""
@@ -90,16 +104,15 @@ def load_journal(home: Path) -> Journal | None:
 
 
 def _check(journal: Journal) -> None:
-    """Raise a `ValueError` where a path leads out of the tree, or no other journal is named."""
-    names = [operation.name for operation in journal.operations]
-    for name in [*names, *journal.folders, *journal.homes]:
+    """Raise a `ValueError` where a path leads out of the tree, or the leader is not named."""
+    for name in [*(operation.name for operation in journal.operations), *journal.folders]:
         safe_path(name.encode())
-    if journal.phase == "elsewhere" and len(journal.homes) != 1:
-        raise ValueError("it does not name the other journal")
+    if journal.phase == "led" and len(journal.trees) != 1:
+        raise ValueError("it does not name the leader")
 
 
-class Place:
-    """Where one operation works: the file, its new content beside it, and its old one."""
+class StagedFile:
+    """The file of one operation, with its new content and its old one beside it."""
 
     def __init__(self, tree: Tree, operation: Operation) -> None:
         self.operation = operation

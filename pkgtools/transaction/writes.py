@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
 from pkgtools.transaction.bytecode import bytecode_of
-from pkgtools.transaction.commit import Write
 from pkgtools.transaction.journal import Base
+from pkgtools.transaction.stage import Write
 from pkgtools.tree import receipt as receipts
 from pkgtools.tree.receipt import Bytecode, Entry, Original, PatchedFile
 from pkgtools.tree.record import add_rows, drop_rows, make_row, restore_record, row_path
@@ -139,7 +139,7 @@ class Draft:
     def writes(self) -> list[Write]:
         """Return the writes that change something, in order."""
         made = [*self._writes.values(), *self._home_writes()]
-        return [write for write in in_order(made) if write.before != write.after]
+        return [write for write in _in_order(made) if write.before != write.after]
 
     def _home_writes(self) -> Iterable[Write]:
         """Return the writes of RECORD and of the receipt."""
@@ -240,13 +240,12 @@ class Draft:
         self._writes[name] = Write(Base.TREE, name, before, None, is_cache=True)
 
 
-def in_order(writes: Iterable[Write]) -> list[Write]:
+def _in_order(writes: Iterable[Write]) -> list[Write]:
     """Return writes in the order in which another process may see them."""
 
     def rank(write: Write) -> tuple[int, str]:
-        folder, name = posixpath.split(write.name)
-        if write.base is Base.HOME or folder.endswith(".dist-info"):
-            return {_RECORD: 3, receipts.NAME: 4}.get(name, 1), write.name
+        if write.base is Base.HOME:
+            return {_RECORD: 3, receipts.NAME: 4}.get(write.name, 1), write.name
         if write.is_cache:
             return (0 if write.after is None else 2), write.name
         return 1, write.name

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
-from pkgtools.transaction import Draft, commit, in_order, locked, recover, relative_writes
+from pkgtools.errors import DoesNotApplyError, ForeignError
+from pkgtools.transaction import Draft, commit, locked, recover
 from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
 from pkgtools.tree.shadow import refuse_shadowed
@@ -17,7 +17,8 @@ from pkgtools.tree.stack import entry_of, is_of
 from pkgtools.tree.state import State, match_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source, Tree
@@ -76,43 +77,46 @@ def apply_targets(
 ) -> list[TreeChange]:
     """Apply several targets in order and in one transaction: all of them, or nothing.
 
+    Their packages can lie in different folders.
+
     Raises:
-        UsageError: their packages lie in different folders.
         PkgtoolsError: as `apply_target`.
 
     """
-    first = wanted[0][1]
-    for _, tree in wanted:
-        alone = tree.home == first.home
-        if not alone and (tree.root != first.root or not tree.home.is_relative_to(first.root)):
-            raise UsageError(
-                f"the packages lie in different folders: {first.home} and {tree.home}",
-                remedy="apply the targets one after the other",
-            )
-    with locked(first, reporter):
-        trees = {tree.home: tree for _, tree in wanted}
-        recovered = {home: recover(tree) for home, tree in trees.items()}
-        drafts = {home: Draft(tree) for home, tree in trees.items()}
-        done = [
-            _apply(catalog, target, drafts[tree.home], recovered[tree.home])
-            for target, tree in wanted
-        ]
-        write_drafts(list(drafts.values()))
-    return done
+    with open_drafts([tree for _, tree in wanted], reporter) as drafts:
+        return [_apply(catalog, target, drafts[tree.home]) for target, tree in wanted]
 
 
-def write_drafts(drafts: Sequence[Draft]) -> None:
-    """Write what drafts of one folder have become."""
-    made = [(draft.tree, writes) for draft in drafts if (writes := draft.writes())]
-    if len(made) == 1:
-        commit(*made[0])
-    elif made:
-        writes = [write for tree, each in made for write in relative_writes(tree, each)]
-        commit(made[0][0], in_order(writes), [tree for tree, _ in made[1:]])
+@dataclass(frozen=True)
+class OpenDraft:
+    """A draft of a locked tree, and what became of an earlier run in that tree."""
+
+    draft: Draft
+    recovered: str | None
 
 
-def _apply(catalog: Catalog, target: Target, draft: Draft, recovered: str | None) -> TreeChange:
+@contextlib.contextmanager
+def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[Path, OpenDraft]]:
+    """Lock and recover trees, give a draft of each by its home, and write all drafts or none.
+
+    Nothing is written where the block raises.
+
+    Raises:
+        TreeError: a tree cannot be locked, recovered or written.
+
+    """
+    by_home = {tree.home: tree for tree in trees}
+    with locked(list(by_home.values()), reporter):
+        recovered = {home: recover(tree) for home, tree in by_home.items()}
+        drafts = {home: OpenDraft(Draft(by_home[home]), recovered[home]) for home in by_home}
+        yield drafts
+        changes = [(each.draft.tree, each.draft.writes()) for each in drafts.values()]
+        commit([(tree, writes) for tree, writes in changes if writes])
+
+
+def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     """Put a target on a draft."""
+    draft, recovered = opened.draft, opened.recovered
     own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
     matches = match_target(target, draft)
     known = matches[0].state in (State.PRISTINE, State.PATCHED)
@@ -233,7 +237,7 @@ def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
         TreeError: files were edited since, so that neither is possible.
 
     """
-    with locked(tree, reporter):
+    with locked([tree], reporter):
         return TreeChange(tree.label, tree.place, None, recovered=recover(tree))
 
 
@@ -254,9 +258,8 @@ def adopt_target(
         TreeError: the tree cannot be written.
 
     """
-    with locked(tree, reporter):
-        recovered = recover(tree)
-        draft = Draft(tree)
+    with open_drafts([tree], reporter) as drafts:
+        draft, recovered = drafts[tree.home].draft, drafts[tree.home].recovered
         found = tuple(m for m in match_target(target, draft) if m.state is State.PATCHED)
         if not found:
             raise ForeignError(
@@ -273,7 +276,6 @@ def adopt_target(
                 draft.forget(own)
                 entry = replace(entry, bytecode=own.bytecode)
             draft.adopt(entry, originals)
-            write_drafts([draft])
     return TreeChange(
         tree=tree.label,
         path=tree.place,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import ForeignError, PartialError, UsageError
-from pkgtools.transaction import Draft, locked, recover
-from pkgtools.tree.apply import TreeChange, edited_error, refuse_covered, write_drafts
+from pkgtools.tree.apply import OpenDraft, TreeChange, edited_error, open_drafts, refuse_covered
 from pkgtools.tree.identify import identify
 from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.stack import is_of
 from pkgtools.tree.state import Identity, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pkgtools.catalog import Catalog
     from pkgtools.source import Tree
+    from pkgtools.transaction import Draft
     from pkgtools.tree.receipt import Entry
     from pkgtools.util.progress import Reporter
 
@@ -25,30 +27,51 @@ def reverse_tree(
     """Take one entry out of the stack: the top, or the one of a target.
 
     Raises:
-        DoesNotApplyError: a later entry changed the same files.
-        ForeignError: files were edited since, or pkgtools did not patch them.
-        TreeError: the tree cannot be written.
-        UsageError: the target is not in the stack.
+        PkgtoolsError: as `reverse_trees`.
 
     """
-    with locked(tree, reporter):
-        recovered = recover(tree)
-        draft = Draft(tree)
-        if not draft.stack.entries:
-            _refuse_patched_otherwise(catalog, tree)
-            return TreeChange(tree.label, tree.place, None, recovered=recovered)
-        entry = _named(catalog, draft, target)
-        refuse_covered(draft, entry, (), f"reverse {entry.target}")
-        edited = draft.stack.drifted(entry, draft)
-        if edited and not entry.is_undone(draft):
-            raise edited_error(entry, edited)
-        if edited:  # the files were checked out again: only the receipt was left
-            draft.forget(entry)
-        else:
-            draft.undo(entry)
-        write_drafts([draft])
-    if edited:
+    return reverse_trees(catalog, [(target, tree)], reporter)[0]
+
+
+def reverse_trees(
+    catalog: Catalog, wanted: Sequence[tuple[str | None, Tree]], reporter: Reporter
+) -> list[TreeChange]:
+    """Take several entries out, in order and in one transaction: all of them, or none.
+
+    Raises:
+        DoesNotApplyError: a later entry changed the same files.
+        ForeignError: files were edited since, or pkgtools did not patch them.
+        TreeError: a tree cannot be written.
+        UsageError: a target is not in the stack.
+
+    """
+    with open_drafts([tree for _, tree in wanted], reporter) as drafts:
+        named = [
+            (drafts[tree.home], _named(catalog, drafts[tree.home].draft, name))
+            for name, tree in wanted
+        ]
+        # The later ones first, whatever order they were given in.
+        named.sort(key=lambda pair: -_height(pair[0].draft, pair[1]))
+        return [_reverse(opened, entry) for opened, entry in named]
+
+
+def _height(draft: Draft, entry: Entry | None) -> int:
+    return draft.stack.entries.index(entry) if entry is not None else 0
+
+
+def _reverse(opened: OpenDraft, entry: Entry | None) -> TreeChange:
+    draft, recovered = opened.draft, opened.recovered
+    tree = draft.tree
+    if entry is None:
         return TreeChange(tree.label, tree.place, None, recovered=recovered)
+    refuse_covered(draft, entry, (), f"reverse {entry.target}")
+    edited = draft.stack.drifted(entry, draft)
+    if edited and not entry.is_undone(draft):
+        raise edited_error(entry, edited)
+    if edited:  # the files were checked out again: only the receipt was left
+        draft.forget(entry)
+        return TreeChange(tree.label, tree.place, None, recovered=recovered)
+    draft.undo(entry)
     return TreeChange(
         tree=tree.label,
         path=tree.place,
@@ -59,9 +82,15 @@ def reverse_tree(
     )
 
 
-def _named(catalog: Catalog, draft: Draft, name: str | None) -> Entry:
-    """Return the entry that is meant: the top, or the topmost of a target, this catalog's first."""
+def _named(catalog: Catalog, draft: Draft, name: str | None) -> Entry | None:
+    """Return the entry that is meant: the top, or the topmost of a target, this catalog's first.
+
+    None where nothing is applied.
+    """
     entries = draft.stack.entries[::-1]
+    if not entries:
+        _refuse_patched_otherwise(catalog, draft.tree)
+        return None
     if name is None:
         return entries[0]
     found = [entry for entry in entries if entry.target == name]

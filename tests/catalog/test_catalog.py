@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from commands import call
 
 from pkgtools.catalog import find_catalog, load_catalog, load_series
 from pkgtools.errors import MalformedError, UsageError
@@ -261,3 +262,52 @@ def test_a_wrong_lock_is_refused(
     with pytest.raises(MalformedError, match=message) as caught:
         _ = catalog.target("w-1.0").lock
     assert caught.value.message.startswith(f"{lock}:{_line(lock, new.splitlines()[-1])}: ")
+
+
+_SET = '[[set]]\nname = "all"\ntargets = ["w-1.0", "w-dev"]\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "message"),
+    [
+        ('"w-dev"]', '"w-9"]', "set[0].targets", "there is no target 'w-9'"),
+        ('"w-dev"]', '"w-1.0"]', "set[0].targets", "it names a target twice"),
+        ('["w-1.0", "w-dev"]', "[]", "set[0].targets", "length >= 1"),
+        ('"all"', '"w-1.0"', "set[0].name", "the set 'w-1.0' shadows the target"),
+        ('"all"', '"w-dev-base"', "set[0].name", "the set 'w-dev-base' shadows the alias"),
+        ('"all"', '"a b"', "set[0].name", "'a b' is not a name"),
+        ("targets", "target", "set[0].target", "unknown field"),
+        ("[[set]]", _SET + "[[set]]", "set[1].name", "a second set 'all'"),
+    ],
+)
+def test_a_wrong_set_is_refused_with_key_and_line(
+    old: str, new: str, key: str, message: str, project: Project, tmp_path: Path
+) -> None:
+    targets = project.copy_catalog(tmp_path / "catalog")
+    with targets.open("a") as file:
+        file.write(_SET.replace(old, new))
+    with pytest.raises(MalformedError, match=re.escape(message)) as caught:
+        load_catalog(targets)
+    assert caught.value.key == key
+
+
+def test_a_set_is_its_targets_in_order_each_once(project: Project, tmp_path: Path) -> None:
+    targets = project.copy_catalog(tmp_path / "catalog")
+    with targets.open("a") as file:
+        file.write(_SET)
+    catalog = load_catalog(targets)
+    assert catalog.expanded(["all"]) == ["w-1.0", "w-dev"]
+    assert catalog.expanded(["w-dev-base", "all", "w-1.1"]) == ["w-dev-base", "w-1.0", "w-1.1"]
+    assert catalog.expanded(["w-dev-base"]) == ["w-dev-base"]
+    with pytest.raises(UsageError, match="all is a set of targets") as caught:
+        catalog.target("all")
+    assert caught.value.remedy == "name one of them: --target w-1.0 or --target w-dev"
+    done = call("targets", "--catalog", targets, "--json")
+    assert done.facts["sets"] == [{"name": "all", "targets": ["w-1.0", "w-dev"]}]
+    assert "all  set of w-1.0, w-dev" in call("targets", "--catalog", targets).out
+    wheel = ("--wheel", project.wheel("1.0"), "--git", project.repository)
+    done = call("lock", "--check", "-t", "all", "--catalog", targets, "--json", *wheel)
+    assert {(proof["target"], proof["outcome"]) for proof in done.facts} == {
+        ("w-1.0", "proven"),
+        ("w-dev", "proven"),
+    }

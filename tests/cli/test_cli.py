@@ -145,6 +145,11 @@ def test_completion(project: Project, tmp_path: Path) -> None:
         "w-1.0",
         "w-1.1",
     ]
+    both = project.copy_catalog(tmp_path / "catalog")
+    with both.open("a") as file:
+        file.write('[[set]]\nname = "w-all"\ntargets = ["w-1.0", "w-dev"]\n')
+    assert _complete("pkgtools verify -t w-a", both.parent) == ["w-all"]
+    assert _complete("pkgtools adopt -t w-a", both.parent) == []
     (tmp_path / "targets.toml").write_text("broken")
     assert _complete("pkgtools apply --target w", tmp_path) == []
     source = subprocess.run(

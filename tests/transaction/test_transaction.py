@@ -31,8 +31,9 @@ from pkgtools.blob import Blob
 from pkgtools.errors import ForeignError, PkgtoolsError, TreeError
 from pkgtools.source import find_tree
 from pkgtools.transaction import journal as journals
-from pkgtools.transaction.commit import Write, commit, locked
+from pkgtools.transaction.commit import commit, locked
 from pkgtools.transaction.journal import Base
+from pkgtools.transaction.stage import Write
 from pkgtools.tree.apply import apply_target
 from pkgtools.util import files
 from pkgtools.util.files import read_file
@@ -243,7 +244,7 @@ def test_a_file_that_changed_since_it_was_planned_is_refused(
         Write(Base.TREE, _ANSWER, before, Blob(b"new\n")),
     ]
     with pytest.raises(TreeError, match=r"answer\.py was changed while it was being patched"):
-        commit(tree, writes)
+        commit([(tree, writes)])
     assert differing(old, snapshot(quick_path)) == []
 
 
@@ -252,7 +253,7 @@ def test_a_new_file_never_replaces_one_that_appeared(project: Project, quick_pat
     (tree.root / "widget/new.py").write_bytes(b"mine\n")
     old = snapshot(quick_path)
     with pytest.raises(TreeError, match=r"new\.py was changed"):
-        commit(tree, [Write(Base.TREE, "widget/new.py", None, Blob(b"new\n"))])
+        commit([(tree, [Write(Base.TREE, "widget/new.py", None, Blob(b"new\n"))])])
     assert differing(old, snapshot(quick_path)) == []
 
 
@@ -399,13 +400,13 @@ def test_another_run_is_waited_for_and_then_given_up(
             return super().task(text)
 
     with (
-        locked(tree, Loud()),
+        locked([tree], Loud()),
         pytest.raises(TreeError, match="another pkgtools run has held"),
-        locked(tree, Loud()),
+        locked([tree], Loud()),
     ):
         pytest.fail("two runs hold one tree")
     assert waited == [f"waiting for another pkgtools run on {tree.root}"]
-    with locked(tree, Loud()):
+    with locked([tree], Loud()):
         assert len(waited) == 1  # free again, and no file says otherwise
     assert leftovers(quick_path) == []
 
@@ -540,7 +541,7 @@ def test_nothing_is_written_through_a_link_that_appeared(
         apply(project, tree)
     name = tree.name("src/widget/legacy/gone.py")
     with pytest.raises(TreeError, match="symbolic link"):
-        commit(tree, [Write(Base.TREE, name, Blob(b"old\n"), Blob(b"new\n"))])
+        commit([(tree, [Write(Base.TREE, name, Blob(b"old\n"), Blob(b"new\n"))])])
     assert differing(before, snapshot(outside)) == []
     assert leftovers(quick_path) == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import call
-from crash import Fault, die, faulty, in_child
+from crash import Call, Fault, die, faulty, in_child
 from project import age, git, record_row
 from trees import differing, leftovers, record_problems, snapshot, timeless
 
@@ -23,9 +25,13 @@ from pkgtools.tree.apply import apply_targets, recover_tree
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from commands import Result
+
+    from pkgtools.catalog import Upstream
+    from pkgtools.source import Tree
 
 _NAMES = ("alpha", "beta")
 
@@ -36,7 +42,9 @@ class Two:
 
     targets: Path
     root: Path
-    """A site-packages folder, or a checkout."""
+    """A site-packages folder, a checkout, or a folder with a tree for each."""
+    python: Path | None = None
+    """Where the trees lie apart: an interpreter that knows both."""
 
     @property
     def catalog(self) -> Catalog:
@@ -45,12 +53,17 @@ class Two:
 
     def do(self, verb: str, *more: str) -> Result:
         """Call pkgtools."""
-        return call(verb, "--tree", self.root, "--catalog", self.targets, *more)
+        where = ("--python", self.python) if self.python else ("--tree", self.root)
+        return call(verb, *where, "--catalog", self.targets, *more)
+
+    def tree(self, upstream: Upstream) -> Tree:
+        """Find one of the trees."""
+        return find_tree(self.root / upstream.name if self.python else self.root, upstream)
 
     def apply(self) -> None:
         """Apply both at once."""
         catalog = self.catalog
-        wanted = [(target, find_tree(self.root, target.upstream)) for target in catalog.targets]
+        wanted = [(target, self.tree(target.upstream)) for target in catalog.targets]
         apply_targets(catalog, wanted, Silent())
 
 
@@ -115,7 +128,25 @@ def checkout(tmp_path: Path) -> Two:
     return Two(targets, root)
 
 
-@pytest.fixture(params=["site", "checkout"])
+@pytest.fixture
+def apart(site: Two, tmp_path: Path) -> Two:
+    """Install one package, and have the other in a checkout, as an editable install has it."""
+    root = tmp_path / "apart"
+    (root / "beta").mkdir(parents=True)
+    for path in site.root.glob("beta*"):
+        path.rename(root / "beta" / path.name)
+    (root / "alpha" / "alpha").mkdir(parents=True)
+    (root / "alpha/alpha/__init__.py").write_text("A = 1\n")
+    git(root / "alpha", "init", "--quiet")
+    git(root / "alpha", "add", "--all")
+    git(root / "alpha", "commit", "--quiet", "--message", "as it is")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "[\\"{root}/$3/$3\\"]"\n')
+    python.chmod(0o755)
+    return Two(site.targets, root, python)
+
+
+@pytest.fixture(params=["site", "checkout", "apart"])
 def two(request: pytest.FixtureRequest) -> Two:
     """Make either."""
     made = request.getfixturevalue(request.param)
@@ -141,7 +172,7 @@ def test_both_at_once_are_the_same_as_one_after_the_other(two: Two) -> None:
     assert [change["target"] for change in done.facts] == ["alpha-1", "beta-1"]
     assert differing(timeless(after), timeless(snapshot(two.root))) == []
     assert leftovers(two.root) == []
-    for info in two.root.glob("*.dist-info"):
+    for info in two.root.rglob("*.dist-info"):
         assert record_problems(info) == []
     for name in _NAMES:
         assert two.do("verify", "--target", f"{name}-1").code == 0
@@ -224,9 +255,98 @@ def test_killed_at_any_moment_it_is_all_or_nothing(two: Two, tmp_path: Path) -> 
             break
         order = upstreams if at % 2 else upstreams[::-1]
         for upstream in order:
-            seen.add(recover_tree(find_tree(two.root, upstream), Silent()).recovered)
+            seen.add(recover_tree(two.tree(upstream), Silent()).recovered)
         found = timeless(snapshot(two.root))
         assert leftovers(two.root) == [], at
         assert not differing(old, found) or not differing(new, found), at
     assert at > 60
     assert seen == {None, "finished", "undone"}
+
+
+def test_sets_name_targets_that_go_together(two: Two) -> None:
+    with two.targets.open("a") as file:
+        file.write('[[set]]\nname = "both"\ntargets = ["alpha-1", "beta-1"]\n')
+    before = timeless(snapshot(two.root))
+    done = two.do("apply", "--target", "both", "--json")
+    assert [change["target"] for change in done.facts] == ["alpha-1", "beta-1"]
+    assert _patched(two) == {"alpha": True, "beta": True}
+    assert [f["target"] for f in two.do("verify", "-t", "both", "--json").facts] == [
+        "alpha-1",
+        "beta-1",
+    ]
+    done = two.do("reverse", "--target", "both", "--json")
+    assert {change["target"] for change in done.facts} == {"alpha-1", "beta-1"}
+    assert differing(before, timeless(snapshot(two.root))) == []
+    assert leftovers(two.root) == []
+
+
+def test_reverse_of_several_is_all_or_nothing(two: Two) -> None:
+    two.apply()
+    (next(two.root.rglob("beta/__init__.py"))).write_text("A = 9\n")
+    before = snapshot(two.root)
+    done = two.do("reverse", "-t", "alpha-1", "-t", "beta-1")
+    assert (done.code, "edited since beta-1 was applied" in done.err) == (5, True)
+    assert snapshot(two.root) == before
+
+
+def test_without_its_leader_a_transaction_is_undone(apart: Two) -> None:
+    """The leading package was replaced after the kill: the other must not stay half patched."""
+    kept = timeless(snapshot(apart.root / "beta"))
+    alpha, beta = (apart.tree(upstream) for upstream in apart.catalog.upstreams)
+
+    def doomed() -> None:
+        with faulty(Fault(die_in_commit(beta), at=1, lasting=True)):
+            apart.apply()
+
+    assert in_child(doomed).killed
+    assert (apart.root / "beta/beta/__init__.py").read_text() == "A = 2\n"
+    shutil.rmtree(alpha.home)
+    assert recover_tree(beta, Silent()).recovered == "undone"
+    assert differing(kept, timeless(snapshot(apart.root / "beta"))) == []
+
+
+def die_in_commit(tree: Tree) -> Callable[[Call], None]:
+    """Return what kills the process once a tree's module is in place."""
+
+    def act(call: Call) -> None:
+        if "A = 2" in (tree.root / "beta/__init__.py").read_text():
+            die(call)
+
+    return act
+
+
+def test_a_journal_that_names_another_tree_reaches_nothing_in_it(apart: Two) -> None:
+    """Only a tree's own journal has operations of it, and both must name each other."""
+    alpha, beta = (apart.tree(upstream) for upstream in apart.catalog.upstreams)
+    alpha.home.mkdir(parents=True)
+    facts = {"format": 1, "phase": "undo", "operations": [], "folders": [], "id": "x"}
+    other = {"root": os.path.relpath(beta.root, alpha.home)}
+    victim = json.dumps({**facts, "phase": "prepare", "id": "y"})
+    (beta.home / "pkgtools-journal.json").write_text(victim)
+    before = snapshot(apart.root / "beta")
+    for home in (beta.home, beta.root / "beta", beta.root):
+        trees = [{**other, "home": os.path.relpath(home, alpha.home)}]
+        (alpha.home / "pkgtools-journal.json").write_text(json.dumps({**facts, "trees": trees}))
+        assert recover_tree(alpha, Silent()).recovered == "undone"
+        assert snapshot(apart.root / "beta") == before
+        alpha.home.mkdir(parents=True, exist_ok=True)
+
+
+def test_verify_of_several_names_each_refusal_and_exits_with_the_worst(two: Two) -> None:
+    assert two.do("verify", "-t", "alpha-1", "-t", "beta-1").code == 8
+    assert two.do("apply", "-t", "beta-1").code == 0
+    next(two.root.rglob("alpha/__init__.py")).write_text("A = 9\n")
+    done = two.do("verify", "-t", "alpha-1", "-t", "beta-1", "--series-only")
+    assert done.code == 5
+    assert "is exactly beta-1" in done.out
+    assert "alpha/__init__.py" in done.err
+    facts = two.do("verify", "-t", "alpha-1", "-t", "beta-1", "--series-only", "--json").facts
+    assert [(f["target"], f.get("error", {}).get("exit_code")) for f in facts] == [
+        ("alpha-1", 5),
+        ("beta-1", None),
+    ]
+    report = two.do("verify", "-t", "alpha-1", "-t", "beta-1", "--series-only", "--format", "junit")
+    assert 'tests="2" failures="1"' in report.out
+    next(two.root.rglob("alpha/__init__.py")).write_text("A = 1\n")
+    done = two.do("verify", "--dry-run", "-t", "alpha-1", "-t", "beta-1")
+    assert (done.code, done.out.count("applies"), done.out.count("patched ")) == (0, 2, 1)
