@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from commands import Result, call
 from project import PREFIX, build_wheel, git, make_series, put
 
+from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import Blob
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.plan import plan_series
 from pkgtools.source import WheelSource
+from pkgtools.source.at_hand import AtHand
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,3 +121,42 @@ def make_small(
     git(upstream, "checkout", "--quiet", "main")
     (root / "catalog" / "targets.toml").write_text(_TARGETS)
     return Small(root, commits)
+
+
+KEEP = "".join(f"LINE_{n} = {n}\n" for n in range(20))
+FIELDS = "class Args:\n    first: int = 1\n    last: int = 2\n"
+MERGED = FIELDS.replace("    last", "    theirs: int = 7\n    last")
+"""`FIELDS` as upstream changes it, beside what the stale series adds."""
+HAS = "VALUE = 1\n"
+FORGE = "https://github.com/acme/widget"
+
+
+def stale(tmp_path: Path, last: str = FIELDS) -> Small:
+    """Return a committed catalog whose series is of 1.0, where 1.1 and 1.2 are released."""
+    first = {"keep.py": KEEP, "fields.py": FIELDS, "has.py": HAS}
+    second = {**first, "keep.py": f"NEW = 0\n{KEEP}", "has.py": HAS.replace("1", "2")}
+    third = {**second, "fields.py": last}
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": first, "1.1": second, "1.2": third},
+        [
+            ("keep: far down", {"keep.py": KEEP.replace("LINE_15 = 15", "LINE_15 = 0")}),
+            (
+                "fields: one more",
+                {"fields.py": FIELDS.replace("    last", "    ours: int = 5\n    last")},
+            ),
+            ("has: a value that upstream will have", {"has.py": HAS.replace("1", "2")}),
+        ],
+    )
+    table = small.catalog.read_text().replace("https://git.example.invalid/widget", FORGE)
+    small.catalog.write_text(table)
+    small.catalog.with_name("CHANGELOG.md").write_text(
+        "# Changelog\n\n## Unreleased\n\n### Added\n\n"
+        f"- `one`: for [1.0]({FORGE}/releases/tag/v1.0).\n"
+    )
+    write_locks(load_catalog(small.catalog).targets, AtHand(Silent(), [small.wheel("1.0")]))
+    top = small.catalog.parent
+    git(top, "init", "--quiet")
+    git(top, "add", "--all")
+    git(top, "commit", "--quiet", "--message", "all")
+    return small

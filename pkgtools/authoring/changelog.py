@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pkgtools.source.git import Repository
 
 _HEADING: Final = re.compile(r"## +\[?([^\]\s]+)\]?.*")
+_UNRELEASED: Final = re.compile(r"## +\[?Unreleased\b", re.IGNORECASE)
 _DEFINITION: Final = re.compile(r" {0,3}\[([^\]]+)\]:\s*\S.*")
 _UNFINISHED: Final = re.compile(r"\b(TBD|TBA|TODO|FIXME|XXX)\b", re.IGNORECASE)
 _URL: Final = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
@@ -160,6 +161,23 @@ def _at_tag(
     except PkgtoolsError as error:
         raise MalformedError(f"the catalog at {tag} cannot be read: {error.message}") from None
     return before, text
+
+
+def with_entry(text: str, entry: str) -> str:
+    """Return a changelog with a new entry as the first item of its section Unreleased."""
+    lines = text.splitlines(keepends=True)
+    versions = [n for n, line in enumerate(lines) if _HEADING.fullmatch(line.rstrip("\r\n"))]
+    if not any(_UNRELEASED.match(lines[n]) for n in versions[:1]):
+        at = versions[0] if versions else len(lines)
+        blank = ["\n"] if at and lines[at - 1].strip() else []
+        lines[at:at] = [*blank, "## Unreleased\n", "\n"]
+        versions = [at + len(blank)]
+    at = versions[0] + 1
+    while at < len(lines) and (not lines[at].strip() or lines[at].startswith("### ")):
+        at += 1
+    before, after = "".join(lines[:at]).rstrip(), "".join(lines[at:])
+    glue = "\n" if after and not after.startswith(("- ", "* ", "+ ")) else ""
+    return f"{before}\n\n- {entry}\n{glue}{after}"
 
 
 def _told(

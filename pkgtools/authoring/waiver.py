@@ -35,8 +35,8 @@ def _patch(patch: Patch) -> Iterator[str]:
         "Removal plan": headers.removal_plan,
         "SHA-256": f"`{patch.digest}`",
     }
-    yield f"## {_cell(patch.subject)}"
-    lines = [f"| {name} | {_cell(value or 'not said')} |" for name, value in rows.items()]
+    yield f"## {cell(patch.subject)}"
+    lines = [f"| {name} | {cell(value or 'not said')} |" for name, value in rows.items()]
     yield "\n".join(["| | |", "|---|---|", *lines])
     # Indented text is code: nothing of a message becomes a heading or a link of the page.
     if message := message_of(patch):
@@ -44,7 +44,7 @@ def _patch(patch: Patch) -> Iterator[str]:
     yield "Files: " + ", ".join(f"`{path}`" for path in sorted(patch.paths))
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Escape what would end a cell, start HTML, or break the line."""
     for character in "\\|<":
         text = text.replace(character, f"\\{character}")

@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "reverse": "Take a series out of a tree again, to the byte.",
     "status": "Say what a tree is and what is applied to it.",
     "targets": "List the targets, their aliases, revisions and patches.",
+    "upgrade": "Port the newest series to the newest release.",
     "verify": "Check that a series would apply, or that a tree is patched.",
 }
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def revision_of(catalog: Catalog, upstream: Upstream, stop: Stop) -> str | None:
     """Return the line that names a source in a target; None if nothing names it for good."""
     if stop.version is not None:
-        release = json.dumps(stop.version), json.dumps(_tag(catalog, upstream, stop.version))
+        release = json.dumps(stop.version), json.dumps(release_tag(catalog, upstream, stop.version))
         return "release = {{ version = {}, tag = {} }}".format(*release)
     return f"commit = {json.dumps(stop.commit)}" if stop.commit is not None else None
 
 
-def _tag(catalog: Catalog, upstream: Upstream, version: str) -> str:
+def release_tag(catalog: Catalog, upstream: Upstream, version: str) -> str:
     """Return the tag of a release, named as the upstream's other releases are."""
     for target in reversed(catalog.targets):
         known, tag = target.revision.version, target.revision.tag
@@ -74,11 +74,14 @@ def check_writable(catalog: Catalog, job: Job) -> None:
         )
 
 
+def with_target(catalog: bytes, table: str) -> bytes:
+    """Return a targets.toml with one more target at its end; every other byte stays."""
+    glue = b"" if catalog.endswith(b"\n") else b"\n"
+    return catalog + glue + b"\n" + table.encode()
+
+
 def write_target(catalog: Path, table: str) -> None:
-    """Add a target at the end of a catalog; every other byte stays."""
+    """Add a target at the end of a catalog."""
     path = catalog.resolve()
     with locked_catalog(path.parent):
-        data = read_bytes(path)
-        glue = b"" if data.endswith(b"\n") else b"\n"
-        text = data + glue + b"\n" + table.encode()
-        write_catalog(path.parent, {path: Blob(text)})
+        write_catalog(path.parent, {path: Blob(with_target(read_bytes(path), table))})

@@ -1,0 +1,93 @@
+"""``pkgtools upgrade``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.errors import CheckFailedError, DoesNotApplyError
+from pkgtools.port.pull_request import text, title
+from pkgtools.port.upgrade import Sources, UpgradeOutcome, release_page
+from pkgtools.port.upgrade import upgrade as run_upgrade
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EXIT_CODES = {
+    UpgradeOutcome.CONFLICT: DoesNotApplyError.exit_code,
+    UpgradeOutcome.CHECK_FAILED: CheckFailedError.exit_code,
+}
+
+
+@click.command(short_help="Port the newest series to the newest release.")
+@click.option(
+    "-t",
+    "--target",
+    type=common.TargetName(),
+    help="The target to start from.  [default: the newest release's]",
+)
+@click.option(
+    "--exec",
+    "checks",
+    type=common.TEXT,
+    multiple=True,
+    metavar="CHECK",
+    help="A shell command to run in a copy of the package after each patch; can be repeated.",
+)
+@wheel_option
+@git_option
+@common.catalog_option
+@common.json_option
+@common.command
+def upgrade(
+    target: str | None,
+    checks: tuple[str, ...],
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Port the newest series to the newest release, and write all that a pull request needs.
+
+    The new series, its target with what upstream absorbed, its lockfile and an entry
+    in CHANGELOG.md are written; the text for the pull request is printed, in
+    Markdown. A second run changes nothing.
+
+    Exit code 0: written, or nothing to do; --json says which as "outcome". 3: files
+    in NEWDIR.port/conflicts wait for a person; edit them and run the command again.
+    8: the series is written, and a CHECK failed. A CHECK runs in the folder that
+    the package is imported from; PKGTOOLS_CATALOG is the catalog's folder.
+
+    \b
+    Examples:
+      pkgtools upgrade
+      pkgtools upgrade --exec 'python "$PKGTOOLS_CATALOG/checks/smoke.py"'
+      pkgtools upgrade --target v0.5.22 --git ~/src/sglang --json
+    """
+    table = load_catalog(catalog)
+    sources = Sources(wheels, repositories)
+    done = run_upgrade(table, target, sources, checks, common.Progress())
+    page = release_page(table, done.start.upstream, done.version)
+    if as_json:
+        facts = {
+            "outcome": done.outcome,
+            "start": done.start.name,
+            "version": done.version,
+            "target": done.target.name if done.target else None,
+            "title": title(done),
+            "text": text(done, page),
+            "port": done.port,
+            "checks": done.checks,
+        }
+        common.print_json(facts)
+    elif done.outcome is UpgradeOutcome.CURRENT:
+        name = done.target.name if done.target else done.start.name
+        say(f"{title(done)} is the newest release, and {name} is its target: nothing to do")
+    else:
+        say(f"# {title(done)}\n\n{text(done, page)}".rstrip("\n"))
+    return _EXIT_CODES.get(done.outcome, 0)

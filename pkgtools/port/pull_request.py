@@ -1,0 +1,146 @@
+"""The text of a pull request for an upgrade, in Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pkgtools.authoring.waiver import cell
+from pkgtools.port.model import HunkOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pkgtools.port.model import HunkReport, PatchReport
+    from pkgtools.port.upgrade import Upgrade
+    from pkgtools.port.work import PortReport
+
+_DECIDED = (HunkOutcome.CONFLICT, HunkOutcome.BLOCKED)
+
+
+def title(upgrade: Upgrade) -> str:
+    """Return the title: package and release."""
+    return f"{upgrade.start.upstream.distribution} {upgrade.version}"
+
+
+def text(upgrade: Upgrade, page: str) -> str:
+    """Return the text.
+
+    Args:
+        upgrade: what was done.
+        page: the URL of the release.
+
+    """
+    name = upgrade.target.name if upgrade.target else f"v{upgrade.version}"
+    parts = [
+        f"The series of `{upgrade.start.name}` on [{title(upgrade)}]({page}), as target `{name}`."
+    ]
+    if upgrade.port is not None:
+        parts += _ported(upgrade.port)
+    parts += _person(upgrade)
+    parts += _proofs(upgrade)
+    return "\n\n".join(parts) + "\n"
+
+
+def _ported(report: PortReport) -> Iterator[str]:
+    for step in report.steps:
+        yield f"## {_source(step.base)} to {_source(step.theirs)}"
+        rows = [f"| {_code(p.patch)} | {p.outcome} | {_counts(p)} |" for p in step.patches]
+        yield "\n".join(["| patch | outcome | hunks |", "|---|---|---|", *rows])
+        for kind, heading in (
+            (HunkOutcome.MERGED, "Merged, with the rule"),
+            (HunkOutcome.ABSORBED, "Absorbed: upstream has it"),
+            (HunkOutcome.EMPTY, "Empty: nothing is left, and upstream does not have it"),
+        ):
+            found = [line for p in step.patches for line in _hunks(p, kind)]
+            if found:
+                yield f"{heading}:\n\n" + "\n".join(found)
+
+
+def _counts(patch: PatchReport) -> str:
+    counts = Counter(hunk.outcome for hunk in patch.hunks)
+    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
+
+
+def _hunks(patch: PatchReport, outcome: HunkOutcome) -> Iterator[str]:
+    for hunk in patch.hunks:
+        if hunk.outcome is outcome:
+            yield f"- {_code(patch.patch)}, {_place(hunk)}{_reason(hunk)}"
+
+
+def _place(hunk: HunkReport) -> str:
+    place = f"{hunk.path}:{hunk.line}" if hunk.line else hunk.path
+    return f"{_code(place)} (now {_code(hunk.to)})" if hunk.to else _code(place)
+
+
+def _reason(hunk: HunkReport) -> str:
+    if hunk.absorbed_by:
+        return ": " + ", ".join(_code(place) for place in hunk.absorbed_by)
+    said = hunk.reason if hunk.outcome in _DECIDED or not hunk.rules else None
+    return f": {cell(said or ', '.join(hunk.rules))}" if said or hunk.rules else ""
+
+
+def _person(upgrade: Upgrade) -> Iterator[str]:
+    tasks = list(_tasks(upgrade))
+    if tasks:
+        yield "## For a person"
+        yield "\n".join(f"- [ ] {task}" for task in tasks)
+
+
+def _tasks(upgrade: Upgrade) -> Iterator[str]:
+    report = upgrade.port
+    hunks = [
+        (patch, hunk)
+        for step in (report.steps if report else ())
+        for patch in step.patches
+        for hunk in patch.hunks
+    ]
+    for patch, hunk in hunks:
+        if hunk.outcome in _DECIDED:
+            yield f"decide {_code(patch.patch)}, {_place(hunk)}{_reason(hunk)}"
+    if report is not None and report.conflicts:
+        yield (
+            f"run `pkgtools upgrade --target {upgrade.start.name}`, edit the files in "
+            f"`{Path(report.output).name}.port/conflicts`, and run it again"
+        )
+    if any(hunk.outcome is HunkOutcome.MERGED for _, hunk in hunks):
+        yield "look at each merged place: a merge by rule is a proposal"
+    if report is not None:
+        for name in report.copied:
+            yield f"correct {_code(name)}: it is a copy of the old series'"
+        for name in report.dropped:
+            why = "absorbed" if report.absorbed else "absorbed or empty"
+            yield f"see that {_code(name)} can go: it is {why}"
+    for run in upgrade.checks:
+        if run.status != 0:
+            yield f"find out why {_code(run.command)} fails after {_code(run.patch)}"
+
+
+def _proofs(upgrade: Upgrade) -> Iterator[str]:
+    target = upgrade.target
+    if target is None:
+        return
+    yield "## Checks"
+    locked = target.lock.find(target.revision.name)
+    lines = [
+        f"- passed: every hunk applies exactly to `{wheel.name}` (sha256 `{wheel.sha256}`)"
+        for wheel in (locked.wheel if locked else ())
+    ] or [f"- passed: every hunk applies exactly to {_code(target.revision.name)}"]
+    for run in upgrade.checks:
+        result = "passed" if run.status == 0 else f"failed ({run.status})"
+        lines.append(f"- {result}: {_code(run.command)} after {_code(run.patch)}")
+    yield "\n".join(lines)
+    for run in upgrade.checks:
+        if run.output:
+            yield "\n".join(f"    {line}".rstrip() for line in run.output.splitlines())
+
+
+def _source(name: str) -> str:
+    return cell(Path(name).name)
+
+
+def _code(text: str) -> str:
+    """Return a name as code: whatever is in it, it is no Markdown."""
+    safe = " ".join(text.replace("`", "'").replace("|", "\\|").split())
+    return f"`{safe}`"

@@ -1,0 +1,200 @@
+"""An upgrade: a stale series goes to the newest release, up to the text of a pull request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from project import git
+from small import FIELDS, FORGE, HAS, MERGED, Small, make_small, stale
+
+from pkgtools.authoring.changelog import with_entry
+from pkgtools.authoring.lock import write_locks
+from pkgtools.catalog import load_catalog
+from pkgtools.port import upgrade as upgrades
+from pkgtools.source.at_hand import AtHand
+from pkgtools.util.progress import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from commands import Result
+
+
+@pytest.fixture(autouse=True)
+def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkgtools.port.route.released_versions", lambda _: [])
+
+
+def commit(small: Small) -> None:
+    git(small.catalog.parent, "add", "--all")
+    git(small.catalog.parent, "commit", "--quiet", "--message", "all")
+
+
+def changed(small: Small) -> list[str]:
+    status = git(small.catalog.parent, "status", "--porcelain", "--untracked-files=all")
+    return [line[3:] for line in status.splitlines()]
+
+
+def upgrade(small: Small, *arguments: str) -> Result:
+    wheels: list[str | Path] = []
+    for path in sorted((small.root / "wheels").iterdir()):
+        wheels += ["--wheel", path]
+    return call("upgrade", "--catalog", small.catalog, *wheels, *arguments)
+
+
+def test_a_stale_series_becomes_the_text_of_a_pull_request(tmp_path: Path) -> None:
+    small = stale(tmp_path, MERGED)
+    done = upgrade(small)
+    assert done.code == 0, done.err
+    series = "patches/widget/v1.2"
+    assert changed(small) == [
+        "CHANGELOG.md",
+        "targets.toml",
+        f"{series}/0001-keep-far-down.patch",
+        f"{series}/0002-fields-one-more.patch",
+        f"{series}/lock.toml",
+        f"{series}/series",
+    ]
+    # The other commands are content with it.
+    wheel = small.wheel("1.2")
+    options = ("--target", "v1.2", "--catalog", small.catalog)
+    assert call("verify", "--dry-run", "--wheel", wheel, *options).code == 0
+    assert call("lock", "--check", "--wheel", wheel, *options).code == 0
+    assert call("changelog", "check", "--catalog", small.catalog).code == 0
+    assert small.made(small.catalog.parent / series, "1.2")["src/widget/fields.py"] == (
+        MERGED.replace("    last", "    ours: int = 5\n    last").encode()
+    )
+    lines = done.out.splitlines()
+    assert lines[0] == "# widget-kit 1.2"
+    assert lines[2] == (
+        f"The series of `one` on [widget-kit 1.2]({FORGE}/releases/tag/v1.2), as target `v1.2`."
+    )
+    assert "| `0001-keep-far-down.patch` | moved | 1 moved |" in lines
+    rule = "insertion-beside-insertion"
+    assert any(
+        line.startswith("- `0002-fields-one-more.patch`, ") and rule in line for line in lines
+    )
+    absorbed = "- `0003-has-a-value-that-upstream-will-have.patch`, `src/widget/has.py:1`"
+    assert any(line.startswith(absorbed) for line in lines)
+    assert "- [ ] look at each merged place: a merge by rule is a proposal" in lines
+    assert any(f"applies exactly to `{wheel.name}`" in line for line in lines)
+    assert str(tmp_path) not in done.out
+
+
+def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+    small = stale(tmp_path)
+    assert upgrade(small, "--json").facts["outcome"] == "upgraded"
+    commit(small)
+    for arguments in ((), ("--target", "one"), ("--exec", "false")):
+        again = upgrade(small, *arguments, "--json")
+        assert (again.code, again.facts["outcome"]) == (0, "current")
+        assert changed(small) == []
+
+
+def test_a_conflict_waits_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    small = stale(
+        tmp_path, FIELDS.replace("last: int = 2", "last: int = 3").replace("first", "one")
+    )
+    series = small.catalog.parent / "patches/widget/one/0002-fields-one-more.patch"
+    series.write_text(
+        series.read_text()
+        .replace("+    ours: int = 5\n", "")
+        .replace("     last: int = 2\n", "-    last: int = 2\n+    last: int = 9\n")
+        .replace("@@ -1,3 +1,4 @@", "@@ -1,3 +1,3 @@")
+    )
+    write_locks(load_catalog(small.catalog).targets, AtHand(Silent(), [small.wheel("1.0")]))
+    commit(small)
+    done = upgrade(small)
+    assert done.code == 3
+    assert "- [ ] decide `0002-fields-one-more.patch`, `src/widget/fields.py:3`" in done.out
+    waiting = changed(small)
+    assert all(path.startswith("patches/widget/v1.2.port/") for path in waiting)
+    again = upgrade(small)
+    assert again.code == 3
+    assert "still have conflict markers" in again.err
+    assert changed(small) == waiting
+    conflict = small.catalog.parent / "patches/widget/v1.2.port/conflicts/src/widget/fields.py"
+    conflict.write_text("class Args:\n    one: int = 1\n    last: int = 9\n")
+    done = upgrade(small, "--json")
+    assert (done.code, done.facts["outcome"]) == (0, "upgraded"), done.err
+    assert "patches/widget/v1.2/lock.toml" in changed(small)
+    assert not conflict.exists()
+
+
+def test_a_check_runs_after_each_patch(tmp_path: Path) -> None:
+    small = stale(tmp_path)
+    (tmp_path / "check.sh").write_text(
+        'echo "$PKGTOOLS_PATCH" >>"$PKGTOOLS_CATALOG/ran"\necho "at $PWD"\n'
+        'exec python3 -c "import widget.fields as f; f.Args.ours"\n'
+    )
+    check = f"sh {tmp_path / 'check.sh'}"
+    done = upgrade(small, "--exec", check, "--exec", "true", "--json")
+    assert (done.code, done.facts["outcome"]) == (8, "check-failed")
+    names = ["0001-keep-far-down.patch", "0002-fields-one-more.patch"]
+    assert small.catalog.with_name("ran").read_text().split() == names
+    assert [(r["patch"], r["status"] == 0) for r in done.facts["checks"]] == [
+        *((names[0], False), (names[1], True)),
+        *((name, True) for name in names),
+    ]
+    assert "AttributeError: type object 'Args' has no attribute 'ours'" in done.facts["text"]
+    assert "pkgtools-exec-" not in done.facts["text"]
+    # The series is there for a person to look at.
+    assert "patches/widget/v1.2/lock.toml" in changed(small)
+
+
+def test_a_run_that_ended_before_the_proof_is_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = stale(tmp_path)
+
+    def killed(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upgrades, "write_locks", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upgrades.upgrade(
+                load_catalog(small.catalog),
+                None,
+                upgrades.Sources(sorted((small.root / "wheels").iterdir()), ()),
+                (),
+                Silent(),
+            )
+    assert "patches/widget/v1.2/lock.toml" not in changed(small)
+    assert upgrade(small, "--json").facts["outcome"] == "upgraded"
+    assert "patches/widget/v1.2/lock.toml" in changed(small)
+    assert upgrade(small, "--json").facts["outcome"] == "current"
+
+
+def test_nothing_is_written_where_upstream_has_it_all(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"has.py": HAS}, "1.1": {"has.py": HAS.replace("1", "2")}},
+        [("has: a value", {"has.py": HAS.replace("1", "2")})],
+    )
+    before = small.catalog.read_bytes()
+    done = upgrade(small, "--json")
+    assert (done.code, done.facts["outcome"]) == (0, "absorbed")
+    assert "Absorbed: upstream has it" in done.facts["text"]
+    assert small.catalog.read_bytes() == before
+    assert not (small.catalog.parent / "patches/widget/v1.1").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# Changelog\n", "# Changelog\n\n## Unreleased\n\n- new\n"),
+        ("# C\n\n## 1.0\n\n- old\n", "# C\n\n## Unreleased\n\n- new\n\n## 1.0\n\n- old\n"),
+        ("## Unreleased\n\n## 1.0\n", "## Unreleased\n\n- new\n\n## 1.0\n"),
+        ("## [Unreleased]\n- old\n", "## [Unreleased]\n\n- new\n- old\n"),
+        (
+            "## Unreleased\n\n### Added\n\n- old\n\n[Unreleased]: x\n",
+            "## Unreleased\n\n### Added\n\n- new\n- old\n\n[Unreleased]: x\n",
+        ),
+        ("## Unreleased\n\nText.\n", "## Unreleased\n\n- new\n\nText.\n"),
+    ],
+)
+def test_an_entry_is_the_first_of_what_is_unreleased(before: str, after: str) -> None:
+    assert with_entry(before, "new") == after
