@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,10 @@ from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from pkgtools.build.image import BuiltImage, BuiltIndex
+    from pkgtools.image.known import KnownFacts
     from pkgtools.image.model import Pushable
 
 
@@ -113,6 +117,12 @@ def wheel(
     type=common.PATH,
     help="Write SBOM, SLSA provenance and, for fixed CVEs, OpenVEX into this folder.",
 )
+@click.option(
+    "--facts",
+    metavar="PLACE",
+    type=common.TEXT,
+    help="Trust what pkgtools image facts wrote of the base: a file, or docker://HOST/NAME.",
+)
 @common.image_platform_option
 @common.image_tree_option
 @common.image_python_option
@@ -125,6 +135,7 @@ def image(
     tag: str | None,
     push: bool,
     attest: Path | None,
+    facts: str | None,
     platform: str | None,
     tree: str | None,
     python: str | None,
@@ -149,12 +160,18 @@ def image(
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
     """
     from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
+    from pkgtools.image.exchange import open_facts, trust_facts  # noqa: PLC0415
     from pkgtools.image.model import Image  # noqa: PLC0415
     from pkgtools.image.reference import open_base  # noqa: PLC0415
 
     table = load_catalog(catalog)
     chosen = table.target(target)
-    with open_base(base, tree, python, platform) as opened:
+    trusted: AbstractContextManager[KnownFacts | None] = (
+        open_facts(facts) if facts else contextlib.nullcontext()
+    )
+    with open_base(base, tree, python, platform) as opened, trusted as known:
+        if known is not None:
+            trust_facts(opened, known)
         pusher = _pushable(opened) if push else None
         if not isinstance(opened, Image):
             if attest is not None:

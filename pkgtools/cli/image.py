@@ -11,9 +11,10 @@ from pkgtools.cli import common
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.image.checks import CheckResult, check_image, claimed_target, junit_report
+from pkgtools.image.exchange import export_facts
 from pkgtools.image.inspect import inspect_image, refuse_mismatches
 from pkgtools.image.model import Runnable
-from pkgtools.image.reference import open_image
+from pkgtools.image.reference import open_base, open_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,57 @@ def inspect(
         common.print_json(found)
     else:
         _show(found)
+    return 0
+
+
+@image.command(short_help="Write what builds on an image need to know of it.")
+@click.argument("reference", metavar="IMAGE", type=common.TEXT)
+@click.option(
+    "-o",
+    "--output",
+    "place",
+    metavar="PLACE",
+    required=True,
+    type=common.TEXT,
+    help="A file, or a repository to push a referrer to: docker://HOST/NAME.",
+)
+@common.image_platform_option
+@common.image_tree_option
+@common.catalog_option
+@common.json_option
+@common.command
+def facts(
+    reference: str,
+    place: str,
+    platform: str | None,
+    tree: str | None,
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Write what builds on an image need to know of it, for the next machine.
+
+    With it, pkgtools build image --facts PLACE reads no layer of the image. PLACE is a
+    file of a few MB, or a repository: there it is an OCI referrer of the image's digest,
+    and the image itself can lie elsewhere. Facts cannot be proved without reading the
+    image, so a build uses those of a place that it is told to trust.
+
+    \b
+    Examples:
+      pkgtools image facts docker://lmsysorg/sglang:v0.5.23 -o facts
+      pkgtools image facts docker://lmsysorg/sglang:v0.5.23
+        -o docker://registry.example.com/sglang
+    """
+    table = load_catalog(catalog)
+    with open_base(reference, tree, None, platform) as opened:
+        exported = export_facts(table, opened, place, common.Progress())
+    if as_json:
+        common.print_json(exported)
+        return 0
+    say(f"wrote {exported.place}")
+    for digest in exported.manifests:
+        say(f"  facts of {digest}")
+    for digest in exported.referrers:
+        say(f"  referrer {digest}")
     return 0
 
 

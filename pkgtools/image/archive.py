@@ -9,7 +9,7 @@ import tarfile
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -19,16 +19,13 @@ from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
-from pkgtools.image.stored import StoredFiles
+from pkgtools.image.stored import LayeredImage, StoredFiles
 from pkgtools.util.files import in_the_way, open_regular, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Sequence
 
-    from pkgtools.image.layer import Member
     from pkgtools.image.manifest import BaseImage
-    from pkgtools.image.package import FoundPackage, PackageQuery
 
 PREFIX: Final = "docker-archive:"
 _MANIFEST: Final = "manifest.json"
@@ -44,11 +41,11 @@ class _Entry(msgspec.Struct):
     RepoTags: list[str] | None = None
 
 
-class ArchiveImage:
+class ArchiveImage(LayeredImage):
     """One image of an archive."""
 
-    manifest_digest: str | None = None  # uncompressed layers: no registry's digest
-    identity: tuple[str, ...] | None = None  # no digests to verify the layers against
+    manifest_digest = None  # uncompressed layers: no registry's digest
+    identity = None  # no digests to verify the layers against
 
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path = path
@@ -81,25 +78,9 @@ class ArchiveImage:
         self.name = with_tag(name) if name else next(iter(self._entry.RepoTags or []), None)
         self._files = StoredFiles(self.reference, layers, tree, self.config.env)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Close the file."""
         self._archive.close()
-
-    def find(self, query: PackageQuery) -> FoundPackage:
-        """Return the location of the package; see `Image.find`."""
-        return self._files.find(query)
-
-    def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return the member at each existing path; see `Image.read`."""
-        return self._files.read(paths)
 
     def default_name(self, suffix: str) -> str:
         """Return a file in the same folder, and the image's name with a suffixed tag."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import stat
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError, TreeError, UsageError
@@ -23,18 +23,15 @@ from pkgtools.image.manifest import (
 )
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
-from pkgtools.image.stored import StoredFiles
+from pkgtools.image.stored import LayeredImage, StoredFiles
 from pkgtools.util.files import locked_folder, read_bytes, replace_file, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     import msgspec
 
-    from pkgtools.image.layer import Member
-    from pkgtools.image.package import FoundPackage, PackageQuery
 
 REF_NAME: Final = "org.opencontainers.image.ref.name"
 LAYOUT_NAME: Final = re.compile(
@@ -42,7 +39,7 @@ LAYOUT_NAME: Final = re.compile(
 )  # the annotation's grammar
 
 
-class LayoutImage:
+class LayoutImage(LayeredImage):
     """One image in a layout."""
 
     def __init__(
@@ -64,29 +61,10 @@ class LayoutImage:
         self.config.refuse_other_layers(len(manifest["layers"]))
         self.id = self.config.digest
         layers = [self._layer(entry) for entry in manifest["layers"]]
-        own = descriptor.get("platform")
-        self.base = BaseImage(manifest, media_type, self.config, layers, own)
+        described = {**descriptor, "mediaType": media_type}
+        self.base = BaseImage(manifest, media_type, self.config, layers, described)
         self._files = StoredFiles(self.reference, layers, tree, self.config.env)
         self.identity: tuple[str, ...] | None = (descriptor["digest"], tree or "")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Do nothing: no file stays open."""
-
-    def find(self, query: PackageQuery) -> FoundPackage:
-        """Return where the package lies; see `Image.find`."""
-        return self._files.find(query)
-
-    def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return what is at each path that there is; see `Image.read`."""
-        return self._files.read(paths)
 
     def default_name(self, suffix: str) -> str:
         """Return the name of this image with a suffix, in the same layout."""

@@ -40,6 +40,8 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _ATTESTATION: Final = "vnd.docker.reference.type"
 """Buildx' annotation of what is in an index beside images: provenance and SBOM of one of them."""
 _SIZE: Final = 2**48
+MANIFEST_LIMIT: Final = 4 * 1024 * 1024
+"""Bytes of a manifest: what the OCI distribution specification has every registry take."""
 
 
 class Descriptor(msgspec.Struct):
@@ -96,7 +98,8 @@ class BaseImage:
     config: Config
     layers: Sequence[StoredLayer] = field(repr=False)
     """From the lowest, each with its descriptor."""
-    platform: Mapping[str, Any] | None = None
+    descriptor: Mapping[str, Any] = field(default_factory=dict)
+    """The manifest's own, in its store; empty where there is none."""
 
     def extended(self, new: NewImage) -> tuple[bytes, dict[str, Any]]:
         """Return the manifest of an image built on this one, and that manifest's descriptor."""
@@ -111,8 +114,8 @@ class BaseImage:
             "annotations": {**(self.manifest.get("annotations") or {}), **new.annotations},
         }
         raw = to_json(manifest)
-        descriptor = described(self.media_type, raw)
-        return raw, descriptor | ({"platform": self.platform} if self.platform else {})
+        platform = self.descriptor.get("platform")
+        return raw, described(self.media_type, raw) | ({"platform": platform} if platform else {})
 
 
 def as_oci(base: BaseImage) -> BaseImage:

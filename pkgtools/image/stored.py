@@ -1,9 +1,9 @@
-"""Images that are read layer by layer, without an engine."""
+"""Images that are read layer by layer, without an engine: in a registry, a layout, an archive."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, parents
@@ -13,8 +13,11 @@ from pkgtools.image.package import FoundPackage, choose_folder, package_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from types import TracebackType
 
+    from pkgtools.image.known import KnownFacts
     from pkgtools.image.layer import Member
+    from pkgtools.image.model import Config
     from pkgtools.image.package import PackageQuery
 
 
@@ -76,3 +79,40 @@ class StoredFiles:
                     f"/{path} of {self.label} is not a directory, and has files below it",
                     remedy="build the image again, with the package in a directory",
                 )
+
+
+class LayeredImage:
+    """What images have in common whose layers can be read; see `Image`."""
+
+    reference: str
+    name: str | None
+    config: Config
+    id: str
+    manifest_digest: str | None
+    identity: tuple[str, ...] | None
+    facts: KnownFacts | None = None
+    """Who is trusted to say what is in the image, so that it need not be read."""
+    _files: StoredFiles
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what reading the image has opened."""
+        self.close()
+
+    def close(self) -> None:
+        """Close what reading the image has opened; by default nothing stays open."""
+
+    def find(self, query: PackageQuery) -> FoundPackage:
+        """Return the location of the package; see `Image.find`."""
+        return self._files.find(query)
+
+    def read(self, paths: Collection[str]) -> dict[str, Member]:
+        """Return the member at each existing path; see `Image.read`."""
+        return self._files.read(paths)

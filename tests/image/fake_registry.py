@@ -59,6 +59,8 @@ class FakeRegistry:
     upload_address: str = ""
     """The address that takes uploads."""
     ranges: bool = True
+    referrers: bool = False
+    """Whether it has the referrers API (OCI distribution specification 1.1)."""
     body: Callable[[Asked, bytes], bytes] = lambda _asked, body: body
     """Changes the body of an answer, not its length as announced, nor its digest."""
     endless: Callable[[Asked], bool] = lambda _asked: False
@@ -77,7 +79,11 @@ class FakeRegistry:
 
     def layers_read(self) -> list[str]:
         """Return the digests of what was asked for, besides configurations."""
-        configs = {json.loads(raw)["config"]["digest"] for _, raw in self.manifests.values()}
+        facts = [json.loads(raw) for _, raw in self.manifests.values()]
+        configs = {each["config"]["digest"] for each in facts if "config" in each}
+        for each in facts:  # an artifact's blobs are no image's layers
+            if "artifactType" in each:
+                configs |= {entry["digest"] for entry in each["layers"]}
         return [
             found
             for asked in self.asked
@@ -185,7 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self, asked: Asked, data: bytes) -> None:
         state = self.registry
         match = re.fullmatch(r"/v2/(.+)/(blobs|manifests)/(uploads/)?([^/]*)", asked.path)
-        if match is None:
+        listed = re.fullmatch(r"/v2/(.+)/referrers/(sha256:[0-9a-f]{64})", asked.path)
+        if listed and state.referrers:
+            self._list(listed[1], listed[2])
+        elif match is None:
             self._send(200 if asked.path == "/v2/" else 404, b"{}", {})
         elif match[3]:
             self._upload(asked, match[1], data)
@@ -202,11 +211,28 @@ class _Handler(BaseHTTPRequestHandler):
             kind = asked.headers["Content-Type"]
             state.manifests[repository, name] = (kind, data)
             state.manifests[repository, digest(data)] = (kind, data)
-            self._send(201, b"", {"Docker-Content-Digest": digest(data)})
+            said = {"Docker-Content-Digest": digest(data)}
+            subject = json.loads(data).get("subject")
+            if state.referrers and subject:
+                said["OCI-Subject"] = subject["digest"]
+            self._send(201, b"", said)
             return
         kind, raw = state.manifests.get((repository, name), ("", b""))
         said = {"Content-Type": kind, "Docker-Content-Digest": digest(raw)}
         self._send(200 if raw else 404, raw, said)
+
+    def _list(self, repository: str, subject: str) -> None:
+        """Send the index of what refers to a manifest."""
+        entries = []
+        for (name, which), (kind, raw) in self.registry.manifests.items():
+            facts = json.loads(raw)
+            if (name, which) == (repository, digest(raw)) and "subject" in facts:
+                entry = {"mediaType": kind, "digest": which, "size": len(raw)}
+                entry |= {key: facts[key] for key in ("artifactType", "annotations")}
+                entries += [entry] if facts["subject"]["digest"] == subject else []
+        index = {"schemaVersion": 2, "manifests": entries}
+        said = {"Content-Type": "application/vnd.oci.image.index.v1+json"}
+        self._send(200, json.dumps(index).encode(), said)
 
     def _blob(self, blob: bytes | None, headers: dict[str, str]) -> None:
         start = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
-import subprocess
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
-import requests
 from commands import call
 from engine import base_image, docker, has_engine
 
@@ -22,6 +18,7 @@ from pkgtools.image.reference import open_image
 
 from .building import call_build, write_base
 from .images import SITE, Entry, digest, entries_of, moved, read, symlink, tar
+from .registries import docker_registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -218,40 +215,10 @@ def test_an_editable_install_is_found_by_the_images_python(
 
 @pytest.fixture
 def registry(repository: str, tmp_path: Path) -> Iterator[str]:
-    """Serve Debian's docker-registry on a free port of this machine."""
+    """Return the address of a docker-registry on this machine."""
     assert repository
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    (tmp_path / "registry.yml").write_text(
-        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/blobs}}}}\n"
-        f"http: {{addr: '{address}'}}\n"
-    )
-    try:
-        server = subprocess.Popen(
-            ["docker-registry", "serve", tmp_path / "registry.yml"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        pytest.skip("there is no docker-registry")
-    try:
-        _await(f"http://{address}/v2/")
-        yield address
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def _await(url: str) -> None:
-    for _ in range(200):
-        try:
-            requests.get(url, timeout=5)
-        except requests.ConnectionError:
-            time.sleep(0.05)
-        else:
-            return
-    pytest.fail(f"{url} does not answer")
+    with docker_registry(tmp_path / "registry") as running:
+        yield running.address
 
 
 def test_a_pushed_image_comes_back_as_it_was(
@@ -276,6 +243,29 @@ def test_a_pushed_image_comes_back_as_it_was(
     back = f"docker-archive:{tmp_path / 'back.tar'}"
     found = call("image", "inspect", back, "--json", "--catalog", project.targets)
     assert (found.code, found.facts["status"]["target"]) == (0, "w-1.0")
+
+
+def test_an_image_patched_in_a_registry_runs_where_it_is_pulled(
+    project: Project, with_python: str, repository: str, registry: str
+) -> None:
+    """The engine judges what was pushed: it pulls the image, runs it and tests it."""
+    base, new = (f"{registry}/{repository}:{tag}" for tag in ("in-registry", "patched"))
+    docker("tag", with_python, base)
+    docker("push", "--quiet", base)
+    docker("rmi", base)
+    site = f"/{DEBIAN}"  # PATH has no bin folder that belongs to it
+    made = call_build(project, f"docker://{base}", "--tag", f"docker://{new}", "--tree", site)
+    assert made.code == 0, made.out
+    docker("pull", "--quiet", new)
+    assert _id(new) == made.facts["id"]
+    assert _layers(new) == [*_layers(with_python), made.facts["layer"]]
+    answer = "import widget.answer; print(widget.answer.ANSWER)"
+    run = ("run", "--rm", "--network=none", "--entrypoint", "python3", new)
+    assert docker(*run, "-c", answer) == "42"
+    tested = call("image", "test", new, "--json", "--catalog", project.targets)
+    assert tested.code == 0, tested.out
+    assert [check["name"] for check in tested.facts["checks"]] == ["identity", "compilation"]
+    assert tested.facts["passed"]
 
 
 def test_a_registry_that_is_not_there(project: Project, with_python: str, repository: str) -> None:

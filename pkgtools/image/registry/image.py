@@ -11,6 +11,7 @@ from pkgtools.image.manifest import (
     ACCEPT,
     INDEXES,
     LAYERS,
+    MANIFEST_LIMIT,
     BaseImage,
     Index,
     Manifest,
@@ -25,22 +26,18 @@ from pkgtools.image.model import Config
 from pkgtools.image.names import REGISTRY, RegistryName, default_name
 from pkgtools.image.registry.blobs import open_blob
 from pkgtools.image.registry.client import RegistryClient
-from pkgtools.image.stored import StoredFiles
+from pkgtools.image.stored import LayeredImage, StoredFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from pkgtools.image.layer import Member
-    from pkgtools.image.package import FoundPackage, PackageQuery
 
-_MANIFEST_LIMIT: Final = 4 * 1024 * 1024
-"""What the OCI distribution specification has every registry take."""
 _CONFIG_LIMIT: Final = 16 * 1024 * 1024
 
 
-class RegistryImage:
+class RegistryImage(LayeredImage):
     """One image of a registry."""
 
     def __init__(
@@ -68,40 +65,19 @@ class RegistryImage:
         self.config.refuse_other_layers(len(manifest["layers"]))
         self.id = self.config.digest
         layers = [self._layer(layer) for layer in manifest["layers"]]
-        own = entry.get("platform")
-        self.base = BaseImage(manifest, media_type, self.config, layers, own)
-        self._tree = ""
+        self.base = BaseImage(manifest, media_type, self.config, layers, entry)
         self._files = StoredFiles(self.reference, layers, None, self.config.env)
+        self.identity = (entry["digest"], "")
 
     def at_tree(self, tree: str | None) -> Self:
         """Say where the package lies; return this image."""
-        self._tree, self._files.tree = tree or "", tree
+        self._files.tree = tree
+        self.identity = (str(self.manifest_digest), tree or "")  # as the same image in a layout
         return self
 
-    @property
-    def identity(self) -> tuple[str, ...] | None:
-        """See `Image.identity`: the same image in a layout has the same."""
-        return (str(self.manifest_digest), self._tree)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Close the connections."""
         self.client.close()
-
-    def find(self, query: PackageQuery) -> FoundPackage:
-        """Return where the package lies; see `Image.find`."""
-        return self._files.find(query)
-
-    def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return what is at each path that there is; see `Image.read`."""
-        return self._files.read(paths)
 
     def default_name(self, suffix: str) -> str:
         """Return this image's name with a suffix on its tag."""
@@ -237,7 +213,7 @@ def _manifest(
     """
     label = f"{REGISTRY}{name.name}"
     path = f"{name.repository}/manifests/{wanted}"
-    found = client.get(path, _MANIFEST_LIMIT, ACCEPT)
+    found = client.get(path, MANIFEST_LIMIT, ACCEPT)
     if found is None:
         raise UsageError(
             f"{name.host} has no image {name.repository} {wanted}",

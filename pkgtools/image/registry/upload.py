@@ -71,8 +71,11 @@ class Uploads:
             f"{self._client.host} forgot the upload of {digest} {TRIES} times", remedy="try again"
         )
 
-    def put_manifest(self, reference: str, media_type: str, raw: bytes) -> None:
-        """Push a manifest: what names an image is pushed when all that it names is there.
+    def put_manifest(self, reference: str, media_type: str, raw: bytes) -> bool:
+        """Push a manifest; return whether the registry lists it as a referrer of its subject.
+
+        A manifest is pushed when all that it names is there. A registry with the referrers API
+        says so (OCI distribution specification, "Pushing Manifests with Subject").
 
         Raises:
             RegistryError: the registry refuses it, or has it by another digest.
@@ -82,12 +85,14 @@ class Uploads:
         headers = {"Content-Type": media_type}
         with self._client.request("PUT", path, ok={201}, headers=headers, data=raw) as response:
             said = response.headers.get("Docker-Content-Digest", "")
+            is_listed = "OCI-Subject" in response.headers
         if said.startswith("sha256:") and said != digest_of(raw):
             raise RegistryError(
                 f"{self._client.host} has {self._repository} as {said[:71]!r}, not as "
                 f"{digest_of(raw)}",
                 remedy="this is not a sound registry",
             )
+        return is_listed
 
     def _push_once(self, digest: str, source: IO[bytes]) -> None:
         path = f"{self._repository}/blobs/uploads/"

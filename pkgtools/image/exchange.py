@@ -1,0 +1,154 @@
+"""Facts of images that go from one machine to the next: in a file, or beside images in a registry.
+
+The user names the place, and so trusts who can write there. A repository's facts are as true as
+its tags: who can push the one can push the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pkgtools.errors import UsageError
+from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
+from pkgtools.image.inspect import upstream_of
+from pkgtools.image.known import known_package
+from pkgtools.image.model import Image
+from pkgtools.image.names import REGISTRY
+from pkgtools.image.stored import LayeredImage
+from pkgtools.image.tree import query_of
+from pkgtools.util.files import open_regular, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pkgtools.catalog import Catalog
+    from pkgtools.image.known import KnownFacts
+    from pkgtools.image.model import Portable
+    from pkgtools.image.package import FoundPackage, PackageQuery
+    from pkgtools.image.registry.image import RegistryIndex
+    from pkgtools.util.progress import Reporter
+
+
+@dataclass(frozen=True)
+class FactsFile:
+    """A file with the facts of one image, or of all its platforms."""
+
+    label: str
+    raw: bytes = field(repr=False)
+
+    def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
+        """Return the package in an image; see `KnownFacts.package`."""
+        if image.identity is None:
+            return None
+        return decode_facts(self.raw, facts_key(image.identity, query), query, self.label)
+
+
+@contextlib.contextmanager
+def open_facts(place: str) -> Iterator[KnownFacts]:
+    """Open the facts at a place: a repository of a registry, or a file.
+
+    Raises:
+        UsageError: the name of the repository is invalid, or the file cannot be read.
+
+    """
+    if not place.startswith(REGISTRY):
+        try:
+            with open_regular(Path(place)) as file:
+                raw = file.read(LIMIT)
+        except OSError as error:
+            raise UsageError(
+                f"{place} cannot be read: {error.strerror}",
+                remedy=f"write it: pkgtools image facts IMAGE --output {place}",
+            ) from None
+        yield FactsFile(place, raw)
+        return
+    from pkgtools.image.registry.referrers import ReferrerFacts  # noqa: PLC0415 - requests is slow
+
+    with ReferrerFacts(place) as facts:
+        yield facts
+
+
+def trust_facts(opened: Image | RegistryIndex, facts: KnownFacts) -> None:
+    """Have builds on an image, or on all its platforms, start from given facts.
+
+    Raises:
+        UsageError: the image is in an engine, which says by itself what is in it.
+
+    """
+    for image in _images(opened):
+        if not isinstance(image, LayeredImage):
+            raise UsageError(
+                f"{image.reference} is in an engine: --facts is for images that are read by layers",
+                remedy=f"give its registry's name: --base {REGISTRY}HOST/NAME",
+            )
+        image.facts = facts
+
+
+@dataclass(frozen=True)
+class ExportedFacts:
+    """Facts that were written."""
+
+    reference: str
+    """The image."""
+    place: str
+    manifests: tuple[str, ...]
+    """The digests of the manifests that the facts are of, one for each platform."""
+    referrers: tuple[str, ...] = ()
+    """The digests of what was pushed, where the place is a repository."""
+
+
+def export_facts(
+    catalog: Catalog, opened: Image | RegistryIndex, place: str, reporter: Reporter
+) -> ExportedFacts:
+    """Write what builds need to know of an image, to a file or a repository.
+
+    Args:
+        catalog: whose series say which files matter.
+        opened: the image, or all its platforms.
+        place: a file, or ``docker://HOST/NAME``, where the facts refer to the image's digest.
+        reporter: receives progress.
+
+    Raises:
+        UsageError: the image has no manifest by whose digest facts could be told apart.
+        PkgtoolsError: as `Image.find`, or the place cannot be written.
+
+    """
+    found = []
+    for image in _images(opened):
+        with reporter.task(f"reading {image.reference}"):
+            found.append(_facts_of(catalog, image))
+    manifests = tuple(str(image.manifest_digest) for image, _, _ in found)
+    if not place.startswith(REGISTRY):
+        try:
+            replace_file(Path(place), encode_facts({key: package for _, key, package in found}))
+        except (OSError, UnicodeEncodeError) as error:
+            raise UsageError(
+                f"{place} cannot be written: {error}", remedy="name another file with --output"
+            ) from None
+        return ExportedFacts(opened.reference, place, manifests)
+    from pkgtools.image.registry.referrers import ReferrerFacts  # noqa: PLC0415
+
+    with ReferrerFacts(place) as facts, reporter.task(f"pushing facts to {place}"):
+        referrers = tuple(
+            facts.attach(cast("Portable", image).base.descriptor, key, package)
+            for image, key, package in found
+        )
+    return ExportedFacts(opened.reference, place, manifests, referrers)
+
+
+def _images(opened: Image | RegistryIndex) -> list[Image]:
+    return [opened] if isinstance(opened, Image) else list(opened.images.values())
+
+
+def _facts_of(catalog: Catalog, image: Image) -> tuple[LayeredImage, str, FoundPackage]:
+    """Return an image and the package in it with its key."""
+    if not isinstance(image, LayeredImage) or image.identity is None:
+        raise UsageError(
+            f"{image.reference} is not known by the digest of its manifest",
+            remedy=f"name it in a registry or a layout: {REGISTRY}HOST/NAME, oci:DIR:NAME",
+        )
+    query = query_of(catalog, upstream_of(catalog, image.config.labels))
+    return image, facts_key(image.identity, query), known_package(image, query)

@@ -1,0 +1,141 @@
+"""What was found in images, as bytes: the cache, an exported file and a referrer have this form.
+
+Facts that somebody else wrote are believed as that person is. What they claim of an image cannot
+be proved without reading its layers; that they describe a package at all is checked here, and
+that its files are those of a known revision where the package is patched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import zstandard
+
+from pkgtools.errors import MalformedError
+from pkgtools.image.layer import FileKind, Member, parents, relative
+from pkgtools.image.package import FoundPackage, package_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pkgtools.image.package import PackageQuery
+
+FORMAT: Final = 3
+"""Of the bytes, and of what `Image.find` puts into them; a new one for a change of either."""
+LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of facts, unpacked: SGLang's, with every file that a series touches, have 10 MB."""
+_ID: Final = 2**63 - 1
+_Owner = Annotated[int, msgspec.Meta(ge=-_ID, le=_ID)]
+
+
+class _MemberFacts(msgspec.Struct, array_like=True):
+    """A `Member`, with bounds on what an archive can hold."""
+
+    path: str
+    kind: FileKind
+    permissions: Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
+    uid: _Owner
+    gid: _Owner
+    mtime: Annotated[int, msgspec.Meta(ge=0, le=_ID // 10**9)]
+    data: bytes
+
+
+class _PackageFacts(msgspec.Struct):
+    """A `FoundPackage`."""
+
+    folder: str
+    members: list[_MemberFacts]
+    names: list[str]
+
+
+class _Facts(msgspec.Struct):
+    format: int
+    packages: dict[str, _PackageFacts]
+    """By `facts_key`."""
+
+
+def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:
+    """Return the name of an answer: the digest of all that it follows from."""
+    upstream = query.upstream
+    asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
+    # What a user typed need not be UTF-8, which msgspec does not take.
+    return hashlib.sha256(json.dumps((FORMAT, identity, asked)).encode()).hexdigest()
+
+
+def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
+    """Return packages by their keys as bytes; the same packages give the same bytes.
+
+    Raises:
+        UnicodeEncodeError: a path is not UTF-8.
+
+    """
+    packages = {
+        key: _PackageFacts(
+            package.folder,
+            [
+                _MemberFacts(m.path, m.kind, m.permissions, m.uid, m.gid, m.mtime, m.data)
+                for m in sorted(package.members.values(), key=lambda m: m.path)
+            ],
+            sorted(package.names),
+        )
+        for key, package in sorted(found.items())
+    }
+    raw = msgspec.msgpack.encode(_Facts(FORMAT, packages))
+    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(raw)
+
+
+def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> FoundPackage | None:
+    """Return the package of a key; None if these are facts of others.
+
+    Raises:
+        MalformedError: they are damaged, or describe what no image can hold.
+
+    """
+    try:
+        facts = msgspec.msgpack.decode(_decompressed(raw), type=_Facts)
+        found = facts.packages.get(key) if facts.format == FORMAT else None
+        return None if found is None else _checked(found, query, label)
+    except (ValueError, zstandard.ZstdError, msgspec.DecodeError) as error:
+        raise MalformedError(
+            f"{label}: facts of images cannot be read: {error}",
+            remedy="export them again: pkgtools image facts IMAGE --output PLACE",
+        ) from None
+
+
+def _decompressed(raw: bytes) -> bytes:
+    """Return a frame's content; its header says the size, which would be allocated.
+
+    Raises:
+        ValueError: it is larger than `LIMIT`, or does not say its size.
+
+    """
+    if not 0 <= zstandard.frame_content_size(raw) <= LIMIT:
+        raise ValueError(f"the frame says no size, or one of over {LIMIT} bytes")
+    return zstandard.ZstdDecompressor().decompress(raw)
+
+
+def _checked(facts: _PackageFacts, query: PackageQuery, label: str) -> FoundPackage:
+    """Return the package that facts describe.
+
+    Raises:
+        MalformedError: a path leads out of the image.
+        ValueError: it is not a package as `Image.find` returns one.
+
+    """
+    paths = [facts.folder, *facts.names, *(member.path for member in facts.members)]
+    if any(relative(path, label) != path or "\0" in path for path in paths):
+        raise ValueError("a path is not as layers have it")
+    members = {
+        m.path: Member(m.path, m.kind, m.permissions, m.uid, m.gid, m.mtime, m.data)
+        for m in facts.members
+    }
+    files = {path for path, member in members.items() if member.kind is not FileKind.FOLDER}
+    if any(not files.isdisjoint(parents(path)) for path in [*members, *facts.names]):
+        raise ValueError("a file has files below it")
+    found = FoundPackage(facts.folder, members, frozenset(facts.names))
+    if found != package_at(query, facts.folder, members, facts.names):
+        raise ValueError("it has files that are not the package's")
+    return found

@@ -1,0 +1,155 @@
+"""Facts of images as referrers: an artifact of a registry whose subject is the image.
+
+OCI distribution specification, "Listing Referrers", and "Referrers Tag Schema" for registries
+without that API. The image itself need not be in the repository: facts of somebody else's base
+can lie beside what is built on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pkgtools.errors import UsageError
+from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
+from pkgtools.image.layer import damaged, digest_of
+from pkgtools.image.manifest import (
+    MANIFEST_LIMIT,
+    OCI_INDEX,
+    OCI_MANIFEST,
+    Index,
+    Manifest,
+    described,
+    parse,
+    to_json,
+)
+from pkgtools.image.names import REGISTRY, RegistryName
+from pkgtools.image.registry.client import RegistryClient
+from pkgtools.image.registry.upload import Uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from pkgtools.image.model import Image
+    from pkgtools.image.package import FoundPackage, PackageQuery
+
+ARTIFACT_TYPE: Final = "application/vnd.pkgtools.image-facts"
+KEY: Final = "pkgtools.facts"
+"""The annotation with `facts_key`."""
+# An artifact has this configuration (image specification, "Guidance for an Empty Descriptor").
+_EMPTY: Final = "application/vnd.oci.empty.v1+json"
+_EMPTY_DATA: Final = b"{}"
+
+
+class ReferrerFacts:
+    """The facts of images in one repository."""
+
+    def __init__(self, place: str) -> None:
+        name = RegistryName.parse(place)
+        if name.digest or name.tag != "latest":
+            raise UsageError(
+                f"{place} names an image, and facts lie in a repository",
+                remedy=f"give {REGISTRY}{name.host}/{name.repository}",
+            )
+        self.label = place
+        self._repository = name.repository
+        self._client = RegistryClient(name.host, name.repository)
+        self._client.allow(name.repository, "pull")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
+        """Return the package in an image; see `KnownFacts.package`."""
+        if image.identity is None or image.manifest_digest is None:
+            return None
+        key = facts_key(image.identity, query)
+        for entry in self._referrers(image.manifest_digest):
+            if (entry.get("annotations") or {}).get(KEY) == key:
+                return decode_facts(self._facts(entry["digest"]), key, query, self.label)
+        return None
+
+    def attach(self, subject: Mapping[str, Any], key: str, package: FoundPackage) -> str:
+        """Push the facts of an image; return the digest of the referrer.
+
+        Args:
+            subject: the descriptor of the image's manifest.
+            key: see `facts_key`.
+            package: what was found.
+
+        Raises:
+            RegistryError: the registry refuses.
+
+        """
+        self._client.allow(self._repository, "pull,push")
+        uploads = Uploads(self._client, self._repository)
+        facts = encode_facts({key: package})
+        for data in (_EMPTY_DATA, facts):
+            uploads.push_bytes(data)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": OCI_MANIFEST,
+            "artifactType": ARTIFACT_TYPE,
+            "config": described(_EMPTY, _EMPTY_DATA),
+            "layers": [described(ARTIFACT_TYPE, facts)],
+            "subject": {name: subject[name] for name in ("mediaType", "digest", "size")},
+            "annotations": {KEY: key},
+        }
+        raw = to_json(manifest)
+        entry = described(OCI_MANIFEST, raw)
+        if not uploads.put_manifest(entry["digest"], OCI_MANIFEST, raw):
+            extra = {"artifactType": ARTIFACT_TYPE, "annotations": {KEY: key}}
+            self._list(uploads, str(subject["digest"]), {**entry, **extra})
+        return str(entry["digest"])
+
+    def _list(self, uploads: Uploads, subject: str, entry: Mapping[str, Any]) -> None:
+        """Add a referrer to the index that stands for the API where there is none."""
+        tag = _tag(subject)
+        index = self._index(f"manifests/{tag}") or {"schemaVersion": 2, "manifests": []}
+        others = [each for each in index["manifests"] if each["digest"] != entry["digest"]]
+        raw = to_json({**index, "mediaType": OCI_INDEX, "manifests": [*others, entry]})
+        uploads.put_manifest(tag, OCI_INDEX, raw)
+
+    def _referrers(self, subject: str) -> list[dict[str, Any]]:
+        """Return the descriptors of an image's facts, the newest first."""
+        index = self._index(f"referrers/{subject}") or self._index(f"manifests/{_tag(subject)}")
+        entries = (index or {}).get("manifests", [])
+        return [e for e in reversed(entries) if e.get("artifactType") == ARTIFACT_TYPE]
+
+    def _index(self, path: str) -> dict[str, Any] | None:
+        found = self._client.get(f"{self._repository}/{path}", MANIFEST_LIMIT, OCI_INDEX)
+        return None if found is None else self._parsed(found[0], Index)
+
+    def _facts(self, digest: str) -> bytes:
+        """Return the facts that a referrer holds."""
+        facts = self._parsed(self._get(f"manifests/{digest}", digest, MANIFEST_LIMIT), Manifest)
+        if len(facts["layers"]) != 1:
+            raise damaged(f"{self.label}: the referrer {digest} holds no facts")
+        blob = facts["layers"][0]["digest"]
+        return self._get(f"blobs/{blob}", blob, LIMIT)
+
+    def _get(self, path: str, digest: str, limit: int) -> bytes:
+        found = self._client.get(f"{self._repository}/{path}", limit, OCI_MANIFEST)
+        if found is None or digest_of(found[0]) != digest:
+            raise damaged(f"{self.label} has not what {digest} says")
+        return found[0]
+
+    def _parsed(self, raw: bytes, kind: type[Any]) -> dict[str, Any]:
+        try:
+            return parse(raw, kind)
+        except ValueError as error:
+            raise damaged(f"{self.label}: a list of referrers cannot be read: {error}") from None
+
+
+def _tag(digest: str) -> str:
+    """Return the tag of the index that lists the referrers of a digest."""
+    return digest.replace(":", "-")
