@@ -201,7 +201,7 @@ def commands_page() -> str:
     page = (DOCS / "commands.md").read_text().partition(_MARK)[0] + _MARK
     for name, _ in _commands():
         words = name.split()[1:]
-        done = CliRunner().invoke(main, [*words, "--help"], terminal_width=80)
+        done = CliRunner().invoke(main, [*words, "--help"], terminal_width=80, prog_name="pkgtools")
         page += f"\n## {name}\n\n```text\n{done.stdout}```\n"
     return page
 

@@ -210,7 +210,7 @@ def _is_real(url: str, target: Target) -> bool:
     match = _REAL.fullmatch(url)
     if match is None or _RESERVED.fullmatch(match["host"]):
         return False
-    upstream = target.upstream.git.removesuffix(".git").rstrip("/")
+    upstream = (target.upstream.git or "").removesuffix(".git").rstrip("/")
     own = f"https://{match['host']}/{match['project']}" == upstream
     return match["tag"] is None or not own or match["tag"] == target.revision.tag
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
-from pkgtools.catalog.series import LISTING, line_of, load_series
+from pkgtools.blob import Blob
+from pkgtools.catalog.series import LISTING, is_empty_series, line_of, load_series
+from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.patch import in_order, split_mails, subject_of
 from pkgtools.plan import plan_series
@@ -79,7 +81,8 @@ def import_patches(
         DoesNotApplyError: the series does not apply to `source`.
 
     """
-    refuse_existing(output)
+    if not is_empty_series(output):
+        refuse_existing(output)
     mails = list(_mails(paths, rules.level))
     if not mails:
         raise UsageError(
@@ -109,13 +112,24 @@ def import_patches(
     if outside:
         files[f"{_OUTSIDE}/{LISTING}"] = _listing(outside)
         files |= {f"{_OUTSIDE}/{name}": patch.data for name, patch in outside.items()}
-    write_folder(output, files)
+    _write(output, files, rules.shelf)
     levels = {p.name: p.level for p in reader.patches if p.level != 1 and p.name not in shared}
     return Imported(
         tuple(shared.get(name, name) for name in patches),
         levels,
         {name: tuple(sorted(patch.paths)) for name, patch in outside.items()},
     )
+
+
+def _write(output: Path, files: Mapping[str, bytes], shelf: Path | None) -> None:
+    """Write a new series, or fill one that `pkgtools init` started."""
+    if not is_empty_series(output):
+        write_folder(output, files)
+        return
+    output = output.resolve()
+    folder = shelf.parent.parent if shelf else output.parent
+    with locked_catalog(folder):
+        write_catalog(folder, {output / name: Blob(data) for name, data in files.items()})
 
 
 def _listing(patches: Mapping[str, Patch], shared: Mapping[str, str] | None = None) -> bytes:

@@ -89,7 +89,7 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
                 entries.append(entry)
                 proofs.append(proof)
             lock = Lock(1, sharing[0].series.digest, entries)
-            files[path] = Blob(_render(lock).encode())
+            files[path] = Blob(render_lock(lock).encode())
         write_catalog(folder, files)
     return proofs
 
@@ -262,7 +262,7 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
     )
 
 
-def _render(lock: Lock) -> str:
+def render_lock(lock: Lock) -> str:
     """Return the file: tables of tables, so that a change is a change of few lines."""
     document = tomlkit.parse(_HEADER)
     for key, value in msgspec.to_builtins(lock).items():

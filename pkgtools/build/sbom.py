@@ -103,8 +103,9 @@ def _component(package: PatchedPackage) -> dict[str, Any]:
         "name": upstream.distribution,
         "version": package.base_version,
         "purl": package.base_purl,
-        "externalReferences": [{"type": "vcs", "url": upstream.git}],
     }
+    if upstream.git is not None:
+        ancestor["externalReferences"] = [{"type": "vcs", "url": upstream.git}]
     if package.base_sha256:
         ancestor["hashes"] = [{"alg": "SHA-256", "content": package.base_sha256}]
     pedigree: dict[str, Any] = {
@@ -115,7 +116,8 @@ def _component(package: PatchedPackage) -> dict[str, Any]:
     known = {revision.commit for revision in target.revisions}
     commits = [revision for revision in package.revisions if revision in known]
     if commits:
-        pedigree["commits"] = [{"uid": commit, "url": upstream.git} for commit in commits]
+        where = {"url": upstream.git} if upstream.git is not None else {}
+        pedigree["commits"] = [{"uid": commit, **where} for commit in commits]
     return {
         "type": "library",
         "bom-ref": package.purl,

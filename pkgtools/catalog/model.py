@@ -18,8 +18,8 @@ class Upstream:
     """The project that is patched."""
 
     name: str
-    git: str
-    """Its repository's URL."""
+    git: str | None
+    """Its repository's URL; None for a package that is known by its wheels alone."""
     distribution: str
     """Its name on PyPI."""
     package: str
@@ -49,6 +49,7 @@ class Revision:
     """40 hexadecimal digits."""
     version: str | None = None
     tag: str | None = None
+    """None for a release of which only wheels are known."""
 
     @property
     def name(self) -> str:

@@ -62,6 +62,8 @@ class Series:
 def load_series(directory: Path) -> Series:
     """Read the series in `directory`, and lint every patch of it.
 
+    A series without patches is one that `pkgtools init` has just started.
+
     Raises:
         MalformedError: the ``series`` file or a patch is not well-formed, or a
             patch lies in the directory and the series does not name it.
@@ -74,10 +76,16 @@ def load_series(directory: Path) -> Series:
         if patch.name in patches:
             raise MalformedError(f"{where}: a second patch {patch.name}")
         patches[patch.name] = patch
-    if not patches:
-        raise MalformedError(f"{listing} names no patch")
     _refuse_unlisted(directory, patches)
     return Series(directory.name, directory, tuple(patches.values()))
+
+
+def is_empty_series(directory: Path) -> bool:
+    """Whether a folder is a series without patches, as `pkgtools init` starts one."""
+    if not (directory / LISTING).is_file():
+        return False
+    others = {path.name for path in directory.iterdir()} - {LISTING, "lock.toml"}
+    return not others and not load_series(directory).patches
 
 
 def load_patch(path: Path, level: int | None = None) -> Patch:

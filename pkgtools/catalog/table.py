@@ -32,7 +32,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Release(_Table):
     version: str
-    tag: str
+    tag: str | None = None
 
 
 class _Alias(_Table):
@@ -57,9 +57,9 @@ class _Set(_Table):
 
 class _Upstream(_Table):
     name: str
-    git: str
     distribution: str
     package: str
+    git: str | None = None
     prefix: str = ""
     checks: str | None = None
 
@@ -307,7 +307,14 @@ class _Reader:
             checks = self.file.path.parent / raw.checks
             if not _is_inside(raw.checks) or "/" not in raw.checks or not checks.is_file():
                 self.file.fail("checks is a script in a folder beside this file", f"{at}.checks")
-        return Upstream(raw.name, raw.git, raw.distribution, raw.package, raw.prefix, checks)
+        return Upstream(
+            name=raw.name,
+            git=raw.git,
+            distribution=raw.distribution,
+            package=raw.package,
+            prefix=raw.prefix,
+            checks=checks,
+        )
 
     def _target(self, raw: _Target, at: str, upstreams: dict[str, Upstream]) -> Target:
         if raw.upstream not in upstreams:

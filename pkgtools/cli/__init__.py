@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",
     "import": "Make a series of patches or of a flat diff.",
+    "init": "Start a catalog for a package.",
     "lock": "Prove series on real sources and write their locks.",
     "merge-file": "Merge three versions of a file, Python by structure.",
     "new": "Make a patch of what a tree has beyond its series.",

@@ -57,8 +57,8 @@ def apply(
     if as_json:
         common.print_json(done if len(done) > 1 else done[0])
         return 0
-    for (_, where), each in zip(wanted, done, strict=True):
-        _show(each)
+    for (chosen, where), each in zip(wanted, done, strict=True):
+        _show(chosen, each)
         for path, module in shadowed(where, each.changed).items():
             say(f"note: {path} is compiled into {module}: build that again", err=True)
     return 0
@@ -76,11 +76,20 @@ def _choose(
     return chosen, open_tree(table, chosen, tree, python)
 
 
-def _show(outcome: TreeChange) -> None:
+def _show(target: Target, outcome: TreeChange) -> None:
     show_recovered(outcome)
+    if not outcome.changed and not target.series.patches:
+        say(f"{target.name} has no patches yet: nothing to do")
+        words = ["--series", target.name, *common.given("tree", "python", "catalog")]
+        command = common.shell("new", "fix.patch", *words, "-m", "What it does")
+        say(f"  next: edit {outcome.tree}, then `{command}`")
+        return
     if not outcome.changed:
         how = "" if outcome.has_receipt else ", by other means (without a receipt)"
         say(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
+        if not outcome.has_receipt:
+            words = ["--target", target.name, *common.given("tree", "python", "catalog")]
+            say(f"  next: `{common.shell('adopt', *words)}` gives it one")
         return
     if outcome.replaced:
         say(f"replaced the older series {outcome.replaced[:19]}")

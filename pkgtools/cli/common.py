@@ -7,12 +7,14 @@ import functools
 import io
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from pkgtools.catalog import find_catalog, load_catalog
 from pkgtools.cli.output import plain, say
@@ -264,6 +266,25 @@ def write_file(path: Path, data: bytes) -> None:
     """
     with replacing(path, "name another file") as file:
         file.write(data)
+
+
+def given(*names: str) -> list[str]:
+    """Return options of the running command as the user gave them, for a command to run next."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in names or source is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[parameter.name]
+        values = value if isinstance(value, tuple) else (value,)
+        words += [word for each in values for word in (parameter.opts[-1], str(each))]
+    return words
+
+
+def shell(verb: str, *words: str) -> str:
+    """Return a command of pkgtools as a shell takes it."""
+    return shlex.join(["pkgtools", verb, *words])
 
 
 def short(revisions: Sequence[str]) -> str:

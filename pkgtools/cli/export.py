@@ -8,18 +8,16 @@ import click
 
 from pkgtools.authoring.export import export_diff, export_mails
 from pkgtools.authoring.waiver import waiver_page
-from pkgtools.catalog import load_catalog
-from pkgtools.catalog.named import named_series
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     from_option,
     git_option,
+    open_work,
     series_option,
     wheel_option,
 )
-from pkgtools.port.route import Finder
 from pkgtools.port.series import refuse_existing, write_folder
 
 if TYPE_CHECKING:
@@ -68,11 +66,8 @@ def export(
       pkgtools export --series v0.5.23 --format waiver -o patches.md
       pkgtools export --series v0.5.23 --from path/to/checkout -o all.diff
     """
-    table = load_catalog(catalog)
-    named = named_series(table, series)
-    loaded = named.load()
-    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
-    source = finder.find(named.source_name(start_name)).source
+    work = open_work(catalog, series, start_name, wheels, repositories)
+    loaded, source = work.named.load(), work.source
     if kind == "mail":
         refuse_existing(output)
         files = export_mails(loaded, source)

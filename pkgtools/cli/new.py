@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from pkgtools.authoring.new import PatchDraft, new_patch
-from pkgtools.authoring.work import SeriesWork
-from pkgtools.catalog import load_catalog
-from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
+    edited_tree,
     from_option,
     git_option,
+    open_work,
+    say_proving,
     series_option,
     wheel_option,
 )
-from pkgtools.port.route import Finder
-from pkgtools.source import find_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +27,8 @@ if TYPE_CHECKING:
 @click.argument("name")
 @series_option
 @from_option
-@click.option("--tree", type=common.PATH, required=True, help="The patched and edited tree.")
+@common.tree_option
+@common.python_option
 @click.option(
     "-m", "--message", type=common.TEXT, required=True, help="The patch's subject; more below it."
 )
@@ -45,7 +44,8 @@ def new(
     name: str,
     series: str,
     start_name: str | None,
-    tree: Path,
+    tree: Path | None,
+    python: str | None,
     message: str,
     author: str,
     wheels: tuple[Path, ...],
@@ -55,25 +55,27 @@ def new(
 ) -> int:
     """Make a patch of what a tree has beyond its series, and put it at the series' end.
 
+    The tree is the series' source with the series in it, and edits. By default it is the
+    installed package.
+
     \b
     Examples:
+      pkgtools new limit.patch --series v0.5.23 -m "Limit the batch"
+      pkgtools new limit.patch --series v0.5.23 --python .venv/bin/python -m "Limit the batch"
       pkgtools new limit.patch --series v0.5.23 --tree ~/src/sglang -m "Limit the batch"
     """
-    table = load_catalog(catalog)
-    named = named_series(table, series)
-    where = find_tree(tree, named.upstream)
-    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
-    source = finder.find(named.source_name(start_name)).source
+    work = open_work(catalog, series, start_name, wheels, repositories)
     draft = PatchDraft(name if name.endswith(".patch") else f"{name}.patch", message, author)
-    made = new_patch(SeriesWork(table, named, source, common.Progress()), where, draft)
+    made = new_patch(work, edited_tree(work, tree, python), draft)
     files = [{"path": file.new_path, "kind": str(file.kind)} for file in made.patch.files]
     if as_json:
-        facts = {"patch": made.patch.name, "series": str(named.directory), "files": files}
+        facts = {"patch": made.patch.name, "series": str(work.named.directory), "files": files}
         common.print_json({**facts, "left_out": made.left_out})
         return 0
-    say(f"wrote {named.directory / made.patch.name}")
+    say(f"wrote {work.named.directory / made.patch.name}")
     for file in files:
         say(f"  {file['kind']} {file['path']}")
     for path in made.left_out:
         say(f"  left out {path}")
+    say_proving(work.named, edited=True)
     return 0

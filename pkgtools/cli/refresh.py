@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
-from pkgtools.authoring.refresh import refresh_series
-from pkgtools.authoring.work import SeriesWork
-from pkgtools.catalog import load_catalog
-from pkgtools.catalog.named import named_series
+from pkgtools.authoring.refresh import Refreshed, refresh_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
+    SOURCES,
+    edited_tree,
     from_option,
     git_option,
+    open_work,
+    say_proving,
     series_option,
     wheel_option,
 )
-from pkgtools.port.route import Finder
-from pkgtools.source import find_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Take the edits of a patched tree into its series.")
@@ -31,7 +27,12 @@ if TYPE_CHECKING:
 @click.option(
     "--tree",
     type=common.PATH,
-    help="A tree with the series in it, and edits.  [default: none, the hunks' places are written]",
+    help="A tree with the series in it, and edits.  [default: none, only hunks are corrected]",
+)
+@click.option(
+    "--python",
+    type=common.TEXT,
+    help="The interpreter whose package has the series in it, and edits.",
 )
 @click.option(
     "--patch",
@@ -47,6 +48,7 @@ def refresh(
     series: str,
     start_name: str | None,
     tree: Path | None,
+    python: str | None,
     patch: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
@@ -62,29 +64,34 @@ def refresh(
     \b
     Examples:
       pkgtools refresh --series v0.5.23
+      pkgtools refresh --series v0.5.23 --python .venv/bin/python
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang --patch limit.patch
     """
-    table = load_catalog(catalog)
-    named = named_series(table, series)
-    where = find_tree(tree, named.upstream) if tree is not None else None
-    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
-    source = finder.find(named.source_name(start_name)).source
-    done = refresh_series(SeriesWork(table, named, source, common.Progress()), where, patch)
+    work = open_work(catalog, series, start_name, wheels, repositories)
+    where = edited_tree(work, tree, python) if tree or python else None
+    done = refresh_series(work, where, patch)
     if as_json:
         common.print_json(done)
         return 0
+    _show(done)
+    if done.rewritten:
+        say_proving(work.named, edited=where is not None, every_series=bool(done.shared))
+    return 0
+
+
+def _show(done: Refreshed) -> None:
     for name in done.rewritten:
         say(f"rewritten {name}")
     say(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
     for path in done.beyond:
         say(f"not in the series: {path}")
     if done.beyond:
-        say("next: make a patch of these files with `pkgtools new`")
+        options = common.given("series", "start_name", "tree", "python", *SOURCES, "catalog")
+        name = f"{Path(done.beyond[0]).stem}.patch"
+        command = common.shell("new", name, *options, "-m", "What it does")
+        say(f"  next: make a patch of these files: `{command}`")
     for edit in done.shared:
         say(f"shared    {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}")
         for file in edit.files:
             say(f"  {file}")
-    if done.shared:
-        say("  next: prove every series that names them with `pkgtools lock`")
-    return 0

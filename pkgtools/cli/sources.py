@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import click
 
+from pkgtools.authoring.work import SeriesWork
+from pkgtools.catalog import load_catalog
+from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.port.route import Finder
+from pkgtools.source.choose import open_trees
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pkgtools.catalog.named import NamedSeries
+    from pkgtools.source import Tree
+
+SOURCES: Final = ("wheels", "repositories")
+"""The parameters that say where a release is read from."""
 
 series_option = click.option(
     "--series",
@@ -29,3 +47,43 @@ git_option = click.option(
     multiple=True,
     help="A git repository; can be repeated.",
 )
+
+
+def open_work(
+    catalog: Path,
+    series: str,
+    start_name: str | None,
+    wheels: Sequence[Path],
+    repositories: Sequence[Path],
+) -> SeriesWork:
+    """Return the series that the options name, with its source."""
+    table = load_catalog(catalog)
+    named = named_series(table, series)
+    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
+    source = finder.find(named.source_name(start_name)).source
+    return SeriesWork(table, named, source, common.Progress())
+
+
+def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree:
+    """Return the tree with the edits: what --tree or --python names, else the installed package."""
+    return open_trees(work.catalog, [work.named.upstream], tree, python)[0]
+
+
+def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool = False) -> None:
+    """Say what comes after a change of a series: its lockfile, then a receipt.
+
+    Args:
+        named: the series.
+        edited: whether a tree has the edits that the series took.
+        every_series: whether other series changed too.
+
+    """
+    if named.source is None:
+        say("  next: name the series in a target, then `pkgtools lock`")
+        return
+    sources = common.given(*SOURCES, "catalog")
+    target = [] if every_series else ["--target", named.source]
+    say(f"  next: `{common.shell('lock', *target, *sources)}`")
+    if edited:
+        words = ["--target", named.source, *common.given("tree", "python"), *sources]
+        say(f"  then: `{common.shell('adopt', *words)}` gives the edited tree a receipt")

@@ -75,7 +75,10 @@ def _show(found: Status) -> None:
         say(f"  {file.state:8} {file.path}{note}")
     for path in found.edited:
         say(f"  edited since it was patched: {path}")
-    if found.receipt_is_void:
+    if found.receipt_is_void and found.state is State.PATCHED:
+        say("  the receipt is of an older series than the files")
+        say(f"  next: pkgtools apply --target {found.target}")
+    elif found.receipt_is_void:
         say("  the receipt is void: the files were replaced since they were patched")
     if found.interrupted:
         say("  next: a run was killed here; pkgtools recover")

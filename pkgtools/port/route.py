@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.errors import SourceUnavailableError, UnknownNameError
-from pkgtools.source import Tree, WheelSource, find_tree
+from pkgtools.source import WheelSource, find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories
 from pkgtools.source.release import release_wheel, released_versions
@@ -71,7 +71,7 @@ class Finder:
             return Stop(str(path.absolute()), wheel, version=wheel.version)
         if path.is_dir():
             tree = find_tree(path, self.upstream)
-            return Stop(str(path.absolute()), tree, version=_tree_version(tree))
+            return Stop(str(path.absolute()), tree, version=tree.version)
         for repository in self._repositories:
             source = repository.find(name)
             if source is not None:
@@ -168,10 +168,6 @@ class Finder:
                 return Stop(name, source, version=name, commit=source.commit)
         path = release_wheel(self.upstream, name, {}, self._reporter)
         return Stop(name, WheelSource(path, self.upstream), version=name)
-
-
-def _tree_version(tree: Tree) -> str | None:
-    return tree.dist_info.stem.rpartition("-")[2] if tree.dist_info is not None else None
 
 
 def _is_version(name: str) -> bool:

@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 def revision_of(catalog: Catalog, upstream: Upstream, stop: Stop) -> str | None:
     """Return the line that names a source in a target; None if nothing names it for good."""
     if stop.version is not None:
-        release = json.dumps(stop.version), json.dumps(release_tag(catalog, upstream, stop.version))
-        return "release = {{ version = {}, tag = {} }}".format(*release)
+        tag = release_tag(catalog, upstream, stop.version)
+        named = f", tag = {json.dumps(tag)}" if tag else ""
+        return f"release = {{ version = {json.dumps(stop.version)}{named} }}"
     return f"commit = {json.dumps(stop.commit)}" if stop.commit is not None else None
 
 
-def release_tag(catalog: Catalog, upstream: Upstream, version: str) -> str:
+def release_tag(catalog: Catalog, upstream: Upstream, version: str) -> str | None:
     """Return the tag of a release, named as the upstream's other releases are."""
     for target in reversed(catalog.targets):
         known, tag = target.revision.version, target.revision.tag
         if target.upstream == upstream and known and tag and tag.endswith(known):
             return tag.removesuffix(known) + version
-    return f"v{version}"
+    return f"v{version}" if upstream.git else None
 
 
 def target_table(job: Job, report: PortReport) -> str:

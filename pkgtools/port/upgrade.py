@@ -207,6 +207,8 @@ def _entry(catalog: Catalog, begin: Target, version: str, job: Job, report: Port
 
 
 def release_page(catalog: Catalog, upstream: Upstream, version: str) -> str:
-    """Return the URL of a release on the upstream's forge."""
+    """Return the URL of a release on the upstream's forge, else on PyPI."""
+    if upstream.git is None:
+        return f"https://pypi.org/project/{upstream.distribution}/{version}/"
     forge = upstream.git.removesuffix(".git").rstrip("/")
     return f"{forge}/releases/tag/{release_tag(catalog, upstream, version)}"

@@ -48,7 +48,7 @@ class AtHand:
         if revision.version is None:
             return [self._in_repositories(revision.name)]
         wheels = self._given_wheels(target, revision.version)
-        if not wheels and self._repositories:
+        if not wheels and self._repositories and revision.tag:
             with contextlib.suppress(SourceUnavailableError):
                 return [self._in_repositories(f"refs/tags/{revision.tag}")]
         return list(self.wheels(target, revision.version))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from pkgtools.errors import UsageError
+
+T = TypeVar("T")
 
 # `python -c` puts the current folder first on sys.path, where a folder with the name of the
 # package would be found instead of it. find_spec of a top-level name runs none of its code.
@@ -19,6 +22,17 @@ import importlib.util, json, sys
 sys.path[:] = [entry for entry in sys.path if entry]
 spec = importlib.util.find_spec(sys.argv[1])
 print(json.dumps(list(spec.submodule_search_locations or []) if spec else []))
+"""
+_DISTRIBUTION: Final = """
+import importlib.metadata, json, sys
+sys.path[:] = [entry for entry in sys.path if entry]
+try:
+    found = importlib.metadata.distribution(sys.argv[1])
+except importlib.metadata.PackageNotFoundError:
+    print("[]")
+else:
+    files = [str(path) for path in found.files or ()]
+    print(json.dumps([{"name": found.metadata["Name"], "version": found.version, "files": files}]))
 """
 _TOOL_MARKS: Final = ("pipx_metadata.json", "uv-receipt.toml")
 """What pipx and uv keep in the environment of a tool."""
@@ -59,12 +73,46 @@ def find_package(python: str | None, package: str) -> Path | None:
         UsageError: the interpreter cannot be run.
 
     """
-    command = [python or default_python(), "-c", _SCRIPT, package]
+    folders = _ask(python, _SCRIPT, package, list[str])
+    if len(folders) > 1:
+        raise UsageError(
+            f"{package!r} has several folders: {', '.join(folders)}; give one with --tree"
+        )
+    return Path(folders[0]) if folders else None
+
+
+class InstalledDistribution(msgspec.Struct, frozen=True):
+    """A distribution as the metadata of an environment describes it."""
+
+    name: str
+    version: str
+    files: tuple[str, ...]
+    """As RECORD lists them."""
+
+
+def find_distribution(python: str | None, name: str) -> InstalledDistribution | None:
+    """Return the installed distribution of that name, or None.
+
+    Args:
+        python: an interpreter; by default that of `default_python`.
+        name: as on PyPI.
+
+    Raises:
+        UsageError: the interpreter cannot be run.
+
+    """
+    return next(iter(_ask(python, _DISTRIBUTION, name, list[InstalledDistribution])), None)
+
+
+def _ask(python: str | None, script: str, name: str, kind: type[T]) -> T:
+    """Run a script that prints JSON of a `kind` in an interpreter."""
+    command = [python or default_python(), "-c", script, name]
     if Path(command[0]).is_dir():
         raise UsageError(
             f"{command[0]} is a folder, not an interpreter",
             remedy=f"give its interpreter: --python {Path(command[0]) / 'bin' / 'python'}",
         )
+    remedy = "give an interpreter with --python, or the folder with --tree"
     try:
         done = subprocess.run(
             command,
@@ -74,19 +122,13 @@ def find_package(python: str | None, package: str) -> Path | None:
             timeout=_SECONDS,
             check=True,
         )
-        folders = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError, RecursionError) as error:
-        raise UsageError(
-            f"{command[0]} did not say where {package!r} is: {last_words(error)}",
-            remedy="give an interpreter with --python, or the folder with --tree",
-        ) from None
-    if not isinstance(folders, list) or not all(isinstance(name, str) for name in folders):
+        return msgspec.json.decode(done.stdout.splitlines()[-1], type=kind)
+    except msgspec.ValidationError:
         raise UsageError(
             f"{command[0]} is not a Python interpreter: it printed {done.stdout.strip()[:80]!r}",
-            remedy="give an interpreter with --python, or the folder with --tree",
-        )
-    if len(folders) > 1:
+            remedy=remedy,
+        ) from None
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, RecursionError) as error:
         raise UsageError(
-            f"{package!r} has several folders: {', '.join(folders)}; give one with --tree"
-        )
-    return Path(folders[0]) if folders else None
+            f"{command[0]} did not say where {name!r} is: {last_words(error)}", remedy=remedy
+        ) from None

@@ -45,6 +45,11 @@ class Tree:
         """The folder, and for an installed package its version as the package manager has it."""
         return f"{self.place} ({self.dist_info.stem})" if self.dist_info else self.place
 
+    @property
+    def version(self) -> str | None:
+        """The version as the package manager has it; None for a checkout."""
+        return self.dist_info.stem.rpartition("-")[2] if self.dist_info is not None else None
+
     def name(self, path: str) -> str:
         """Return `path` of the source tree relative to `root`.
 

@@ -142,6 +142,11 @@ class WheelSource:
         mode = info.external_attr >> 16
         return Blob(self.read_member(name), canonical_mode(mode) if mode else REGULAR)
 
+    def installed_name(self, member: str) -> str:
+        """Return where an installer puts a member, relative to site-packages."""
+        root = max((root for root in self._roots if member.startswith(root)), key=len)
+        return member.removeprefix(root)
+
     def members(self) -> Iterable[zipfile.ZipInfo]:
         """Return what the archive says of each member, in its order."""
         return self._members.values()

@@ -45,6 +45,7 @@ class Draft:
         self.tree = tree
         self.upstream = None if tree.is_checkout else tree.upstream
         self.label = tree.label
+        self.version = tree.version
         self.stack = load_stack(tree)
         """The stack so far."""
         self._old = self.stack

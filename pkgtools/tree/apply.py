@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pkgtools.errors import DoesNotApplyError, ForeignError
+from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
 from pkgtools.transaction import Draft, commit, locked, recover
 from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
@@ -141,7 +141,8 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     if plan is not None:  # None where other means had put the new series below the old one
         after = [change.path for change in plan.changes if change.after is not None]
         refuse_shadowed(target, draft.tree, after)
-        draft.do(entry_of(catalog, target, revisions), plan, at)
+        if plan.changes:
+            draft.do(entry_of(catalog, target, revisions), plan, at)
         changed |= {change.path for change in plan.changes}
     return TreeChange(
         tree=draft.label,
@@ -171,30 +172,44 @@ def _already(
     own: Entry | None,
     recovered: str | None,
 ) -> TreeChange:
-    """Return the answer for a tree that is exactly what the target makes.
-
-    With a receipt of an older series the tree was edited into what the new series makes, as
-    its author does: it gets the receipt of that.
-    """
-    found = tuple(m for m in match_target(target, draft) if m.state is State.PATCHED)
-    revisions = tuple(match.revision for match in found)
+    """Return the answer for a tree that is exactly what the target makes."""
     has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
-    if own is not None:
-        with contextlib.suppress(ForeignError):
-            originals = originals_of(target, draft, found[0], own, ())
-            at = draft.stack.entries.index(own)
-            draft.forget(own)
-            entry = replace(entry_of(catalog, target, revisions), bytecode=own.bytecode)
-            draft.adopt(entry, originals, at)
-            has_receipt = True
+    has_receipt = has_receipt or (
+        own is not None and renew(catalog, target, draft, own) is not None
+    )
     return TreeChange(
         tree=draft.label,
         path=draft.tree.place,
         target=target.name,
-        revisions=revisions,
+        revisions=_patched_revisions(target, draft),
         has_receipt=has_receipt,
         recovered=recovered,
     )
+
+
+def _patched_revisions(target: Target, draft: Draft) -> tuple[str, ...]:
+    matches = match_target(target, draft)
+    return tuple(match.revision for match in matches if match.state is State.PATCHED)
+
+
+def renew(catalog: Catalog, target: Target, draft: Draft, own: Entry) -> Entry | None:
+    """Give a tree that is what the target makes the receipt of that, in place of an older one.
+
+    Its author edited the tree, and took the edits into the series with `refresh` or `new`.
+    None where the tree is something else, or what it was before cannot be had.
+    """
+    revisions = _patched_revisions(target, draft)
+    if not revisions or not target.series.patches:
+        return None
+    try:
+        originals = originals_of(target, draft, match_target(target, draft)[0], own, ())
+    except ForeignError:
+        return None
+    at = draft.stack.entries.index(own)
+    draft.forget(own)
+    entry = replace(entry_of(catalog, target, revisions), bytecode=own.bytecode)
+    draft.adopt(entry, originals, at)
+    return draft.stack.entries[at]
 
 
 def _settle(target: Target, draft: Draft, own: Entry | None, *, known: bool) -> Entry | None:
@@ -260,6 +275,12 @@ def adopt_target(
     """
     with open_drafts([tree], reporter) as drafts:
         draft, recovered = drafts[tree.home].draft, drafts[tree.home].recovered
+        if not target.series.patches:
+            raise UsageError(
+                f"{target.name} has no patches yet: there is nothing to adopt",
+                remedy=f"make one of your edits: pkgtools new NAME --series {target.name} "
+                f"--tree {tree.root} -m TEXT",
+            )
         found = tuple(m for m in match_target(target, draft) if m.state is State.PATCHED)
         if not found:
             raise ForeignError(

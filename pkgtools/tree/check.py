@@ -129,6 +129,8 @@ def _stranger(
             else f"give what upstream has, or verify this with --target {nearest.target}",
             refusal=refusal,
         )
+    if not nearest.files:
+        return other_release(source, nearest)
     differing = ", ".join(f.path for f in nearest.differing)
     if all(f.crlf for f in nearest.differing):
         return ForeignError(
@@ -145,6 +147,16 @@ def _stranger(
         remedy="undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
         refusal=refusal,
+    )
+
+
+def other_release(source: Source, match: Identity) -> ForeignError:
+    """Return the refusal of a source whose version alone says that it is another release."""
+    version = getattr(source, "version", None)
+    return ForeignError(
+        f"{source.label} is not {match.target} ({match.revision}): its version is {version}",
+        remedy=f"make a series for it: pkgtools port --series {match.target} --to {version}",
+        found=match,
     )
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import ForeignError, PartialError, UsageError
-from pkgtools.tree.apply import OpenDraft, TreeChange, edited_error, open_drafts, refuse_covered
+from pkgtools.tree.apply import (
+    OpenDraft,
+    TreeChange,
+    edited_error,
+    open_drafts,
+    refuse_covered,
+    renew,
+)
 from pkgtools.tree.identify import identify
 from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.stack import is_of
@@ -52,20 +59,23 @@ def reverse_trees(
         ]
         # The later ones first, whatever order they were given in.
         named.sort(key=lambda pair: -_height(pair[0].draft, pair[1]))
-        return [_reverse(opened, entry) for opened, entry in named]
+        return [_reverse(catalog, opened, entry) for opened, entry in named]
 
 
 def _height(draft: Draft, entry: Entry | None) -> int:
     return draft.stack.entries.index(entry) if entry is not None else 0
 
 
-def _reverse(opened: OpenDraft, entry: Entry | None) -> TreeChange:
+def _reverse(catalog: Catalog, opened: OpenDraft, entry: Entry | None) -> TreeChange:
     draft, recovered = opened.draft, opened.recovered
     tree = draft.tree
     if entry is None:
         return TreeChange(tree.label, tree.place, None, recovered=recovered)
     refuse_covered(draft, entry, (), f"reverse {entry.target}")
     edited = draft.stack.drifted(entry, draft)
+    if edited and not entry.is_undone(draft):
+        entry = _renewed(catalog, draft, entry)
+        edited = draft.stack.drifted(entry, draft)
     if edited and not entry.is_undone(draft):
         raise edited_error(entry, edited)
     if edited:  # the files were checked out again: only the receipt was left
@@ -104,6 +114,14 @@ def _named(catalog: Catalog, draft: Draft, name: str | None) -> Entry | None:
             remedy="see `pkgtools status`, and name one that is",
         )
     return (own or found)[0]
+
+
+def _renewed(catalog: Catalog, draft: Draft, entry: Entry) -> Entry:
+    """Return the entry of the series that the tree was edited into, as its author does."""
+    for target in catalog.sound_targets:
+        if is_of(entry, catalog, target) and (newer := renew(catalog, target, draft, entry)):
+            return newer
+    return entry
 
 
 def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:

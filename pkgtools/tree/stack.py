@@ -80,6 +80,7 @@ class View:
             self._originals |= {file.path: entry.original(file.path) for file in entry.files}
         self.upstream: Upstream | None = None  # a checkout can hold several packages
         self.label = label
+        self.version: str | None = getattr(source, "version", None)
 
     def read(self, path: str) -> Blob | None:
         """Return the content of `path`."""

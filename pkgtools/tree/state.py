@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from packaging.version import Version
 
 from pkgtools.blob import EXECUTABLE, REGULAR
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from pkgtools.blob import Blob
     from pkgtools.catalog import LockedFile, LockedRevision, Target
     from pkgtools.source import Source
+
+
+_FAR: Final = 2**31
 
 
 class State(StrEnum):
@@ -71,11 +76,18 @@ class Identity:
         return self.state not in (State.FOREIGN, State.MISSING)
 
     @property
+    def is_patched(self) -> bool:
+        """Whether every patch is in it; a series without patches has nothing to be in."""
+        return self.state is State.PATCHED or (self.state is State.PRISTINE and not self.files)
+
+    @property
     def distance(self) -> tuple[int, int]:
         """How far the tree is from the revision, to find the nearest.
 
         The number of files that differ, those that differ by line ends only last.
         """
+        if not self.files:  # only the version differs: a target with files says more
+            return _FAR, _FAR
         return sum(not file.crlf for file in self.differing), len(self.differing)
 
 
@@ -149,7 +161,20 @@ def match_revision(
         if file.path not in blobs:
             blobs[file.path] = source.read(file.path)
     files = tuple(_file_state(file, blobs) for file in revision.file)
-    return Identity(target, revision.name, _whole(files), files)
+    state = _whole(files) if files else _by_version(revision, source)
+    return Identity(target, revision.name, state, files)
+
+
+def _by_version(revision: LockedRevision, source: Source) -> State:
+    """Return the state for a series without patches, which has no file that could tell.
+
+    Every tree without a version, such as a checkout, can be the revision: nothing is written.
+    """
+    version = getattr(source, "version", None)
+    if version is None or revision.release is None:
+        return State.PRISTINE
+    same = Version(version).public == Version(revision.release).public
+    return State.PRISTINE if same else State.FOREIGN
 
 
 def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState:

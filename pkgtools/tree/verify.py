@@ -19,7 +19,7 @@ from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import compile_error
 from pkgtools.source import Tree
 from pkgtools.tree.apply import edited_error
-from pkgtools.tree.check import check
+from pkgtools.tree.check import check, other_release
 from pkgtools.tree.identify import identify
 from pkgtools.tree.record import make_row, row_path
 from pkgtools.tree.shadow import refuse_shadowed, shadowed
@@ -207,7 +207,7 @@ def verify(
     """
     if not isinstance(source, Tree):
         match = match_target(target, source)[0] if target else identify(catalog, source)[0]
-        if match.state is not State.PATCHED:
+        if not match.is_patched:
             raise _not_patched(catalog, match, source)
         _compile_all(match, source)
         return match
@@ -270,7 +270,7 @@ def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) 
     match = match_target(target, tree)[0] if target else identify(catalog, tree)[0]
     if target is None and not match.is_known:
         _refuse_unsound(catalog, stack)
-    if match.state is not State.PATCHED:
+    if not match.is_patched:
         _refuse_other_catalogs(catalog, tree, standing)
         raise _not_patched(catalog, match, tree)
     return [match]
@@ -332,6 +332,8 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
             else "verify a patched tree, or use --dry-run",
             found=match,
         )
+    if not match.files:
+        return other_release(source, match)
     best = identify(catalog, source)[0]
     if best.is_known:
         return ForeignError(

@@ -121,7 +121,7 @@ def _beyond_git(
     revision = next(r for r in catalog.target(match.target).revisions if r.name == match.revision)
     inside = tree.root.relative_to(repository.root)
     folder = (inside / tree.upstream.prefix / tree.upstream.package).as_posix()
-    wanted = revision.commit or f"refs/tags/{revision.tag}"
+    wanted = revision.commit or (f"refs/tags/{revision.tag}" if revision.tag else "HEAD")
     base = repository.find(wanted) or repository.find("HEAD")
     if base is None:
         return

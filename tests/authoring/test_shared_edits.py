@@ -72,7 +72,7 @@ def test_an_edit_of_a_shared_hunk_keeps_its_context(small: Small, tmp_path: Path
     done = call("refresh", "--series", "three", "--tree", tree, *options(small))
     assert done.code == 0, done.err
     assert "shared    ../limit.patch also changes one, two" in done.out
-    assert "next: prove every series that names them with `pkgtools lock`" in done.out
+    assert "next: `pkgtools lock --wheel" in done.out  # of every series, not of a target
     patch = (small.series.parent / "limit.patch").read_text()
     assert patch == LIMIT.replace("+LIMIT = 1\n", "+LIMIT = 2\n+MORE = 1\n").replace(
         "@@ -6,4 +6,5 @@", "@@ -8,4 +8,6 @@"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from project import Project
 
 VERBS = [
-    *("apply", "build", "changelog", "export", "identify", "image", "import", "lock", "new"),
+    *("apply", "build", "changelog", "export", "identify", "image", "import", "init"),
+    *("lock", "new"),
     *("port", "recipe", "recover", "refresh", "report", "reverse", "status", "targets", "verify"),
 ]
 GROUPS = {

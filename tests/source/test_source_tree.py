@@ -301,7 +301,7 @@ def test_a_package_is_found_without_being_imported(
         ("true", "did not say where"),
         ("echo 3", "is not a Python interpreter: it printed '3'"),
         ("echo '[[]]'", "is not a Python interpreter"),
-        ("printf '[%.0s' $(seq 100000)", "did not say where"),
+        ("printf '[%.0s' $(seq 100000)", "is not a Python interpreter"),
     ],
 )
 def test_an_interpreter_that_does_not_answer(script: str, message: str, tmp_path: Path) -> None:

@@ -1,0 +1,243 @@
+"""Starting a catalog: one upstream, one target, and a series without patches."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from pkgtools.authoring.lock import render_lock
+from pkgtools.blob import Blob
+from pkgtools.catalog import Lock, LockedRevision, Series, Upstream, load_catalog
+from pkgtools.catalog.series import LISTING
+from pkgtools.catalog.writes import locked_catalog, write_catalog
+from pkgtools.errors import MalformedError, TreeError, UsageError
+from pkgtools.source.python import default_python, find_distribution
+from pkgtools.source.release import release_wheel
+from pkgtools.source.wheel import WheelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pkgtools.catalog import Target
+    from pkgtools.util.progress import Reporter
+
+_TABLE: Final = """\
+# Upstreams, targets and aliases: the one table that a maintainer edits.
+default = {name}  # the target that `pkgtools build` takes without --target
+
+[[upstream]]
+name = {upstream}
+{git}distribution = {distribution}  # its name on PyPI
+package = {package}  # what Python imports
+{prefix}
+[[target]]
+name = {name}
+upstream = {upstream}
+series = {name}  # the folder patches/{folder}
+release = {release}
+"""
+_SERIES: Final = (
+    "# One patch a line, in the order in which they are applied: `pkgtools new` adds one.\n"
+)
+
+
+@dataclass(frozen=True)
+class PackageFacts:
+    """What a catalog has to know about a package; see `find_facts`."""
+
+    distribution: str
+    version: str
+    package: str
+    """What Python imports."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the source of a package comes from, as far as it is known."""
+
+    git: str | None
+    tag: str | None
+    """By default ``v`` and the version, where there is a git URL."""
+    prefix: str
+    """What a path has in the source tree and not in a wheel."""
+
+
+def find_facts(
+    name: str, version: str | None, package: str | None, python: str | None, reporter: Reporter
+) -> PackageFacts:
+    """Return the facts of a package: as it is installed, else as its release on the index is.
+
+    Args:
+        name: of the distribution.
+        version: by default the installed one.
+        package: what Python imports; by default what the distribution has.
+        python: the interpreter that has it installed.
+        reporter: is told about a download.
+
+    Raises:
+        UsageError: it is not installed and no version is given, or it has several packages.
+        SourceUnavailableError: it is not installed, and the index does not have it.
+
+    """
+    found = find_distribution(python, name)
+    if found is not None:
+        version = version or Version(found.version).public  # a patched wheel's has a local part
+        return PackageFacts(found.name, _checked(version), package or _package(name, found.files))
+    if version is None:
+        raise UsageError(
+            f"{name} is not installed in {python or default_python()}",
+            remedy=f"name a release: pkgtools init {name} --version VERSION; or give a wheel "
+            "with --wheel, or the interpreter that has it with --python",
+        )
+    upstream = Upstream(name, None, name, package or name, "")
+    wheel = release_wheel(upstream, _checked(version), {}, reporter)
+    return facts_of_wheel(wheel, package)
+
+
+def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
+    """Return the facts of a package from its wheel.
+
+    Raises:
+        UsageError: it is no wheel, or has several packages.
+
+    """
+    name = path.name.partition("-")[0]
+    with WheelSource(path, Upstream(name, None, name, package or name, "")) as wheel:
+        files = [wheel.installed_name(info.filename) for info in wheel.members()]
+        headers = wheel.read_member(f"{wheel.info}/METADATA").decode(errors="replace")
+        lines = (line for line in headers.splitlines() if line.startswith("Name: "))
+        spelled = next(lines, f"Name: {name}").removeprefix("Name: ").strip()
+        version = Version(wheel.version).public
+        return PackageFacts(spelled, version, package or _package(name, files))
+
+
+def _package(name: str, files: Iterable[str]) -> str:
+    """Return the import package among the files of a distribution."""
+    split = [file.partition("/") for file in files if file.endswith(".py")]
+    found = {top for top, slash, _ in split if slash and top.isidentifier()}
+    wanted = canonicalize_name(name).replace("-", "_")
+    alike = [each for each in found if each.lower() == wanted]
+    if len(found) == 1 or len(alike) == 1:
+        return (alike or list(found))[0]
+    if not split:  # an editable install lists no module
+        return wanted
+    if not found:
+        modules = ", ".join(top for top, _, _ in split)
+        raise UsageError(
+            f"{name} has no package, only the module {modules}",
+            remedy="pkgtools patches packages, which are folders: carry a module as a copy",
+        )
+    raise UsageError(
+        f"{name} has several packages: {', '.join(sorted(found))}",
+        remedy=f"say which one is patched: --import {min(found)}",
+    )
+
+
+def _quote(text: str) -> str:
+    """Return a TOML string, which JSON's is where it is not limited to ASCII."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _checked(version: str) -> str:
+    try:
+        Version(version)
+    except InvalidVersion:
+        raise UsageError(
+            f"{version!r} is not a version", remedy="give a release like 1.2.3 with --version"
+        ) from None
+    return version
+
+
+def refuse_catalog(folder: Path) -> None:
+    """Raise where a folder has a catalog already, or cannot have one.
+
+    Raises:
+        UsageError: it has.
+        TreeError: it is not a folder.
+
+    """
+    if folder.exists() and not folder.is_dir():
+        raise TreeError(f"{folder} is not a folder", remedy="name another with -o")
+    path = folder / "targets.toml"
+    if path.exists():
+        raise UsageError(
+            f"{path} exists already",
+            remedy=f"see its targets: `pkgtools targets --catalog {path}`; add one with "
+            "`pkgtools port --write`, or name another folder with -o",
+        )
+
+
+def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
+    """Write a catalog with one target, and return that.
+
+    The lockfile needs no source: a series without patches touches no file.
+
+    Raises:
+        UsageError: the folder has a catalog, or a fact cannot stand in one.
+        TreeError: it cannot be written; nothing is.
+
+    """
+    upstream = canonicalize_name(facts.distribution)
+    name = f"v{facts.version}"
+    tag = origin.tag or (name if origin.git else None)
+    release = f"version = {_quote(facts.version)}"
+    release += f", tag = {_quote(tag)}" if tag else ""
+    table = _TABLE.format(
+        name=_quote(name),
+        upstream=_quote(upstream),
+        git=f"git = {_quote(origin.git)}\n" if origin.git else "",
+        distribution=_quote(facts.distribution),
+        package=_quote(facts.package),
+        prefix=_prefix_line(origin.prefix),
+        folder=f"{upstream}/{name}",
+        release=f"{{ {release} }}",
+    )
+    inside = f"patches/{upstream}/{name}"
+    lock = Lock(
+        version=1,
+        series=Series(name, folder / inside, ()).digest,
+        revision=[LockedRevision(file=[], release=facts.version)],
+    )
+    files = {
+        "targets.toml": table,
+        f"{inside}/{LISTING}": _SERIES,
+        f"{inside}/lock.toml": render_lock(lock),
+    }
+    blobs = {name: Blob(text.encode()) for name, text in files.items()}
+    _refuse_malformed(blobs)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TreeError(f"{folder} cannot be made: {error.strerror}") from None
+    with locked_catalog(folder):
+        refuse_catalog(folder)
+        write_catalog(folder, {folder / name: blob for name, blob in blobs.items()})
+    return load_catalog(folder / "targets.toml").target(name)
+
+
+def _refuse_malformed(files: Mapping[str, Blob]) -> None:
+    """Raise where options make a catalog that cannot be read, before it is written."""
+    with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
+        for name, blob in files.items():
+            path = Path(scratch, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(blob.data)
+        try:
+            load_catalog(Path(scratch, "targets.toml"))
+        except MalformedError as error:
+            reason = error.message.partition(": ")[2]
+            raise UsageError(reason, remedy="correct the option, and run this again") from None
+
+
+def _prefix_line(prefix: str) -> str:
+    if not prefix:
+        return ""
+    return (
+        f"prefix = {_quote(prefix.rstrip('/') + '/')}  # the source tree has it, a wheel has not\n"
+    )

@@ -1,0 +1,149 @@
+"""``pkgtools init``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from pkgtools.authoring.init import (
+    Origin,
+    PackageFacts,
+    facts_of_wheel,
+    find_facts,
+    refuse_catalog,
+    start_catalog,
+)
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.errors import UsageError
+from pkgtools.source.python import find_distribution
+
+
+@click.command(short_help="Start a catalog for a package.")
+@click.argument("name", metavar="[PACKAGE]", required=False, type=common.TEXT)
+@click.option("--version", type=common.TEXT, help="The release.  [default: the installed one]")
+@click.option("--wheel", type=common.EXISTING_PATH, help="A wheel that says name and version.")
+@click.option("--git", type=common.TEXT, metavar="URL", help="Its repository.")
+@click.option(
+    "--tag", type=common.TEXT, help="The release's tag there.  [default: v and the version]"
+)
+@click.option(
+    "--prefix",
+    default="",
+    metavar="FOLDER",
+    help="The folder of the repository that has the package's folder, such as src.",
+)
+@click.option(
+    "--import",
+    "package",
+    type=common.TEXT,
+    metavar="NAME",
+    help="What Python imports.  [default: the distribution's one package]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=common.PATH,
+    default=Path(),
+    metavar="FOLDER",
+    help="The catalog's folder.  [default: this one]",
+)
+@common.python_option
+@common.json_option
+@common.command
+def init(
+    name: str | None,
+    version: str | None,
+    wheel: Path | None,
+    git: str | None,
+    tag: str | None,
+    prefix: str,
+    package: str | None,
+    output: Path,
+    python: str | None,
+    as_json: bool,
+) -> int:
+    """Start a catalog: targets.toml with one target, and a series that is still empty.
+
+    PACKAGE is the name on PyPI. Version and import name are read from the installed package,
+    else from its wheel on the index. Without PACKAGE and on a terminal, init asks. --git and
+    --tag are for a package whose repository you have; wheels do without.
+
+    \b
+    Examples:
+      pkgtools init humanize
+      pkgtools init humanize --version 4.12.3 -o patches-of-ours
+      pkgtools init humanize --git https://github.com/python-humanize/humanize --prefix src
+      pkgtools init --wheel humanize-4.12.3-py3-none-any.whl
+    """
+    refuse_catalog(output)
+    if wheel is not None:
+        if name is not None or version is not None:
+            raise UsageError("--wheel says the name and the version: give it alone")
+        facts = facts_of_wheel(wheel, package)
+    elif name is not None:
+        facts = find_facts(name, version, package, python, common.Progress())
+    elif is_terminal() and not as_json:
+        facts, asked = _ask(version, package, python)
+        git, tag, prefix = git or asked.git, tag or asked.tag, prefix or asked.prefix
+    else:
+        raise UsageError(
+            "which package is the catalog for?",
+            remedy="name it as on PyPI: `pkgtools init PACKAGE`",
+        )
+    target = start_catalog(output, facts, Origin(git, tag, prefix))
+    if as_json:
+        common.print_json(
+            {
+                "catalog": str(output / "targets.toml"),
+                "target": target.name,
+                "series": str(target.directory),
+                "distribution": facts.distribution,
+                "package": facts.package,
+                "version": facts.version,
+                "tag": target.revision.tag,
+            }
+        )
+        return 0
+    say(
+        f"wrote {output / 'targets.toml'}: target {target.name} "
+        f"({facts.distribution} {facts.version})"
+    )
+    where = [] if output == Path() else ["--catalog", str(output)]
+    command = ["new", "fix.patch", "--series", target.name, *common.given("python"), *where]
+    say(
+        f"  next: edit the installed {facts.package}, then "
+        f"`{common.shell(*command, '-m', 'What it does')}`"
+    )
+    return 0
+
+
+def is_terminal() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()
+
+
+def _ask(
+    version: str | None, package: str | None, python: str | None
+) -> tuple[PackageFacts, Origin]:
+    """Ask for what no option says."""
+    name = click.prompt("Package, as on PyPI", err=True)
+    found = find_distribution(python, name)
+    if version is None:
+        version = click.prompt("Release", default=found.version if found else None, err=True)
+    facts = find_facts(name, version, package, python, common.Progress())
+    git = click.prompt(
+        "URL of its git repository (empty: wheels only)", default="", show_default=False, err=True
+    )
+    if not git:
+        return facts, Origin(None, None, "")
+    tag = click.prompt("Tag of the release", default=f"v{facts.version}", err=True)
+    prefix = click.prompt(
+        "Folder there that has the package, such as src (empty: none)",
+        default="",
+        show_default=False,
+        err=True,
+    )
+    return facts, Origin(git, tag, prefix)

@@ -1,0 +1,116 @@
+"""An environment that its author edits: `new` and `refresh` take it, and nothing is a dead end."""
+
+from __future__ import annotations
+
+import shlex
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import Result, call
+from small import Small, make_small
+from trees import record_problems, snapshot
+
+from pkgtools.catalog import load_series
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILES = {"a.py": "A = 1\n", "b.py": "B = 1\n", "c.py": "C = 1\n"}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    small = make_small(tmp_path / "small", {"1.0": _FILES}, [("one", {"a.py": "A = 2\n"})])
+    words: list[str | Path] = ["lock", "--catalog", small.catalog, "--wheel", small.wheel("1.0")]
+    assert call(*words).code == 0
+    return small
+
+
+@pytest.fixture
+def site(small: Small, tmp_path: Path) -> Path:
+    with zipfile.ZipFile(small.wheel("1.0")) as wheel:
+        wheel.extractall(tmp_path / "site")
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def python(site: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(site))} exec python3 "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def _run(small: Small, python: Path, verb: str, *words: str | Path) -> Result:
+    where: list[str | Path] = ["--python", python] if verb != "lock" else []
+    wheel: list[str | Path] = (
+        ["--wheel", small.wheel("1.0")] if verb in ("lock", "new", "refresh") else []
+    )
+    return call(verb, *words, *where, *wheel, "--catalog", small.catalog)
+
+
+def _command(done: Result, word: str) -> list[str]:
+    """Return the words of the command that an output names behind a word."""
+    line = next(line for line in done.out.splitlines() if f"{word}: " in line)
+    return shlex.split(line.partition("`pkgtools ")[2].partition("`")[0])
+
+
+@pytest.mark.parametrize("renewed_by", ["apply", "adopt", "reverse"])
+def test_after_refresh_and_lock_the_tree_has_a_receipt(
+    small: Small, site: Path, python: Path, renewed_by: str
+) -> None:
+    before = snapshot(site)
+    assert _run(small, python, "apply").code == 0
+    (site / "widget" / "a.py").write_text("A = 3\n")
+    done = _run(small, python, "refresh", "--series", "one")
+    assert done.code == 0, done.err
+    assert call(*_command(done, "next")).code == 0
+    if renewed_by == "adopt":
+        assert call(*_command(done, "then")).code == 0
+    elif renewed_by == "apply":
+        assert _run(small, python, "apply").code == 0
+    if renewed_by != "reverse":
+        assert _run(small, python, "verify").code == 0
+        (info,) = site.glob("*.dist-info")
+        assert record_problems(info) == []
+    assert _run(small, python, "reverse").code == 0
+    assert snapshot(site).keys() == before.keys()
+    assert all(snapshot(site)[name].data == before[name].data for name in before)
+
+
+def test_an_edit_is_never_taken_for_a_newer_series(small: Small, site: Path, python: Path) -> None:
+    assert _run(small, python, "apply").code == 0
+    (site / "widget" / "a.py").write_text("A = 3\n")
+    assert _run(small, python, "reverse").code == 5
+    assert (site / "widget" / "a.py").read_text() == "A = 3\n"
+
+
+def test_refresh_names_a_command_for_what_no_patch_takes(
+    small: Small, site: Path, python: Path
+) -> None:
+    """Two files of two patches: the first is refreshed, the other becomes a patch of its own."""
+    assert _run(small, python, "apply").code == 0
+    (site / "widget" / "a.py").write_text("A = 3\n")
+    (site / "widget" / "b.py").write_text("B = 2\n")
+    done = _run(small, python, "refresh", "--series", "one")
+    assert "not in the series: src/widget/b.py" in done.out
+    made = call(*_command(done, "next"))
+    assert made.code == 0, made.err
+    assert [p.name for p in load_series(small.series).patches] == ["0001-one.patch", "b.patch"]
+    assert call(*_command(made, "next")).code == 0
+    assert _run(small, python, "apply").code == 0
+    assert _run(small, python, "verify").code == 0
+    assert _run(small, python, "reverse").code == 0
+    assert (site / "widget" / "b.py").read_text() == "B = 1\n"
+
+
+def test_apply_names_the_command_that_gives_a_receipt(
+    small: Small, site: Path, python: Path
+) -> None:
+    (site / "widget" / "a.py").write_text("A = 2\n")
+    done = _run(small, python, "apply")
+    assert "without a receipt" in done.out
+    assert call(*_command(done, "next")).code == 0
+    assert _run(small, python, "reverse").code == 0
+    assert (site / "widget" / "a.py").read_text() == "A = 1\n"
