@@ -113,6 +113,37 @@ def far_activations(source: bytes) -> float:
     return kernels.relative_error(actual, expected)
 
 
+def far_convolutions(source: bytes, lengths: list[int]) -> float:
+    """Return the error of KDA's convolution of sequences that end beyond 2**31 elements.
+
+    Tokens lie so far apart that eight of them, which one program takes, stay below 2**31.
+    """
+    stride, width = 300_000_000, 4
+    values = _rows(32, sum(lengths), "float32")[0, :-1]
+    weight = torch.randn(32, width)
+    out = _stretched(torch.zeros_like(values), stride)
+    # Of its input, empty_like would make something dense.
+    vars(torch)["empty_like"] = lambda _: out.T
+    ends = torch.tensor([0, *lengths]).cumsum(0).int()
+    states = torch.zeros(len(lengths), 32, width - 1)
+    kernels.load_causal_conv1d(source).causal_conv1d_fn(
+        _stretched(values, stride).T, weight, None, states, ends, lengths, activation=None
+    )
+    parts = torch.split(values, lengths)
+    expected = [_convolved(part.double(), weight.double()) for part in parts]
+    padded = [torch.nn.functional.pad(part.T, (width, 0)) for part in parts]
+    return max(
+        kernels.relative_error(out, torch.cat(expected)),
+        kernels.relative_error(states, torch.stack([part[:, 1 - width :] for part in padded])),
+    )
+
+
+def _convolved(values: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return the causal convolution of [tokens, dim] with [dim, width], by PyTorch."""
+    padded = torch.nn.functional.pad(values.T, (weight.shape[1] - 1, 0))
+    return torch.nn.functional.conv1d(padded, weight[:, None], groups=len(weight)).T
+
+
 def fused_all_reduces(source: bytes, rows: int) -> dict[str, Any]:
     """Return what each fused all-reduce of `rows` rows takes, and how far it is off.
 
@@ -124,7 +155,7 @@ def fused_all_reduces(source: bytes, rows: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def measure(name: str, width: int, reduce: Callable[..., Any], expected: Any) -> None:
-        buffer = fusion.module.symm_buffer(name, rows, width, torch.bfloat16)
+        buffer = fusion.module.symm_buffer(name, rows, width, dtype=torch.bfloat16)
         values = torch.randn(rows, width).bfloat16()
         buffer.copy_(values)
         fusion.calls.clear()
@@ -167,6 +198,7 @@ CASES: Final[dict[str, Callable[..., Any]]] = {
         mixtures,
         reductions,
         far_activations,
+        far_convolutions,
         fused_all_reduces,
     )
 }
@@ -211,14 +243,14 @@ def _error(source: bytes, values: torch.Tensor, rows: int, eps: float) -> float:
     return kernels.relative_error(actual, expected)
 
 
-def _stretched(values: torch.Tensor) -> torch.Tensor:
-    """Return `values` with `_FAR` elements from token to token, in memory taken but not filled.
+def _stretched(values: torch.Tensor, stride: int = _FAR) -> torch.Tensor:
+    """Return `values` with `stride` elements from token to token, in memory taken but not filled.
 
     Everything that a wrapped 32-bit offset could reach in front of it is closed.
     """
     item = values.element_size()
     guard = 2**32 * item
-    size = guard + (_FAR * (len(values) - 1) + values[0].numel()) * item
+    size = guard + (stride * (len(values) - 1) + values[0].numel()) * item
     size += -size % mmap.PAGESIZE
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -227,6 +259,6 @@ def _stretched(values: torch.Tensor) -> torch.Tensor:
     )
     assert closed == 0, ctypes.get_errno()
     flat = torch.frombuffer(memory, dtype=values.dtype, offset=guard)
-    far = flat.as_strided(values.shape, (_FAR, *values.stride()[1:]))
+    far = flat.as_strided(values.shape, (stride, *values.stride()[1:]))
     far.copy_(values)
     return far

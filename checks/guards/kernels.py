@@ -189,7 +189,13 @@ def load_all_reduce_fusion(source: bytes, max_rows: int) -> AllReduceFusion:
         stub(f"sglang.kernels.ops.{package}", **{name: SimpleNamespace(**kernels)})
     module: Any = _load(source)
     comm = SimpleNamespace(max_push_size=0, mc_base_ptr=1)
-    module._get_state = lambda: SimpleNamespace(comm=comm, world_size=2)
+    state = SimpleNamespace(comm=comm, world_size=2)
+    if not hasattr(module, "symm_buffer"):  # f8493a4: memory comes from a pool without a limit
+        module._STATE = state
+        module._find_mc_ptr = lambda _state, _x: 1
+        module.symm_buffer = lambda _name, *shape, dtype: torch.empty(shape, dtype=dtype)
+        return AllReduceFusion(module, calls)
+    module._get_state = lambda: state
 
     def create(_name: str, width: int, dtype: torch.dtype, _group: str) -> Any:
         region = torch.zeros(max_rows, width, dtype=dtype)
@@ -199,6 +205,12 @@ def load_all_reduce_fusion(source: bytes, max_rows: int) -> AllReduceFusion:
 
     module._create_buffer = create
     return AllReduceFusion(module, calls)
+
+
+def load_causal_conv1d(source: bytes) -> ModuleType:
+    """Return `causal_conv1d_triton.py` as a module."""
+    stub("sglang.kernels.jit.utils", is_arch_support_pdl=lambda: False)
+    return _load(source)
 
 
 def score_weights(weight: torch.Tensor, eps: float) -> tuple[SimpleNamespace, SimpleNamespace]:

@@ -112,6 +112,12 @@ def check_far_activations(run: Interpreter, source: bytes) -> None:
     _small(run.run("far_activations", source), "float32", "far rows of SiTU")
 
 
+def check_far_convolutions(run: Interpreter, source: bytes, lengths: Sequence[int]) -> None:
+    """Check that KDA's convolution reads and writes tokens beyond 2**31 where they are."""
+    error = run.run("far_convolutions", source, lengths=[*lengths])
+    _small(error, "float32", f"sequences of {lengths} tokens")
+
+
 def check_fused_all_reduces(run: Interpreter, source: bytes, rows: int) -> None:
     """Check that rows beyond the fusion's buffer of 1,024 take the plain path, and are right."""
     found = run.run("fused_all_reduces", source, rows=rows)

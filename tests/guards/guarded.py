@@ -28,6 +28,7 @@ MARLIN_MOE: Final = "python/sglang/srt/layers/moe/fused_moe_triton/fused_marlin_
 ALL_REDUCE_FUSION: Final = "python/sglang/srt/layers/k3_ar_fusion.py"
 ALL_REDUCE_FUSION_LATER: Final = "python/sglang/srt/layers/communication/k3_ar_fusion.py"
 """Where it is from 0.5.21 on."""
+CAUSAL_CONV1D: Final = "python/sglang/kernels/ops/mamba/causal_conv1d_triton.py"
 
 _CATALOG: Final = load_catalog(Path(__file__).parents[2] / "targets.toml")
 
