@@ -23,6 +23,8 @@ from pkgtools.tree.verify import verify
 from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pkgtools.build.image import BuiltImage
     from pkgtools.build.wheel import BuiltWheel
     from pkgtools.catalog import Catalog, Target
@@ -75,19 +77,29 @@ def attest_wheel(
     return _write(folder, path.name, package, subject, wheel_sbom(package))
 
 
-def attest_image(target: Target, built: BuiltImage, folder: Path) -> tuple[str, ...]:
-    """Write the attestations of an image that was built; return their paths.
+def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> tuple[str, ...]:
+    """Write the attestations of an image that was built, of each target; return their paths.
 
     Raises:
         TreeError: they cannot be written.
 
     """
-    package = PatchedPackage(
-        target=target,
-        revisions=built.revisions,
-        base_version=built.version,
-        version=built.version,
-    )
+    written: list[str] = []
+    for target, made in zip(targets, built.targets, strict=True):
+        package = PatchedPackage(
+            target=target,
+            revisions=made.revisions,
+            base_version=made.version,
+            version=made.version,
+        )
+        suffix = f"-{target.name}" if built.also else ""
+        written += _attest_image(package, built, folder, suffix)
+    return tuple(written)
+
+
+def _attest_image(
+    package: PatchedPackage, built: BuiltImage, folder: Path, suffix: str
+) -> tuple[str, ...]:
     digest = built.digest or built.id
     repository = built.reference.rpartition("/")[2].partition(":")[0]
     hexadecimal = digest.removeprefix("sha256:")
@@ -103,7 +115,7 @@ def attest_image(target: Target, built: BuiltImage, folder: Path) -> tuple[str, 
         made_at=datetime.fromisoformat(built.created),
     )
     sbom = image_sbom(package, built.reference, digest)
-    return _write(folder, f"image-{hexadecimal[:12]}", package, subject, sbom)
+    return _write(folder, f"image-{hexadecimal[:12]}{suffix}", package, subject, sbom)
 
 
 def _write(

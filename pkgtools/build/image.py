@@ -7,6 +7,7 @@ bytecode therefore follow the same rules as in an installed tree.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,27 +16,38 @@ from pkgtools.build.clock import source_date
 from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.image.destination import index_store_of, store_of
 from pkgtools.image.known import known_package
-from pkgtools.image.labels import OCI_BASE_NAME, labels_of
+from pkgtools.image.labels import OCI_BASE_NAME, labels_of, merged_labels
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage, Stored
 from pkgtools.image.names import default_name
 from pkgtools.image.tree import extracted, query_of
-from pkgtools.tree.apply import apply_target
+from pkgtools.tree.apply import apply_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from pkgtools.catalog import Catalog, Target
+    from pkgtools.image.layer import Member
     from pkgtools.image.model import Image
     from pkgtools.image.registry.image import RegistryIndex
-    from pkgtools.tree.apply import TreeChange
+    from pkgtools.image.tree import ExtractedPackage
     from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)
+class BuiltTarget:
+    """One target of an image that has several."""
+
+    target: str
+    revisions: tuple[str, ...]
+    replaced: str | None
+    version: str
+
+
+@dataclass(frozen=True)
 class BuiltImage:
-    """An image that was built."""
+    """An image that was built; of several targets, the first one has its fields here."""
 
     reference: str
     id: str
@@ -59,41 +71,49 @@ class BuiltImage:
     """The base's manifest digest, or where that is not known its id."""
     created: str
     """The time in its configuration, as ISO 8601."""
+    also: tuple[BuiltTarget, ...] = ()
+    """The other targets."""
     attestations: tuple[str, ...] = ()
     """The files of ``--attest``."""
+
+    @property
+    def targets(self) -> tuple[BuiltTarget, ...]:
+        """All targets, the first one too."""
+        first = BuiltTarget(self.target, self.revisions, self.replaced, self.version)
+        return (first, *self.also)
 
 
 def build_image(
     catalog: Catalog,
-    target: Target,
+    targets: Sequence[Target],
     image: Image,
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltImage:
-    """Store `image` plus one layer with the series of `target`.
+    """Store `image` plus one layer with the series of all `targets`.
 
-    The same target and base give the same bytes, with the same pkgtools, Python and zlib.
+    The same targets and base give the same bytes, with the same pkgtools, Python and zlib.
 
     Args:
         catalog: used to find the nearest revision of a refused base.
-        target: whose series.
+        targets: whose series, of one package or several.
         image: the base.
         reporter: receives progress.
-        name: the new image's name; default: the base's, the target and the series' digest.
+        name: the new image's name; default: the base's, each target and its series' digest.
 
     Raises:
-        PkgtoolsError: a refusal, as `apply_target` raises it.
+        PkgtoolsError: a refusal, as `apply_targets` raises it.
         UsageError: the base is already patched, or `name` is the base's name.
         TreeError: the image cannot be stored.
 
     """
-    name = name or image.default_name(_suffix(target))
+    name = name or image.default_name(_suffix(targets))
     store = store_of(image, name)
     store.refuse_name(name)
-    patched = _patched(catalog, target, image, reporter, source_date(image.config.created))
+    patched = _patched(catalog, targets, image, reporter, source_date(image.config.created))
     with reporter.task(f"storing {name}"):
         stored = store.store(patched.image, name)
-    return patched.built(target, image, stored)
+    return patched.built(image, stored)
 
 
 @dataclass(frozen=True)
@@ -114,12 +134,12 @@ class BuiltIndex:
 
 def build_index(
     catalog: Catalog,
-    target: Target,
+    targets: Sequence[Target],
     index: RegistryIndex,
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltIndex:
-    """Store a multi-platform image plus one layer with the series of `target` per platform.
+    """Store a multi-platform image plus one layer with the series of `targets` per platform.
 
     All layers have the time of the newest platform, so that platforms with the same package
     files share a layer.
@@ -128,14 +148,14 @@ def build_index(
         PkgtoolsError: as `build_image`, for any platform; then nothing is stored.
 
     """
-    name = name or default_name(index.at, _suffix(target))
+    name = name or default_name(index.at, _suffix(targets))
     store = index_store_of(index, name)
     store.refuse_name(name)
     when = source_date(max(image.config.created for image in index.images.values()))
     patched = {}
     for platform, image in index.images.items():
         try:
-            patched[platform] = _patched(catalog, target, image, reporter, when)
+            patched[platform] = _patched(catalog, targets, image, reporter, when)
         except PkgtoolsError as error:
             error.message = f"{platform}: {error.message}"
             raise
@@ -143,13 +163,13 @@ def build_index(
         news = [each.image for each in patched.values()]
         stored = store.store_index(index.document, index.media_type, news, name)
     platforms = {
-        platform: each.built(target, index.images[platform], Stored(name, each.image.config.digest))
+        platform: each.built(index.images[platform], Stored(name, each.image.config.digest))
         for platform, each in patched.items()
     }
     return BuiltIndex(
         reference=name,
         digest=stored.id,
-        target=target.name,
+        target=targets[0].name,
         base=index.reference,
         dropped=index.dropped,
         platforms=platforms,
@@ -161,66 +181,102 @@ class _PatchedImage:
     """A built image before it is stored."""
 
     image: NewImage
-    outcome: TreeChange
-    version: str
+    targets: tuple[BuiltTarget, ...]
     created: datetime
     written: tuple[str, ...]
     removed: tuple[str, ...]
 
-    def built(self, target: Target, base: Image, stored: Stored) -> BuiltImage:
+    def built(self, base: Image, stored: Stored) -> BuiltImage:
         """Return the public result."""
+        first, *others = self.targets
         return BuiltImage(
             reference=stored.reference,
             id=stored.id,
             digest=stored.digest,
-            target=target.name,
-            revisions=self.outcome.revisions,
+            target=first.target,
+            revisions=first.revisions,
             base=base.reference,
             layer=self.image.layer.diff_id,
             layer_bytes=len(self.image.layer.data),
             written=self.written,
             removed=self.removed,
-            replaced=self.outcome.replaced,
-            version=self.version,
+            replaced=first.replaced,
+            version=first.version,
             base_digest=base.manifest_digest or base.id,
             created=self.created.isoformat(),
+            also=tuple(others),
         )
 
 
 def _patched(
-    catalog: Catalog, target: Target, image: Image, reporter: Reporter, when: datetime
+    catalog: Catalog, targets: Sequence[Target], image: Image, reporter: Reporter, when: datetime
 ) -> _PatchedImage:
-    """Return an image plus one layer with the series of a target."""
-    with reporter.task(f"patching {image.reference}"):
-        query = query_of(catalog, target.upstream)
-        package = known_package(image, query)
-        with compiler() as compile_again, extracted(image, query, package) as part:
-            outcome = apply_target(catalog, target, part.tree, reporter)
-            if not outcome.changed:
-                base = image.config.labels.get(OCI_BASE_NAME)
-                raise UsageError(
-                    f"{part.tree.label} is patched with {target.name} already",
-                    remedy="give the image that it was built on" + (f": {base}" if base else ""),
-                )
-            info = part.tree.dist_info
-            version = info.stem.rpartition("-")[2] if info else outcome.revisions[0]
-            compile_again(part, outcome.changed)
-            written, removed = part.changes(int(when.timestamp()))
+    """Return an image plus one layer with the series of its targets."""
+    with reporter.task(f"patching {image.reference}"), contextlib.ExitStack() as stack:
+        upstreams = {target.upstream.name: target.upstream for target in targets}
+        compilers = {name: stack.enter_context(compiler()) for name in upstreams}
+        parts = {}
+        for name, upstream in upstreams.items():
+            query = query_of(catalog, upstream)
+            parts[name] = stack.enter_context(extracted(image, query, known_package(image, query)))
+        places = [parts[target.upstream.name] for target in targets]
+        wanted = [(target, part.tree) for target, part in zip(targets, places, strict=True)]
+        outcomes = apply_targets(catalog, wanted, reporter)
+        if not any(outcome.changed for outcome in outcomes):
+            base = image.config.labels.get(OCI_BASE_NAME)
+            raise UsageError(
+                f"{places[0].tree.label} is patched with {targets[0].name} already",
+                remedy="give the image that it was built on" + (f": {base}" if base else ""),
+            )
+        for name, part in parts.items():
+            changed = {
+                path
+                for target, outcome in zip(targets, outcomes, strict=True)
+                for path in outcome.changed
+                if target.upstream.name == name
+            }
+            compilers[name](part, sorted(changed))
+        written, removed = _changes(parts.values(), int(when.timestamp()))
         layer = write_layer(written, removed)
-    labels = labels_of(target, outcome.revisions, image, part.package.folder)
-    step = f"pkgtools build image --target {target.name}"
-    config = image.config.extended(layer, labels, step, when)
-    paths = tuple(member.path for member in written)
+    built = []
+    labels: dict[str, str] = {}
+    for target, part, outcome in zip(targets, places, outcomes, strict=True):
+        info = part.tree.dist_info
+        version = info.stem.rpartition("-")[2] if info else outcome.revisions[0]
+        built.append(BuiltTarget(target.name, outcome.revisions, outcome.replaced, version))
+        own = labels_of(target, outcome.revisions, image, part.package.folder)
+        labels = merged_labels(image.config.labels, labels, own)
+    step = "pkgtools build image" + "".join(f" --target {target.name}" for target in targets)
     return _PatchedImage(
-        image=NewImage(config, layer, labels),
-        outcome=outcome,
-        version=version,
+        image=NewImage(image.config.extended(layer, labels, step, when), layer, labels),
+        targets=tuple(built),
         created=when,
-        written=paths,
+        written=tuple(member.path for member in written),
         removed=tuple(removed),
     )
 
 
-def _suffix(target: Target) -> str:
+def _changes(parts: Iterable[ExtractedPackage], mtime: int) -> tuple[list[Member], list[str]]:
+    """Return what the packages' files became, for one layer.
+
+    Raises:
+        UsageError: packages of one checkout share a receipt, and each has its own here.
+
+    """
+    written: dict[str, Member] = {}
+    gone: set[str] = set()
+    for part in parts:
+        members, removed = part.changes(mtime)
+        for member in members:
+            if written.setdefault(member.path, member) != member:
+                raise UsageError(
+                    f"{part.tree.label}: the packages share /{member.path}",
+                    remedy="build an image of the first target, and one of the other on that",
+                )
+        gone.update(removed)
+    return [written[path] for path in sorted(written)], sorted(gone)
+
+
+def _suffix(targets: Sequence[Target]) -> str:
     """Return the suffix of the new image's name."""
-    return f"{target.name}-{target.series.short_digest}"
+    return "-".join(f"{target.name}-{target.series.short_digest}" for target in targets)

@@ -104,7 +104,7 @@ def wheel(
 
 
 @build.command(short_help="Build a patched container image.")
-@common.target_option
+@common.targets_option
 @click.option("--base", required=True, type=common.TEXT, help="The image to build on.")
 @click.option(
     "--tag",
@@ -130,7 +130,7 @@ def wheel(
 @common.json_option
 @common.command
 def image(
-    target: str | None,
+    targets: tuple[str, ...],
     base: str,
     tag: str | None,
     push: bool,
@@ -142,7 +142,7 @@ def image(
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Build a base image with a target's series in one layer more.
+    """Build a base image with a target's series in one layer more, or those of several.
 
     The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
     without an engine docker://HOST/NAME[:TAG|@DIGEST], an image in a registry, which
@@ -157,6 +157,7 @@ def image(
       pkgtools build image --base sglang:1 --tag registry.example.com/sglang:1-k3 --push
       pkgtools build image --target v0.5.23 --base docker://lmsysorg/sglang:v0.5.23
         --tag docker://registry.example.com/sglang:v0.5.23-k3
+      pkgtools build image -t v0.5.23 -t kernel-0.3.1 --base lmsysorg/sglang:v0.5.23
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
     """
     from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
@@ -165,7 +166,7 @@ def image(
     from pkgtools.image.reference import open_base  # noqa: PLC0415
 
     table = load_catalog(catalog)
-    chosen = table.target(target)
+    chosen = [table.target(n) for n in table.expanded(targets)] or [table.target(None)]
     trusted: AbstractContextManager[KnownFacts | None] = (
         open_facts(facts) if facts else contextlib.nullcontext()
     )
@@ -203,9 +204,10 @@ def image(
 
 
 def _show_built(built: BuiltImage) -> None:
-    say(f"  {built.base} with {built.target} ({common.short(built.revisions)})")
-    if built.replaced:
-        say("  instead of an older series, which was undone")
+    for each in built.targets:
+        say(f"  {built.base} with {each.target} ({common.short(each.revisions)})")
+        if each.replaced:
+            say("  instead of an older series, which was undone")
     say(f"  one layer of {built.layer_bytes} bytes")
     for path in built.written:
         say(f"  /{plain(path)}")

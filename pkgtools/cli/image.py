@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.image.checks import CheckResult, check_image, claimed_target, junit_report
+from pkgtools.image.checks import CheckResult, check_image, claimed_targets, junit_report
 from pkgtools.image.exchange import export_facts
 from pkgtools.image.inspect import inspect_image, refuse_mismatches
 from pkgtools.image.model import Runnable
@@ -19,6 +20,7 @@ from pkgtools.image.reference import open_base, open_image
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pkgtools.catalog import Target
     from pkgtools.image.inspect import Inspection
 
 
@@ -155,7 +157,7 @@ def test(
       pkgtools image test sglang:v0.5.23-k3 --target v0.5.23 --junit report.xml
     """
     table = load_catalog(catalog)
-    chosen = table.target(target) if target else None
+    chosen = [table.target(target)] if target else []
     if junit is not None:
         common.check_output(junit)
     with open_image(reference, tree, python) as opened:
@@ -164,17 +166,25 @@ def test(
                 f"{reference} is not in an engine, and the checks run in a container",
                 remedy=f"copy it into one: skopeo copy {reference} docker-daemon:NAME:TAG",
             )
-        chosen = chosen or claimed_target(table, opened)
+        chosen = chosen or claimed_targets(table, opened)
         checks: list[CheckResult] = []
-        for check in check_image(table, chosen, opened, common.Progress()):
-            checks.append(check)
-            if not as_json:
-                _show_check(check)
+        held: list[Target | None] = [*chosen] or [None]
+        for each in held:
+            title = f"{each.name}: " if each and len(held) > 1 else ""
+            for found in check_image(table, each, opened, common.Progress()):
+                check = replace(found, name=title + found.name)
+                checks.append(check)
+                if not as_json:
+                    _show_check(check)
     if junit is not None:
         common.write_file(junit, junit_report(reference, checks))
     passed = all(check.message is None for check in checks)
     if as_json:
-        what = {"reference": reference, "id": opened.id, "target": chosen and chosen.name}
+        what = {
+            "reference": reference,
+            "id": opened.id,
+            "target": chosen[0].name if chosen else None,
+        }
         common.print_json({**what, "passed": passed, "checks": checks})
     return 0 if passed else CheckFailedError.exit_code
 
@@ -189,9 +199,9 @@ def _show_check(check: CheckResult) -> None:
 
 
 def _show(found: Inspection) -> None:
-    status = found.status
-    what = f"{status.target} ({common.short(status.revisions)})" if status.target else "unknown"
-    say(f"{found.reference} {plain(found.tree)}: {what}, {status.state}")
+    for status in (found.status, *found.also):
+        what = f"{status.target} ({common.short(status.revisions)})" if status.target else "unknown"
+        say(f"{found.reference} {plain(status.path)}: {what}, {status.state}")
     say(f"  id {found.id}")
     if found.digest:
         say(f"  digest {found.digest}")

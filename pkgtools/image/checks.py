@@ -48,15 +48,16 @@ class CheckResult:
     """What to do next, where that is known."""
 
 
-def claimed_target(catalog: Catalog, image: Image) -> Target | None:
-    """Return the target that an image's label names, or None.
+def claimed_targets(catalog: Catalog, image: Image) -> list[Target]:
+    """Return the targets that an image's labels name.
 
     Raises:
-        UsageError: the catalog does not contain it.
+        UsageError: the catalog does not contain one.
 
     """
-    name = image.config.labels.get(labels.TARGET)
-    return None if name is None else named_target(catalog, name, image.reference)
+    groups = labels.label_groups(image.config.labels)
+    named = [group[labels.TARGET] for group in groups if labels.TARGET in group]
+    return [named_target(catalog, name, image.reference) for name in named]
 
 
 def check_image(

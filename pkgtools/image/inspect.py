@@ -39,6 +39,8 @@ class Inspection:
     mismatches: tuple[str, ...]
     """What the labels or a receipt say and the files do not; empty where they agree, or say
     nothing."""
+    also: tuple[Status, ...] = ()
+    """What the files of the other targets are, where the labels name several."""
 
 
 class MismatchError(CheckFailedError):
@@ -63,9 +65,32 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         PkgtoolsError: as `Image.find`.
 
     """
-    said = image.config.labels
-    upstream = upstream_of(catalog, said)
-    query = query_of(catalog, upstream)
+    found = [
+        _inspect(catalog, image, said, reporter) for said in names.label_groups(image.config.labels)
+    ]
+    own = {
+        k: v
+        for k, v in sorted(image.config.labels.items())
+        if k.startswith(("pkgtools.", names.OCI))
+    }
+    tree, status, _ = found[0]
+    return Inspection(
+        reference=image.reference,
+        id=image.id,
+        digest=image.manifest_digest,
+        tree=tree,
+        labels=own,
+        status=status,
+        mismatches=tuple(lie for _, _, mismatches in found for lie in mismatches),
+        also=tuple(status for _, status, _ in found[1:]),
+    )
+
+
+def _inspect(
+    catalog: Catalog, image: Image, said: Mapping[str, str], reporter: Reporter
+) -> tuple[str, Status, list[str]]:
+    """Return where a target's package lies, what it is, and what its labels say wrongly."""
+    query = query_of(catalog, upstream_of(catalog, said))
     with (
         reporter.task(f"reading {image.reference}"),
         extracted(image, query, image.find(query)) as part,
@@ -83,17 +108,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
                 )
             except PkgtoolsError as error:
                 mismatches.append(error.message)
-        folder = f"/{part.package.folder}"
-    own = {k: v for k, v in sorted(said.items()) if k.startswith(("pkgtools.", names.OCI))}
-    return Inspection(
-        reference=image.reference,
-        id=image.id,
-        digest=image.manifest_digest,
-        tree=folder,
-        labels=own,
-        status=status,
-        mismatches=tuple(mismatches),
-    )
+        return f"/{part.package.folder}", status, mismatches
 
 
 def refuse_mismatches(inspection: Inspection) -> None:
@@ -152,10 +167,11 @@ def _mismatches(
     except UsageError as error:
         yield error.message
         return
-    if status.target != target.name:
+    below = {entry.target: entry.series for entry in status.stack}  # of the receipt
+    if target.name not in {status.target, *below}:
         yield f"target {target.name}, the files are {status.target or status.state}"
     series = said.get(names.SERIES, "none")
-    found = status.series or target.series.digest
+    found = below.get(target.name) or status.series or target.series.digest
     if series != found:
         yield f"series {series}, {'the receipt' if status.series else 'the catalog'} has {found}"
     patches = said.get(names.PATCHES, "").split()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from pkgtools import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pkgtools.catalog import Target
     from pkgtools.image.model import Image
@@ -23,6 +24,7 @@ OCI: Final = "org.opencontainers.image."
 OCI_REVISION: Final = f"{OCI}revision"
 OCI_BASE_NAME: Final = f"{OCI}base.name"
 OCI_BASE_DIGEST: Final = f"{OCI}base.digest"
+_NUMBERED: Final = re.compile(r"pkgtools\.(\d{1,3})\.([\w.]+)")
 
 
 def labels_of(
@@ -51,3 +53,41 @@ def labels_of(
     if len(revisions) == 1 and revisions[0] in commits:
         labels[OCI_REVISION] = revisions[0]
     return labels
+
+
+def label_groups(said: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return an image's labels for each target, under the names of the first one's.
+
+    The second target's have a number: ``pkgtools.2.target``.
+    """
+    groups: dict[int, dict[str, str]] = {}
+    for key, value in said.items():
+        match = _NUMBERED.fullmatch(key)
+        if match is not None:
+            groups.setdefault(int(match[1]), {})[f"pkgtools.{match[2]}"] = value
+    first = {key: value for key, value in said.items() if not _NUMBERED.fullmatch(key)}
+    return [first, *(groups[number] for number in sorted(groups))]
+
+
+def merged_labels(
+    base: Mapping[str, str], labels: Mapping[str, str], own: Mapping[str, str]
+) -> dict[str, str]:
+    """Return `labels` with those of one more target.
+
+    A target keeps the number that it has in the base, a new one gets the next: what lies
+    below stays in the image, and its labels too.
+    """
+    said = {**base, **labels}
+    numbers = [1] if TARGET in said else []
+    numbers += [int(match[1]) for key in said if (match := _NUMBERED.fullmatch(key))]
+    names = {n: (said.get(_numbered(UPSTREAM, n)), said.get(_numbered(TARGET, n))) for n in numbers}
+    mine = (own[UPSTREAM], own[TARGET])
+    number = next((n for n, name in names.items() if name == mine), max(numbers, default=0) + 1)
+    if number > 1:  # what OCI calls the revision is the first one's
+        own = {key: value for key, value in own.items() if key != OCI_REVISION}
+    return {**labels, **{_numbered(key, number): value for key, value in own.items()}}
+
+
+def _numbered(key: str, number: int) -> str:
+    is_own = key.startswith("pkgtools.") and number > 1
+    return f"pkgtools.{number}.{key.removeprefix('pkgtools.')}" if is_own else key

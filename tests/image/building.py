@@ -52,7 +52,7 @@ def build(
 ) -> BuiltImage:
     """Build a target's image on a base."""
     with open_image(reference, tree) as image:
-        return build_image(catalog, catalog.target(target), image, Silent(), name)
+        return build_image(catalog, [catalog.target(target)], image, Silent(), name)
 
 
 def call_build(project: Project, base: str, *more: str) -> Result:

@@ -68,7 +68,7 @@ def test_the_layer_is_what_it_is_on_disk(engine: Engine, project: Project, tmp_p
     base = write_archive(tmp_path / "base.tar", [engine.layer])
     catalog = project.catalog()
     with open_image(base) as image:
-        other = build_image(catalog, catalog.target("w-1.0"), image, Silent())
+        other = build_image(catalog, [catalog.target("w-1.0")], image, Silent())
     assert (done.facts["layer"], done.facts["written"]) == (other.layer, list(other.written))
     config = json.loads(engine.images[done.facts["reference"]])
     assert config["rootfs"] == read(other.reference).config["rootfs"]

@@ -108,10 +108,10 @@ def test_concurrent_builds_into_one_layout_all_land(
     base = write_base(where, [widget])
     catalog = project.catalog()
     names = [f"oci:{where}:new-{number}" for number in range(4)]
-    target = catalog.target("w-1.0")
+    targets = [catalog.target("w-1.0")]
     opened = [open_image(base) for _ in names]
     running = [
-        fork(partial(build_image, catalog, target, image, Silent(), name))
+        fork(partial(build_image, catalog, targets, image, Silent(), name))
         for image, name in zip(opened, names, strict=True)
     ]
     assert not any(child.wait().failed for child in running)

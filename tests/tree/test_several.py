@@ -6,109 +6,32 @@ import itertools
 import json
 import os
 import shutil
-import zipfile
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from commands import call
 from crash import Call, Fault, die, faulty, in_child
-from project import age, git, record_row
+from project import git
+from several import NAMES, Two, make_site, write_table
 from trees import differing, leftovers, record_problems, snapshot, timeless
 
 from pkgtools.authoring.lock import write_locks
-from pkgtools.catalog import Catalog, load_catalog
-from pkgtools.source import find_tree
+from pkgtools.catalog import load_catalog
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
-from pkgtools.tree.apply import apply_targets, recover_tree
+from pkgtools.tree.apply import recover_tree
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from commands import Result
-
-    from pkgtools.catalog import Upstream
     from pkgtools.source import Tree
-
-_NAMES = ("alpha", "beta")
-
-
-@dataclass(frozen=True)
-class Two:
-    """Two packages, each with a target."""
-
-    targets: Path
-    root: Path
-    """A site-packages folder, a checkout, or a folder with a tree for each."""
-    python: Path | None = None
-    """Where the trees lie apart: an interpreter that knows both."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """Read the catalog."""
-        return load_catalog(self.targets)
-
-    def do(self, verb: str, *more: str) -> Result:
-        """Call pkgtools."""
-        where = ("--python", self.python) if self.python else ("--tree", self.root)
-        return call(verb, *where, "--catalog", self.targets, *more)
-
-    def tree(self, upstream: Upstream) -> Tree:
-        """Find one of the trees."""
-        return find_tree(self.root / upstream.name if self.python else self.root, upstream)
-
-    def apply(self) -> None:
-        """Apply both at once."""
-        catalog = self.catalog
-        wanted = [(target, self.tree(target.upstream)) for target in catalog.targets]
-        apply_targets(catalog, wanted, Silent())
-
-
-def _catalog(where: Path, revision: str, prefixes: dict[str, str]) -> Path:
-    lines = []
-    for name, prefix in prefixes.items():
-        lines += ["[[upstream]]", f'name = "{name}"', 'git = "x"', f'distribution = "{name}"']
-        lines += [f'package = "{name}"', f'prefix = "{prefix}"']
-        folder = where / "patches" / name / "s"
-        folder.mkdir(parents=True)
-        path = f"{prefix}{name}/__init__.py"
-        new = f"--- /dev/null\n+++ b/{prefix}{name}/new/more.py\n@@ -0,0 +1 @@\n+NEW = 1\n"
-        change = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-A = 1\n+A = 2\n"
-        (folder / "x.patch").write_text(change + new)
-        (folder / "series").write_text("x.patch\n")
-    for name in prefixes:
-        lines += ["[[target]]", f'name = "{name}-1"', f'upstream = "{name}"', 'series = "s"']
-        lines += [revision]
-    (where / "targets.toml").write_text("\n".join(lines) + "\n")
-    return where / "targets.toml"
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Two:
-    """Install two packages into one environment."""
-    root = tmp_path / "site"
-    wheels = []
-    for name in _NAMES:
-        files = {
-            f"{name}/__init__.py": b"A = 1\n",
-            f"{name}-1.0.dist-info/METADATA": f"Name: {name}\nVersion: 1.0\n".encode(),
-            f"{name}-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\n",
-        }
-        rows = b"".join(record_row(path, data) for path, data in files.items())
-        files[f"{name}-1.0.dist-info/RECORD"] = rows + f"{name}-1.0.dist-info/RECORD,,\n".encode()
-        wheels.append(tmp_path / f"{name}-1.0-py3-none-any.whl")
-        with zipfile.ZipFile(wheels[-1], "w") as archive:
-            for path, data in files.items():
-                archive.writestr(path, data)
-            archive.extractall(root)
-    age(root)
-    release = 'release = { version = "1.0", tag = "v1" }'
-    targets = _catalog(tmp_path / "catalog", release, dict.fromkeys(_NAMES, ""))
-    write_locks(load_catalog(targets).targets, AtHand(Silent(), wheels))
-    return Two(targets, root)
+    """Install both into one environment."""
+    return make_site(tmp_path)
 
 
 @pytest.fixture
@@ -123,7 +46,7 @@ def checkout(tmp_path: Path) -> Two:
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "as it is")
     commit = git(root, "rev-parse", "HEAD").strip()
-    targets = _catalog(tmp_path / "catalog", f'commit = "{commit}"', prefixes)
+    targets = write_table(tmp_path / "catalog", f'commit = "{commit}"', prefixes)
     write_locks(load_catalog(targets).targets, AtHand(Silent(), (), [Repository(root)]))
     return Two(targets, root)
 
@@ -161,11 +84,11 @@ def _patched(two: Two) -> dict[str, bool]:
 
 def test_both_at_once_are_the_same_as_one_after_the_other(two: Two) -> None:
     before = snapshot(two.root)
-    for name in _NAMES:
+    for name in NAMES:
         assert two.do("apply", "--target", f"{name}-1").code == 0
     assert _patched(two) == {"alpha": True, "beta": True}
     after = snapshot(two.root)
-    for name in _NAMES:
+    for name in NAMES:
         assert two.do("reverse", "--target", f"{name}-1").code == 0
     assert differing(timeless(before), timeless(snapshot(two.root))) == []
     done = two.do("apply", "-t", "alpha-1", "-t", "beta-1", "--json")
@@ -174,7 +97,7 @@ def test_both_at_once_are_the_same_as_one_after_the_other(two: Two) -> None:
     assert leftovers(two.root) == []
     for info in two.root.rglob("*.dist-info"):
         assert record_problems(info) == []
-    for name in _NAMES:
+    for name in NAMES:
         assert two.do("verify", "--target", f"{name}-1").code == 0
 
 
