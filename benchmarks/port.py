@@ -1,218 +1,324 @@
-"""How many hunks of real patch sets need a person when upstream moves, and what is left wrong.
+"""What tools make of patches when upstream moves, judged by the ports that people made.
 
-    python benchmarks/port.py path/to/sets --wheels path/to/wheels
+    python benchmarks/port.py steps.toml --wheels path/to/wheels --git path/to/upstream
 
-The folder holds one folder of patches for each release, with the version in its name
-(``sglang_0_5_11``); what people made of a set for the next release is the next folder. For
-each step it prints the hunks that a person has to look at under ``git apply``,
-``patch -F2``, ``git merge-file`` and pkgtools, the files that end equal to the human port,
-and automatic results that make the same change as the human port in another place.
+``steps.toml`` names the steps; folders are relative to it ::
+
+    [[step]]
+    name = "slime 0.5.9"
+    old = "0.5.9"            # a release, a wheel, a tree or a commit, as `pkgtools port` takes it
+    new = "0.5.10.post1"
+    patches = "slime/before" # the patches for the old source
+    ported = "slime/after"   # what people made of them for the new one
+
+Sections of other files than the package's are left out. For each tool the table has the hunks
+that are left to a person; the files without a conflict, and how many of them equal the person's;
+those with the person's change in another definition; those that do not compile; those with
+names that are undefined in neither side (ruff F821). For pkgtools it has the proposals as well,
+and how many of them are in the person's file. ``--show`` prints each difference.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import subprocess
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pkgtools.catalog import load_catalog
-from pkgtools.errors import PkgtoolsError
+from pkgtools.cli.common import Progress
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.lines import diff, split
+from pkgtools.merge.check import syntax_error
+from pkgtools.merge.markers import accept_proposals
 from pkgtools.merge.names import definitions
-from pkgtools.patch import Kind, parse_patch
-from pkgtools.port.model import AppliedPatch, FileChange, HunkOutcome, StepReport
+from pkgtools.patch import parse_patch
+from pkgtools.port.model import AppliedPatch, Conflict, FileChange, HunkOutcome, StepReport
+from pkgtools.port.route import Finder
 from pkgtools.port.series import layers_on
 from pkgtools.port.step import PortStep
-from pkgtools.source import WheelSource
 
-_VERSION = re.compile(r"(\d+)[._](\d+)[._](\d+)")
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pkgtools.catalog import Upstream
+    from pkgtools.source import Source
+
+    Sides = tuple[bytes, bytes, bytes]
+    Merge = Callable[[Sides], tuple[int, bytes]]
+
+_COLUMNS = ("left", "files", "equal", "elsewhere", "broken", "undefined")
 
 
 @dataclass
 class Tally:
-    """What became of the hunks and files of one step."""
+    """What one tool made of the patches."""
 
-    hunks: int = 0
+    left: int = 0
+    """Hunks that a person has to look at."""
     files: int = 0
-    git_apply: int = 0
-    patch: int = 0
-    merge_file: int = 0
-    ours: int = 0
-    human: int = 0
-    equal_git: int = 0
-    equal_ours: int = 0
-    elsewhere: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    """Files without a conflict that the person ported, too."""
+    equal: int = 0
+    elsewhere: int = 0
+    broken: int = 0
+    undefined: int = 0
+    asked: int = 0
+    """Conflicts in files that the person ported, too."""
+    proposals: int = 0
+    accepted: int = 0
+    """Proposals that are in the person's file."""
+    notes: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Add another step."""
+        """Add the tally of another step."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A file that the patches and people's port change."""
+
+    path: str
+    base: bytes
+    ours: bytes
+    theirs: bytes
+    human: bytes | None
+    """None where the person's port does not change the file."""
+
+
 def main() -> None:
-    """Measure and print a row for each step."""
+    """Print a table for each step, and one for all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sets", type=Path, help="a folder with one folder of patches a release")
-    parser.add_argument("--wheels", type=Path, required=True, help="where the releases lie")
+    parser.add_argument("steps", type=Path, help="a TOML file with the steps")
+    parser.add_argument("--wheels", type=Path, help="a folder of wheels")
+    parser.add_argument("--git", type=Path, action="append", default=[], help="of the upstream")
     parser.add_argument("--catalog", type=Path, default=Path("targets.toml"))
+    parser.add_argument("--only", default="", help="steps with this in their names")
+    parser.add_argument("--show", action="store_true", help="print differences from the person's")
     options = parser.parse_args()
-    upstream = load_catalog(options.catalog).upstreams[0]
-    wheels = {
-        source.version: source
-        for path in sorted(options.wheels.glob(f"{upstream.distribution}-*.whl"))
-        for source in [WheelSource(path, upstream)]
-    }
-    sets = sorted(
-        (tuple(map(int, match.groups())), folder)
-        for folder in options.sets.iterdir()
-        if (match := _VERSION.search(folder.name))
-    )
-    print(
-        f"{'step':18} {'hunks':>5}  {'git apply':>9} {'patch -F2':>9} {'merge-file':>10} "
-        f"{'pkgtools':>8}  {'= human: git':>12} {'pkgtools':>8} {'of':>3} {'elsewhere':>9} {'s':>5}"
-    )
-    total = Tally()
-    for (one, folder), (two, human) in pairwise(sets):
-        names = [".".join(map(str, version)) for version in (one, two)]
-        if not all(name in wheels for name in names):
+    catalog = load_catalog(options.catalog)
+    wheels = sorted(options.wheels.glob("*.whl")) if options.wheels else []
+    finder = Finder(catalog, catalog.upstreams[0], Progress(), wheels, options.git)
+    total: dict[str, Tally] = {}
+    for step in tomllib.loads(options.steps.read_text())["step"]:
+        if options.only not in step["name"]:
             continue
-        tally = _step(folder, human, wheels[names[0]], wheels[names[1]])
-        _print(" > ".join(names), tally)
-        total.add(tally)
-    _print("all", total)
-    for line in total.elsewhere:
-        print(f"  elsewhere than the human port: {line}")
+        folders = [options.steps.parent / step[key] for key in ("patches", "ported")]
+        sources = finder.find(step["old"]).source, finder.find(step["new"]).source
+        tallies = _step(folders, sources, finder.upstream)
+        _print(step["name"], tallies, show=options.show)
+        for tool, tally in tallies.items():
+            total.setdefault(tool, Tally()).add(tally)
+    _print("all", total, show=False)
 
 
-def _print(name: str, tally: Tally) -> None:
-    print(
-        f"{name:18} {tally.hunks:5}  {tally.git_apply:9} {tally.patch:9} {tally.merge_file:10} "
-        f"{tally.ours:8}  {tally.equal_git:12} {tally.equal_ours:8} {tally.human:3} "
-        f"{len(tally.elsewhere):9} {tally.seconds:5.1f}"
+def _print(name: str, tallies: dict[str, Tally], *, show: bool) -> None:
+    print(f"\n{name:36} " + " ".join(f"{column:>9}" for column in _COLUMNS))
+    for tool, tally in tallies.items():
+        row = " ".join(f"{getattr(tally, column):9}" for column in _COLUMNS)
+        print(f"  {tool:34} {row}")
+        if tally.proposals:
+            print(
+                f"  proposals: {tally.proposals} for {tally.asked} conflicts, "
+                f"{tally.accepted} as the person has it"
+            )
+        for note in tally.notes if show else ():
+            print(note)
+
+
+def _step(
+    folders: list[Path], sources: tuple[Source, Source], upstream: Upstream
+) -> dict[str, Tally]:
+    layers, ported = (
+        list(_layers(folder, source, upstream))
+        for folder, source in zip(folders, sources, strict=True)
     )
-
-
-def _layers(folder: Path, source: WheelSource) -> list[AppliedPatch]:
-    """Return the patches of a folder that can be read and apply, each by itself."""
-    layers = []
-    for path in sorted(folder.glob("*.patch")):
-        try:
-            layers += layers_on([parse_patch(str(path), path.read_bytes())], source)
-        except PkgtoolsError as error:
-            print(f"  passed over: {path.name} of {folder.name}: {error.message}")
-    return layers
-
-
-def _step(folder: Path, human: Path, old: WheelSource, new: WheelSource) -> Tally:
-    tally = Tally()
-    layers = _layers(folder, old)
-    wanted = {c.path: c for layer in _layers(human, new) for c in layer.changes}
-    start = time.perf_counter()
-    step = PortStep(1, old, new, old.upstream, lambda _: None)
-    ported, report = step.run(layers)
-    tally.seconds = time.perf_counter() - start
-    _count_ours(report, tally)
-    after = {c.path: c for layer in ported for c in layer.changes}
-    waiting = {conflict.path for conflict in step.conflicts}
+    people = {c.path: c.after.data for layer in ported for c in layer.changes if c.after}
+    tools: dict[str, Merge] = {
+        "git merge-file": _merge_file,
+        "patch -F2": _patch,
+        "wiggle": _wiggle,
+    }
+    tallies = {tool: Tally() for tool in (*tools, "pkgtools")}
     for layer in layers:
         for change in layer.changes:
-            if change.before is None or change.after is None:
+            case = _case(change, sources[1], people)
+            if case is None:
                 continue
-            tally.files += 1
-            merged = _by_git(change, new, tally)
-            target = wanted.get(change.path)
-            if target is None or target.after is None or target.before is None:
-                continue
-            tally.human += 1
-            tally.equal_git += merged == target.after.data
-            made = after.get(change.path)
-            if made is None or made.after is None or change.path in waiting:
-                continue
-            tally.equal_ours += made.after.data == target.after.data
-            if _is_elsewhere(change, made, target):
-                tally.elsewhere.append(f"{change.path} ({new.version})")
-    for layer in layers:
-        _by_patch(layer, new, tally)
-    return tally
+            for tool, merge in tools.items():
+                left, made = merge((case.base, case.ours, case.theirs))
+                tallies[tool].left += left
+                if not left:
+                    _judge(case, made, tallies[tool])
+    _port(layers, sources, upstream, people, tallies["pkgtools"])
+    return tallies
 
 
-def _count_ours(report: StepReport, tally: Tally) -> None:
+def _layers(folder: Path, source: Source, upstream: Upstream) -> Iterator[AppliedPatch]:
+    """Yield what the patches of a folder do to the package, each by itself."""
+    inside = f"{upstream.prefix}{upstream.package}/".encode()
+    for path in sorted(folder.glob("*.patch")):
+        sections = re.split(rb"^(?=diff --git )", path.read_bytes(), flags=re.MULTILINE)
+        kept = [s for s in sections if b" a/" + inside in s.partition(b"\n")[0]]
+        if kept:
+            yield from layers_on([parse_patch(str(path), b"".join(kept))], source)
+
+
+def _case(change: FileChange, new: Source, people: dict[str, bytes]) -> Case | None:
+    if change.before is None or change.after is None:
+        return None
+    theirs = new.read(change.old_path)
+    human = people.get(change.path)
+    return Case(
+        change.path,
+        change.before.data,
+        change.after.data,
+        theirs.data if theirs else b"",
+        human if theirs else None,
+    )
+
+
+def _port(
+    layers: list[AppliedPatch],
+    sources: tuple[Source, Source],
+    upstream: Upstream,
+    people: dict[str, bytes],
+    tally: Tally,
+) -> None:
+    start = time.perf_counter()
+    step = PortStep(1, *sources, upstream, lambda _: None)
+    ported, report = step.run(layers)
+    print(f"{_hunks(report)} hunks, {time.perf_counter() - start:.1f} s")
     left = (HunkOutcome.CONFLICT, HunkOutcome.BLOCKED)
     for patch in report.patches:
-        hunks = {(h.path, h.hunk) for h in patch.hunks}
-        tally.hunks += len(hunks)
-        tally.ours += len({(h.path, h.hunk) for h in patch.hunks if h.outcome in left})
+        tally.left += len({(h.path, h.hunk) for h in patch.hunks if h.outcome in left})
+    for conflict in step.conflicts:
+        _judge_proposals(conflict, people.get(conflict.path), tally)
+    waiting = {conflict.path for conflict in step.conflicts}
+    after = {c.path: c.after.data for layer in ported for c in layer.changes if c.after}
+    for layer in layers:
+        for change in layer.changes:
+            case = _case(change, sources[1], people)
+            if case is None or change.path in waiting:
+                continue
+            _judge(case, after.get(change.path, case.theirs), tally)
 
 
-def _by_git(change: FileChange, new: WheelSource, tally: Tally) -> bytes | None:
-    """Merge with ``git merge-file``; return its result where it has no conflict."""
-    assert change.before is not None
-    assert change.after is not None
-    theirs = new.read(change.old_path)
-    if theirs is None:
-        tally.merge_file += len(diff(split(change.before.data), split(change.after.data)))
-        return None
-    with tempfile.TemporaryDirectory() as scratch:
-        sides = {"ours": change.after, "base": change.before, "theirs": theirs}
-        for name, blob in sides.items():
-            Path(scratch, name).write_bytes(blob.data)
-        done = subprocess.run(
-            ["git", "merge-file", "-p", *sides], cwd=scratch, capture_output=True, check=False
-        )
-    tally.merge_file += done.returncode
-    return None if done.returncode else done.stdout
+def _judge_proposals(conflict: Conflict, human: bytes | None, tally: Tally) -> None:
+    """Count the proposals of a file that stand in the person's, between the same two lines."""
+    if conflict.marked is None or human is None:
+        return
+    tally.asked += len({(h.sides.ours, h.sides.theirs) for h in conflict.hunks if h.sides})
+    texts = {h.proposal.number: h.proposal.text for h in conflict.hunks if h.proposal}
+    person = b"".join(_squeezed(human))
+    for number, text in texts.items():
+        others = rb"^<{7} proposal (?!%d\n)(?:.*\n)*?>{7} proposal.*\n" % number
+        marked = re.sub(others, b"", conflict.marked.data, flags=re.MULTILINE)
+        before, _, after = accept_proposals(marked)[0].partition(text.encode())
+        lines = _squeezed(before)[-1:] + _squeezed(text.encode()) + _squeezed(after)[:1]
+        is_persons = b"".join(lines) in person
+        tally.proposals += 1
+        tally.accepted += is_persons
+        if not is_persons:
+            tally.notes += [f"  {conflict.path}: not the person's:", *text.splitlines()]
 
 
-def _by_patch(layer: AppliedPatch, new: WheelSource, tally: Tally) -> None:
-    """Count the hunks that ``git apply`` and ``patch`` with fuzz 2 reject."""
-    commands = {
-        "git_apply": ["git", "apply", "--reject", "-"],
-        "patch": ["patch", "-p1", "-F2", "--batch", "--forward"],
-    }
-    for name, command in commands.items():
-        with tempfile.TemporaryDirectory() as scratch:
-            missing = 0
-            for file in layer.patch.files:
-                theirs = new.read(file.old_path)
-                if theirs is None:
-                    missing += len(file.hunks) if file.kind is Kind.MODIFY else 0
-                    continue
-                path = Path(scratch, file.old_path)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(theirs.data)
-            done = subprocess.run(
-                command, cwd=scratch, input=layer.patch.data, capture_output=True, check=False
-            )
-        output = done.stdout + done.stderr
-        rejected = len(re.findall(rb"^Rejected hunk #|^Hunk #\d+ FAILED", output, re.MULTILINE))
-        setattr(tally, name, getattr(tally, name) + (missing or rejected))
+def _squeezed(data: bytes) -> list[bytes]:
+    """Return the lines without indentation, and without the empty ones."""
+    return [line.strip() + b"\n" for line in data.splitlines() if line.strip()]
 
 
-def _is_elsewhere(change: FileChange, made: FileChange, human: FileChange) -> bool:
+def _hunks(report: StepReport) -> int:
+    return sum(len({(h.path, h.hunk) for h in patch.hunks}) for patch in report.patches)
+
+
+def _judge(case: Case, made: bytes, tally: Tally) -> None:
+    """Count what is to be said of a file without conflicts."""
+    if not case.path.endswith(".py"):
+        return
+    tally.broken += syntax_error(made) is not None
+    lost = _undefined(made) - _undefined(case.ours) - _undefined(case.theirs)
+    tally.undefined += bool(lost)
+    notes = [f"    undefined: {', '.join(sorted(lost))}"] if lost else []
+    if case.human is not None:
+        tally.files += 1
+        tally.equal += made == case.human
+        if _is_elsewhere(case, made):
+            tally.elsewhere += 1
+            notes.append("    in another definition than the person's")
+        if made != case.human:
+            one, two = (data.decode().splitlines() for data in (case.human, made))
+            notes += difflib.unified_diff(one, two, "the person's", "the tool's", lineterm="", n=2)
+    if notes:
+        tally.notes += [f"  {case.path}", *notes]
+
+
+def _undefined(data: bytes) -> set[str]:
+    """Return the names that ruff finds undefined."""
+    command = ["ruff", "check", "--isolated", "--select=F821", "--output-format=concise", "-q", "-"]
+    done = subprocess.run(command, input=data, capture_output=True, check=False)
+    return set(re.findall(r"Undefined name `(\w+)`", done.stdout.decode()))
+
+
+def _is_elsewhere(case: Case, made: bytes) -> bool:
     """Whether both ports make the change of the patch, and not in the same definitions."""
-    blobs = (change.before, change.after, made.before, made.after, human.before, human.after)
-    if not change.path.endswith(".py") or any(blob is None for blob in blobs):
-        return False
-    base, ours, theirs, result, _, other = (parse(b.data) for b in blobs if b is not None)
-    wanted = Counter(ours.counted)
+    assert case.human is not None
+    versions = (case.base, case.ours, case.theirs, made, case.human)
+    base, ours, theirs, result, human = map(parse, versions)
+    wanted, by_person = Counter(ours.counted), Counter(human.counted)
     wanted.subtract(base.counted)
-    by_human = Counter(other.counted)
-    by_human.subtract(theirs.counted)
-    if {k: v for k, v in wanted.items() if v} != {k: v for k, v in by_human.items() if v}:
-        return False  # the human port changed the patch itself
-    if definitions(result) != definitions(other):
-        return True
-    return {n.key: n.counted for n in result.walk() if n.is_definition} != {
-        n.key: n.counted for n in other.walk() if n.is_definition
-    }
+    by_person.subtract(theirs.counted)
+    if {k: v for k, v in wanted.items() if v} != {k: v for k, v in by_person.items() if v}:
+        return False  # the person changed the patch itself
+    return definitions(result) != definitions(human) or (
+        {n.key: n.counted for n in result.walk() if n.is_definition}
+        != {n.key: n.counted for n in human.walk() if n.is_definition}
+    )
+
+
+# Other tools
+
+
+def _merge_file(sides: Sides) -> tuple[int, bytes]:
+    done = _run(["git", "merge-file", "-p", "ours", "base", "theirs"], sides)
+    return done.returncode, done.stdout
+
+
+def _wiggle(sides: Sides) -> tuple[int, bytes]:
+    done = _run(["wiggle", "-m", "theirs", "base", "ours"], sides)
+    return len(re.findall(rb"^<{7}", done.stdout, re.MULTILINE)), done.stdout
+
+
+def _patch(sides: Sides) -> tuple[int, bytes]:
+    """Merge with ``patch -F2``; a hunk that it takes for applied is a person's."""
+    given = _run(["git", "diff", "--no-index", "base", "ours"], sides).stdout
+    command = ["patch", "-F2", "--batch", "--forward", "-s", "-o", "made", "theirs"]
+    done = _run(command, sides, given=given, wanted="made")
+    output = done.stderr
+    failed = re.search(rb"(\d+) out of \d+ hunks? (?:FAILED|ignored)", output)
+    return int(failed[1]) if failed else 0, done.stdout
+
+
+def _run(
+    command: list[str], sides: Sides, *, given: bytes = b"", wanted: str | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a tool in a folder of the three versions; `wanted` is the file that it writes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, data in zip(("base", "ours", "theirs"), sides, strict=True):
+            Path(scratch, name).write_bytes(data)
+        done = subprocess.run(command, cwd=scratch, input=given, capture_output=True, check=False)
+        if wanted:
+            path = Path(scratch, wanted)
+            made = path.read_bytes() if path.exists() else b""
+            done = subprocess.CompletedProcess(command, done.returncode, made, done.stdout)
+    return done
 
 
 if __name__ == "__main__":

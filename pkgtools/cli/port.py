@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,7 +17,7 @@ from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome
 from pkgtools.port.target import check_writable, target_table, write_target
-from pkgtools.port.work import abort, resume, start
+from pkgtools.port.work import EVERY_FILE, abort, resume, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pkgtools.port.model import HunkReport, PatchReport
     from pkgtools.port.work import Job, PortReport
 
+_SHOWN: Final = 12
+"""Lines of a proposal; the whole of it is in the file with the conflict."""
 _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.MERGED: "yellow"}
 
 
@@ -53,6 +56,15 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 )
 @click.option("--continue", "go_on", is_flag=True, help="Take the edited conflicts and go on.")
 @click.option(
+    "--accept",
+    type=common.TEXT,
+    multiple=True,
+    is_flag=False,
+    flag_value=EVERY_FILE,
+    metavar="[FILE]",
+    help="With --continue: take the proposals first, in all files or in this one.",
+)
+@click.option(
     "--write",
     is_flag=True,
     help="Add the target of the new series to the catalog, once it is made.",
@@ -70,6 +82,7 @@ def port(
     via: tuple[str, ...],
     output: Path | None,
     go_on: bool,
+    accept: tuple[str, ...],
     drop: bool,
     write: bool,
     wheels: tuple[Path, ...],
@@ -85,8 +98,9 @@ def port(
     merged (by which rule), absorbed (by which lines), conflict, empty.
 
     What is not certain is a conflict. It lies in NEWDIR.port/conflicts with
-    ordinary markers: edit it there, then --continue. No series is written before
-    all are gone, and the exit code is 3.
+    ordinary markers: edit it there, then --continue. A proposal stands behind its
+    conflict where there is a likely answer: --accept takes it. No series is
+    written before all conflicts are gone, and the exit code is 3.
 
     \b
     Examples:
@@ -95,12 +109,14 @@ def port(
       pkgtools port --series patches/sglang/v0.5.17 --from 0.5.17 --to 0.5.19 -o next
       pkgtools port --series v0.5.17 --to a1b2c3d --git ~/src/sglang
       pkgtools port --continue -o next
+      pkgtools port --continue --accept -o next
+      pkgtools port --continue --accept sglang/srt/server_args.py -o next
       pkgtools port --abort -o next
     """
     table = load_catalog(catalog)
     given = (series, start_name, end_name, *via, *wheels, *repositories)
     if go_on or drop:
-        if (drop and (go_on or write)) or any(value is not None for value in given):
+        if (drop and (go_on or write or accept)) or any(value is not None for value in given):
             raise UsageError(
                 "--continue and --abort stand alone, with -o",
                 remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
@@ -112,7 +128,12 @@ def port(
         job = unfinished_job(output, common.Progress())
         if write:
             check_writable(load_catalog(Path(job.state.catalog)), job)
-        return _show(job, resume(job, common.Progress()), write=write, as_json=as_json)
+        return _show(job, resume(job, common.Progress(), accept), write=write, as_json=as_json)
+    if accept:
+        raise UsageError(
+            "--accept goes with --continue",
+            remedy="start the port first: it says which conflicts have a proposal",
+        )
     if series is None or end_name is None:
         raise UsageError(
             "a port needs --series and --to",
@@ -166,6 +187,14 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
         yield f"{waiting} for you:"
         yield from (f"  {path}" for path in report.conflicts)
         yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
+        hunks = [h for step in report.steps[-1:] for p in step.patches for h in p.hunks]
+        asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
+        likely = sum(h.proposal is not None for h in asked)
+        if likely:
+            yield (
+                f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
+                "with a proposal: read them there, and take them with --continue --accept"
+            )
 
 
 def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
@@ -189,6 +218,19 @@ def _patch_lines(patch: PatchReport) -> Iterator[str]:
     for hunk in patch.hunks:
         if hunk.outcome is not HunkOutcome.UNCHANGED:
             yield f"    {_place(hunk)}: {hunk.outcome}{_details(hunk)}"
+            yield from _proposal_lines(hunk)
+
+
+def _proposal_lines(hunk: HunkReport) -> Iterator[str]:
+    """Yield what a proposal makes of the lines of the new source."""
+    if hunk.proposal is None or hunk.sides is None:
+        return
+    yield f"      proposal {hunk.proposal.number} ({hunk.proposal.rule}):"
+    sides = hunk.sides.theirs.splitlines(), hunk.proposal.text.splitlines()
+    diff = list(difflib.unified_diff(*sides, lineterm="", n=1))[3:]
+    yield from (f"        {line}" for line in diff[:_SHOWN])
+    if diff[_SHOWN:]:
+        yield f"        ... {common.count(len(diff) - _SHOWN, 'more line', 'more lines')}"
 
 
 def _place(hunk: HunkReport) -> str:

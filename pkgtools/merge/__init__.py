@@ -12,7 +12,8 @@ pure: bytes in, bytes and a record of each decision out. It works in four stages
    Where both insert at one place, `order` and `effects` tell whether the order matters.
 3. **Checks** (`check`, `names`). The result is Python, its tokens are those of theirs plus exactly
    the change of ours, and the names that ours uses are still there.
-4. Whatever is unsure or fails a check is a **conflict** (`markers` writes it as git does).
+4. Whatever is unsure or fails a check is a **conflict** (`markers` writes it as git does);
+   `proposals` finds a likely answer (`words`) for a person.
 
 An example. Base, ours and theirs hold ::
 
@@ -29,7 +30,8 @@ The checks find the tokens of theirs plus ``ours = 2``. With ``ours=2`` against 
 names would be equal, and the answer a conflict: "upstream adds another 'ours'".
 """
 
-from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
+from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles, Proposal
+from pkgtools.merge.proposals import with_proposals
 from pkgtools.merge.three_way import merge
 
-__all__ = ["ChunkMerge", "How", "Merge", "OtherFiles", "merge"]
+__all__ = ["ChunkMerge", "How", "Merge", "OtherFiles", "Proposal", "merge", "with_proposals"]

@@ -58,7 +58,6 @@ def merge_text(
     if not python:
         return MergedText(*mark_lines(base, ours, theirs, markers))
     merged = merge(base, ours, theirs, python=True)
-    left = [c.chunk for c in merged.conflicts]
-    data = mark(base, ours, merged.data, left, markers) if left else merged.data
+    data = mark(base, ours, merged, markers) if merged.conflicts else merged.data
     chunks = tuple(MergedChunk(c.chunk.new + 1, c.how, c.rules, c.reason) for c in merged.chunks)
-    return MergedText(data, len(left), chunks)
+    return MergedText(data, len(merged.conflicts), chunks)

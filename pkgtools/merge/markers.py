@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.merge.lines import Chunk, diff, shift, split, touches, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pkgtools.merge.model import Merge
 
 _MARKER: Final = re.compile(rb"^(?:<{7} |\|{7} |>{7} )", re.MULTILINE)
+_PROPOSED: Final = re.compile(
+    rb"^<{7} (?!proposal \d)(?:(?!<{7} ).*\n)*?>{7} .*\n"
+    rb"<{7} proposal (?P<number>\d+)\r?\n(?P<text>(?:.*\n)*?)>{7} proposal (?P=number)\r?\n",
+    re.MULTILINE,
+)
+"""A conflict and its proposal."""
 _NEAR: Final = 3
 """Git writes two conflicts as one where no more lines than these are between them."""
 
@@ -42,28 +50,47 @@ class Region:
     is_conflict: bool
 
 
+@dataclass(frozen=True)
+class ConflictLines:
+    """A conflict that a person decides."""
+
+    chunks: tuple[Chunk, ...]
+    """What ours changes in it."""
+    lines: range
+    """Of the merged file, counted from 0."""
+    base: bytes
+    ours: bytes
+    theirs: bytes
+
+
 def has_markers(data: bytes) -> bool:
     """Whether a file still holds conflict markers."""
     return _MARKER.search(data) is not None
 
 
-def mark(base: bytes, ours: bytes, made: bytes, left: Sequence[Chunk], markers: Markers) -> bytes:
-    """Return `made` with a marked conflict for each chunk of `left`.
+def mark(
+    base: bytes,
+    ours: bytes,
+    merged: Merge,
+    markers: Markers,
+) -> bytes:
+    """Return a merged file with its conflicts marked; with ``diff3`` also its proposals.
 
     Args:
         base: the file that ours and theirs come from.
         ours: the file with our change.
-        made: theirs with all other chunks in it.
-        left: chunks from `base` to `ours`.
+        merged: what was made of theirs.
         markers: how to write the conflicts.
 
     """
+    left = [c.chunk for c in merged.conflicts]
     common = without(split(ours), split(base), left)
-    files = split(common), split(ours), split(made)
+    files = split(common), split(ours), split(merged.data)
     found = list(_regions(files, list(_on_common(left)), forced=True))
     if not markers.diff3:
         found = _simplified(files, [part for r in found for part in _refined(files, r)])
-    return _written(files, found, markers)
+    sections = {p.lines.start: _section(n, p.text) for n, p in enumerate(merged.proposals, 1)}
+    return _written(files, found, markers, sections)
 
 
 def mark_lines(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> tuple[bytes, int]:
@@ -84,22 +111,17 @@ def mark_whole(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> byt
     return b"".join(_conflict(files, whole, markers))
 
 
-def regions(
-    base: bytes, ours: bytes, made: bytes, left: Sequence[Chunk]
-) -> Iterator[tuple[list[Chunk], tuple[bytes, bytes, bytes]]]:
-    """Yield each conflict: its chunks of `left`, and the texts of base, ours and theirs."""
+def conflicts_in(base: bytes, ours: bytes, merged: Merge) -> Iterator[ConflictLines]:
+    """Yield the conflicts that `mark` would write, in order."""
+    left = [c.chunk for c in merged.conflicts]
     chunks = _on_common(left)
     common = without(split(ours), split(base), left)
-    files = split(common), split(ours), split(made)
+    files = split(common), split(ours), split(merged.data)
     for region in _regions(files, list(chunks), forced=True):
         if region.is_conflict:
-            one, two, three = (
-                b"".join(lines[span.start : span.stop])
-                for lines, span in zip(
-                    files, (region.base, region.ours, region.theirs), strict=True
-                )
-            )
-            yield [chunks[c] for c in region.chunks], (one, two, three)
+            spans = zip(files, (region.base, region.ours, region.theirs), strict=True)
+            texts = (b"".join(lines[span.start : span.stop]) for lines, span in spans)
+            yield ConflictLines(tuple(chunks[c] for c in region.chunks), region.theirs, *texts)
 
 
 def _on_common(left: Sequence[Chunk]) -> dict[Chunk, Chunk]:
@@ -200,20 +222,45 @@ def _has_word(line: bytes) -> bool:
     return any(bytes([c]).isalnum() for c in line)
 
 
-def _written(files: Files, found: Sequence[Region], markers: Markers) -> bytes:
-    """Return theirs with ours' side of each region, or a marked conflict."""
+def _written(
+    files: Files,
+    found: Sequence[Region],
+    markers: Markers,
+    sections: Mapping[int, bytes] | None = None,
+) -> bytes:
+    """Return theirs with ours' side of each region, or a marked conflict and its proposal."""
     out: list[bytes] = []
     at = 0
     for region in found:
         out += files[2][at : region.theirs.start]
         if region.is_conflict:
             out += _conflict(files, region, markers)
+            out.append((sections or {}).get(region.theirs.start, b""))
         elif region.chunks:
             out += files[1][region.ours.start : region.ours.stop]
         else:
             out += files[2][region.theirs.start : region.theirs.stop]
         at = region.theirs.stop
     return b"".join([*out, *files[2][at:]])
+
+
+def _section(number: int, text: bytes) -> bytes:
+    edge = b"\r\n" if text.endswith(b"\r\n") else b"\n"
+    return b"<<<<<<< proposal %d%s%s>>>>>>> proposal %d%s" % (number, edge, text, number, edge)
+
+
+def accept_proposals(data: bytes) -> tuple[bytes, list[int]]:
+    """Return a marked file with the proposals in the place of their conflicts, and their numbers.
+
+    What a person has edited already stays as it is.
+    """
+    taken: list[int] = []
+
+    def take(found: re.Match[bytes]) -> bytes:
+        taken.append(int(found["number"]))
+        return found["text"]
+
+    return _PROPOSED.sub(take, data), taken
 
 
 def _conflict(files: Files, region: Region, markers: Markers) -> Iterator[bytes]:

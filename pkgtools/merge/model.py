@@ -66,6 +66,18 @@ class OtherFiles:
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """What a person can take for one conflict; it passes every check."""
+
+    chunks: tuple[Chunk, ...]
+    """What of ours it carries over."""
+    lines: range
+    """The lines of the merged file that it replaces, counted from 0."""
+    text: bytes
+    rule: str
+
+
+@dataclass(frozen=True)
 class Merge:
     """A merged file: theirs with every chunk of ours that is not a conflict."""
 
@@ -73,6 +85,8 @@ class Merge:
     chunks: tuple[ChunkMerge, ...]
     others: Mapping[str, bytes] = field(default_factory=dict)
     """New contents of other files into which definitions moved, by path."""
+    proposals: tuple[Proposal, ...] = ()
+    """For some of the conflicts, in order."""
 
     @property
     def conflicts(self) -> list[ChunkMerge]:

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pkgtools.blob import Blob
     from pkgtools.patch import Patch
 
@@ -55,6 +57,17 @@ class Sides:
 
 
 @dataclass(frozen=True)
+class ProposedText:
+    """A likely answer to a conflict, for a person to take."""
+
+    number: int
+    """In the file with conflict markers, counted from 1."""
+    rule: str
+    text: str
+    """What it puts in the place of theirs."""
+
+
+@dataclass(frozen=True)
 class HunkReport:
     """One hunk of one patch in one step; a hunk without a number stands for a whole file."""
 
@@ -71,6 +84,7 @@ class HunkReport:
     absorbed_by: tuple[str, ...] = ()
     """``path:line`` of the upstream lines that are the hunk's own."""
     sides: Sides | None = None
+    proposal: ProposedText | None = None
 
 
 @dataclass(frozen=True)
@@ -115,3 +129,5 @@ class Decision:
 
     file: Blob | None
     """None where the person removed the file."""
+    accepted: Collection[int] = ()
+    """The numbers of the proposals that the person took."""

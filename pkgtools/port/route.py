@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from packaging.version import InvalidVersion, Version
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
+
+
+_ABBREVIATED: Final = re.compile(r"[0-9a-f]{7,40}")
+"""A commit, and by PEP 440 it can be a version too: 24c91001 is 24rc91001."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,8 @@ class Finder:
             source = repository.find(f"refs/tags/v{name}")
             if source is not None:
                 return Stop(name, source, version=name, commit=source.commit)
+        if _ABBREVIATED.fullmatch(name) and any(r.find(name) for r in self._repositories):
+            return None
         path = release_wheel(self.upstream, name, {}, self._reporter)
         return Stop(name, WheelSource(path, self.upstream), version=name)
 

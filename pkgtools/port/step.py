@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
-from pkgtools.merge import Merge, OtherFiles, merge
+from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.check import syntax_error
-from pkgtools.merge.markers import Markers, mark, mark_whole, regions
+from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
+from pkgtools.merge.proposals import filled
 from pkgtools.merge.uses import misuse_of_file
 from pkgtools.patch.lines import text
 from pkgtools.port.model import (
@@ -21,6 +22,7 @@ from pkgtools.port.model import (
     HunkOutcome,
     HunkReport,
     PatchReport,
+    ProposedText,
     Sides,
     StepReport,
 )
@@ -58,6 +60,8 @@ class PortStep:
     waiting: dict[str, str] = field(default_factory=dict)
     """Paths with a conflict, and the patch that has it."""
     conflicts: list[Conflict] = field(default_factory=list)
+    likely: dict[str, bytes] = field(default_factory=dict)
+    """What files may become that wait for a person."""
 
     def __post_init__(self) -> None:
         self.movement = Movement(self.old, self.new, self.upstream)
@@ -163,25 +167,33 @@ class PortStep:
             taken = found is None or found.path in self.waiting or found.path in self.overlay
             return None if taken else found
 
-        merged = merge(
-            change.before.data,
-            change.after.data,
-            theirs.data,
-            python=path.endswith(".py"),
-            others=self._others(path, find),
-        )
+        sides = change.before.data, change.after.data, theirs.data
+        python, others = path.endswith(".py"), self._others(path, find)
+        merged = merge(*sides, python=python, others=others)
+        if merged.conflicts and python:
+            merged = with_proposals(merged, sides, others)
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
-        others = []
+        beside = []
         for other, data in merged.others.items():
             before = self.read(other)
             self._write(other, other, Blob(data, before.mode if before else theirs.mode))
-            others.append(FileChange(other, other, before, self.overlay[other]))
+            beside.append(FileChange(other, other, before, self.overlay[other]))
         if merged.conflicts:
             made, told = self._leave(layer, change, path, reports, merged)
-            return [*made, *others], told
+            return [*made, *beside], told
         after = Blob(merged.data, _mode(change, theirs))
         self._write(old_path, path, after)
-        return [FileChange(old_path, path, theirs, after), *others], reports
+        return [FileChange(old_path, path, theirs, after), *beside], reports
+
+    def _likely(self, change: FileChange, merged: Merge) -> bytes:
+        """Return what a file that waits may become, so that other files are not asked for it.
+
+        With the answers of a person everything is checked again.
+        """
+        data = filled(merged.data, merged.proposals)
+        if {c.chunk for c in merged.conflicts} - {n for p in merged.proposals for n in p.chunks}:
+            return change.after.data if change.after else data
+        return data
 
     def _leave(
         self,
@@ -207,16 +219,13 @@ class PortStep:
         decision = self.decide(conflict)
         if decision is None:
             self.conflicts.append(conflict)
+            if merged is not None:
+                self.likely[path] = self._likely(change, merged)
             self.waiting[path] = layer.patch.name
             return [change], reports
         after = decision.file
         self._write(old_path, path, after)
-        told = [
-            replace(r, outcome=HunkOutcome.MERGED, rules=("by-hand",))
-            if r.outcome is HunkOutcome.CONFLICT
-            else r
-            for r in reports
-        ]
+        told = [_decided(r, decision) if r.outcome is HunkOutcome.CONFLICT else r for r in reports]
         if theirs == after:
             return [], [replace(r, outcome=HunkOutcome.EMPTY) for r in told]
         return [FileChange(old_path, path, theirs, after)], told
@@ -243,11 +252,15 @@ class PortStep:
         return next((blob.data for blob in found if blob is not None), None)
 
     def _new_module(self, dotted: str) -> bytes | None:
-        found = map(self.read, self._paths_of(dotted))
-        return next((blob.data for blob in found if blob is not None), None)
+        for path in self._paths_of(dotted):
+            blob = self.read(path)
+            if blob is not None:
+                return self.likely.get(path, blob.data)
+        return None
 
     def _is_lost(self, path: str, name: bytes) -> bool:
         patched = [blob.data for blob in self.overlay.values() if blob is not None]
+        patched += self.likely.values()
         return self.movement.lost(name, self.movement.near(path), patched)
 
     def _package_of(self, path: str) -> str:
@@ -259,6 +272,12 @@ class PortStep:
         stem = self.upstream.prefix + module.replace(".", "/")
         inside = module.split(".", maxsplit=1)[0] == self.upstream.package
         return [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
+
+
+def _decided(report: HunkReport, decision: Decision) -> HunkReport:
+    taken = report.proposal is not None and report.proposal.number in decision.accepted
+    rule = "accepted-proposal" if taken else "by-hand"
+    return replace(report, outcome=HunkOutcome.MERGED, rules=(rule,), proposal=None)
 
 
 def _combined(changes: Sequence[FileChange]) -> list[FileChange]:
@@ -283,6 +302,11 @@ def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> 
     assert change.after is not None  # noqa: S101
     found = []
     sides = _sides(change, merged)
+    proposals = {
+        chunk: ProposedText(number, proposal.rule, text(proposal.text))
+        for number, proposal in enumerate(merged.proposals, 1)
+        for chunk in proposal.chunks
+    }
     rules = ("moved-file",) if renamed else ()
     for number, group in enumerate(hunk_groups([c.chunk for c in merged.chunks]), 1):
         for one in (c for c in merged.chunks if c.chunk in group):
@@ -301,6 +325,7 @@ def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> 
                     reason=one.reason,
                     absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
                     sides=sides.get(one.chunk) if kind is HunkOutcome.CONFLICT else None,
+                    proposal=proposals.get(one.chunk),
                 )
             )
     return found
@@ -320,16 +345,11 @@ def hunk_groups(hunks: Sequence[Chunk]) -> list[list[Chunk]]:
 def _sides(change: FileChange, merged: Merge) -> dict[Chunk, Sides]:
     assert change.before is not None  # noqa: S101 - see `describe`
     assert change.after is not None  # noqa: S101
-    left = [c.chunk for c in merged.conflicts]
-    if not left:
-        return {}
-    found = {}
-    for hunks, (base, ours, theirs) in regions(
-        change.before.data, change.after.data, merged.data, left
-    ):
-        for hunk in hunks:
-            found[hunk] = Sides(text(base), text(ours), text(theirs))
-    return found
+    return {
+        chunk: Sides(text(conflict.base), text(conflict.ours), text(conflict.theirs))
+        for conflict in conflicts_in(change.before.data, change.after.data, merged)
+        for chunk in conflict.chunks
+    }
 
 
 def _marked(
@@ -344,8 +364,7 @@ def _marked(
         base, other = change.before or Blob(b""), theirs or Blob(b"")
         return Blob(mark_whole(base.data, ours.data, other.data, markers), ours.mode)
     assert change.before is not None  # noqa: S101 - see `describe`
-    left = [c.chunk for c in merged.conflicts]
-    marked = mark(change.before.data, ours.data, merged.data, left, markers)
+    marked = mark(change.before.data, ours.data, merged, markers)
     return Blob(marked, theirs.mode if theirs else ours.mode)
 
 

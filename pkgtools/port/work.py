@@ -18,7 +18,7 @@ import msgspec
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.merge.check import syntax_error
-from pkgtools.merge.markers import has_markers
+from pkgtools.merge.markers import accept_proposals, has_markers
 from pkgtools.patch.paths import safe_path
 from pkgtools.port.finished import Finished, keep, kept
 from pkgtools.port.model import Decision, StepReport
@@ -36,7 +36,7 @@ from pkgtools.port.series import (
 from pkgtools.util.files import read_bytes, read_file, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pkgtools.catalog import Series, Upstream
     from pkgtools.patch import Patch
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _SUFFIX: Final = ".port"
 _STATE: Final = "port.json"
+EVERY_FILE: Final = "*"
+"""Stands for all files with conflicts."""
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,6 +61,8 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     mode: int
     file: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")] | None
     """Its content, in ``answers/``; None where the person took the file away."""
+    accepted: list[int] = []
+    """The numbers of the proposals that the person took."""
 
 
 class Question(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -67,9 +71,11 @@ class Question(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     line: int | None
     """In the old source, 1-based; None where the whole file is meant."""
     reason: str
+    proposal: int | None = None
+    """Its number in the file, if there is a likely answer."""
 
 
-class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Waiting(msgspec.Struct, forbid_unknown_fields=True):
     """A file in ``conflicts/`` that a person works on."""
 
     step: int
@@ -79,6 +85,8 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     questions: tuple[Question, ...] = ()
     compiles: bool = False
     """Whether both sides are Python that compiles: then so must be what a person makes of them."""
+    accepted: list[int] = []
+    """The numbers of the proposals that the person took so far."""
 
 
 class MarkersLeftError(DoesNotApplyError):
@@ -189,16 +197,24 @@ def start(job: Job, reporter: Reporter) -> PortReport:
     return _run(job, reporter)
 
 
-def resume(job: Job, reporter: Reporter) -> PortReport:
+def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortReport:
     """Take what a person made of the conflicts, and go on.
 
+    Args:
+        job: the port.
+        reporter: hears of each step.
+        accept: files in which the proposals are taken first; `EVERY_FILE` for all files.
+
     Raises:
+        UsageError: a file of `accept` does not wait, or has no proposal.
         DoesNotApplyError: a file still has conflict markers, or does not compile.
 
     """
     refuse_existing(job.output)
-    edited = {w: read_file(job.folder / "conflicts" / w.path) for w in job.state.waiting}
-    marked = [w for w, blob in edited.items() if blob and has_markers(blob.data)]
+    if accept:
+        _accept(job, accept)
+    edited = [(w, read_file(job.folder / "conflicts" / w.path)) for w in job.state.waiting]
+    marked = [w for w, blob in edited if blob and has_markers(blob.data)]
     if marked:
         asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
         raise MarkersLeftError(
@@ -209,7 +225,7 @@ def resume(job: Job, reporter: Reporter) -> PortReport:
             waiting=marked,
         )
     _refuse_broken(job, edited)
-    for waiting, blob in edited.items():
+    for waiting, blob in edited:
         name = None
         if blob is not None:
             name = blob.id
@@ -223,15 +239,47 @@ def resume(job: Job, reporter: Reporter) -> PortReport:
                 waiting.key,
                 blob.mode if blob else REGULAR,
                 name,
+                waiting.accepted,
             )
         )
     job.state.waiting = []
     return _run(job, reporter)
 
 
-def _refuse_broken(job: Job, edited: Mapping[Waiting, Blob | None]) -> None:
+def _accept(job: Job, names: Sequence[str]) -> None:
+    """Put proposals in the place of their conflicts, in the files where a person edits these."""
+    folder = job.folder / "conflicts"
+    everything = EVERY_FILE in names
+    wanted = {_waiting_path(job, name) for name in names if name != EVERY_FILE}
+    for waiting in job.state.waiting:
+        blob = read_file(folder / waiting.path) if everything or waiting.path in wanted else None
+        data, numbers = accept_proposals(blob.data) if blob else (b"", [])
+        if numbers:
+            replace_file(folder / waiting.path, data)
+            waiting.accepted += numbers
+        elif waiting.path in wanted:
+            raise UsageError(
+                f"{waiting.path}: no conflict with a proposal is in it",
+                remedy=f"edit it in {folder}, then `pkgtools port --continue -o {job.output}`",
+            )
+    replace_file(job.folder / _STATE, _encode(job.state))
+
+
+def _waiting_path(job: Job, name: str) -> str:
+    """Return the path of a file with conflicts, which a user names in the package or on disk."""
+    paths = [waiting.path for waiting in job.state.waiting]
+    for path in paths:
+        if name == path or Path(name).absolute() == (job.folder / "conflicts" / path).absolute():
+            return path
+    raise UsageError(
+        f"{name}: no conflict is in it",
+        remedy=f"name one of {', '.join(paths)}, or give --accept alone for all of them",
+    )
+
+
+def _refuse_broken(job: Job, edited: Sequence[tuple[Waiting, Blob | None]]) -> None:
     """Raise where a file does not compile although both sides of its conflict do."""
-    files = {w.path: b for w, b in edited.items() if w.compiles and b and b.mode != SYMLINK}
+    files = {w.path: b for w, b in edited if w.compiles and b and b.mode != SYMLINK}
     errors = {path: syntax_error(blob.data) for path, blob in files.items()}
     broken = "".join(f"\n  {path}: {error}" for path, error in errors.items() if error)
     if broken:
@@ -246,7 +294,8 @@ def _asked(waiting: Waiting) -> Iterator[str]:
     yield waiting.path
     for question in waiting.questions:
         where = f"line {question.line} of the old source" if question.line else "the whole file"
-        yield f"  {where}: {question.reason}"
+        proposal = f" (proposal {question.proposal})" if question.proposal else ""
+        yield f"  {where}: {question.reason}{proposal}"
 
 
 def abort(output: Path) -> Path:
@@ -311,7 +360,7 @@ def _decision(job: Job, conflict: Conflict) -> Decision | None:
             if answer.file is None:
                 return Decision(None)
             data = read_bytes(job.folder / "answers" / answer.file)
-            return Decision(Blob(data, answer.mode))
+            return Decision(Blob(data, answer.mode), answer.accepted)
     return None
 
 
@@ -327,7 +376,10 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     job.state.waiting = [
         Waiting(
             *(c.step, c.patch, c.path, c.key),
-            questions=tuple(Question(hunk.line, hunk.reason or "") for hunk in c.hunks),
+            questions=tuple(
+                Question(h.line, h.reason or "", h.proposal.number if h.proposal else None)
+                for h in c.hunks
+            ),
             compiles=c.compiles,
         )
         for c in conflicts

@@ -107,7 +107,7 @@ def test_markers_are_gits(tmp_path: Path) -> None:
     theirs = b"a\nBB\nc\nd\nE\nf\ng\n"
     merged = merge(base, ours, theirs, python=False)
     assert [c.chunk for c in merged.conflicts] == [Chunk(1, 2, 1, 2)]
-    marked = mark(base, ours, merged.data, [Chunk(1, 2, 1, 2)], Markers("ours", "base", "theirs"))
+    marked = mark(base, ours, merged, Markers("ours", "base", "theirs"))
     assert marked == _git(tmp_path, base, ours, theirs)
     assert has_markers(marked)
     assert not has_markers(merged.data)

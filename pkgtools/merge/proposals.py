@@ -1,0 +1,102 @@
+"""Proposals for conflicts: the likely answers, which a person takes or leaves.
+
+A rule of the merge is certain; a proposal only passes the checks. So it never goes into a
+result by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.check import reads_as_well
+from pkgtools.merge.faults import find_faults
+from pkgtools.merge.lines import split
+from pkgtools.merge.markers import conflicts_in
+from pkgtools.merge.model import How, Merge, Proposal
+from pkgtools.merge.twins import doubled
+from pkgtools.merge.versions import Versions
+from pkgtools.merge.words import merge_words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from pkgtools.merge.markers import ConflictLines
+    from pkgtools.merge.model import OtherFiles
+
+
+def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: OtherFiles) -> Merge:
+    """Return a merge of a Python file with proposals; together they pass the checks, too.
+
+    Args:
+        merged: the merge.
+        sides: base, ours and theirs.
+        others: what is known of other files.
+
+    """
+    versions = Versions(*sides, others.find)
+    if not versions.are_sound:
+        return merged
+    conflicts = list(conflicts_in(*sides[:2], merged))
+    rivals = {block.line - 1 for block in doubled(versions.base, versions.ours, versions.theirs)}
+    taken: dict[int, Proposal] = {}
+    for _ in range(2):  # one can need what another one brings
+        for number, conflict in enumerate(conflicts):
+            for proposal in _candidates(conflict, rivals) if number not in taken else ():
+                if _holds(versions, merged, others, [*taken.values(), proposal]):
+                    taken[number] = proposal
+                    break
+    return replace(merged, proposals=tuple(taken[number] for number in sorted(taken)))
+
+
+def filled(data: bytes, proposals: Sequence[Proposal]) -> bytes:
+    """Return a merged file with the proposals in it."""
+    lines = split(data)
+    for proposal in sorted(proposals, key=lambda p: p.lines.start, reverse=True):
+        lines[proposal.lines.start : proposal.lines.stop] = [proposal.text]
+    return b"".join(lines)
+
+
+def _candidates(conflict: ConflictLines, rivals: Collection[int]) -> Iterator[Proposal]:
+    """Yield what may be an answer, the likeliest first.
+
+    Args:
+        conflict: the lines.
+        rivals: the lines of ours that add what upstream adds in another form.
+
+    """
+    base, ours, theirs = conflict.base, conflict.ours, conflict.theirs
+    if any(line in rivals for c in conflict.chunks for line in range(c.new, c.new_end)):
+        found = [(theirs, "upstream-has-another")]
+    else:
+        words = merge_words(base, ours, theirs)
+        found = [(words.text, "words")] if words else []
+        if _holds_words(ours, theirs) and _holds_words(theirs, base):
+            found.append((ours, "ours-has-both"))
+        if _holds_words(theirs, ours) and _holds_words(ours, base):
+            found.append((theirs, "upstream-has-both"))
+    for text, rule in found:
+        if not text or text.endswith(b"\n"):
+            yield Proposal(conflict.chunks, conflict.lines, text, rule)
+
+
+def _holds_words(whole: bytes, part: bytes) -> bool:
+    """Whether the words of `part` stand in `whole` in the same order."""
+    rest = iter(whole.split())
+    return all(word in rest for word in part.split())
+
+
+def _holds(
+    versions: Versions, merged: Merge, others: OtherFiles, chosen: Sequence[Proposal]
+) -> bool:
+    """Whether the file passes the checks with some proposals in it."""
+    rules = {chunk: p.rule for p in chosen for chunk in p.chunks}
+    chunks = tuple(
+        replace(c, how=How.MERGED, rules=(rules[c.chunk],), reason=None) if c.chunk in rules else c
+        for c in merged.chunks
+    )
+    made = Merge(filled(merged.data, chosen), chunks, merged.others)
+    if not reads_as_well(parse(made.data), versions.theirs):
+        return False
+    return rules.keys().isdisjoint(find_faults(versions, made, others))

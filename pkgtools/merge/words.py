@@ -1,0 +1,136 @@
+"""Merging a few lines word by word, as wiggle does: for what conflicts as lines.
+
+Example: ours makes ``f(a, b)`` of ``f(a)``, and theirs makes ``g(a)`` of it. By words the
+result is ``g(a, b)``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.align import matching_blocks
+from pkgtools.merge.lines import Chunk, diff, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_WORD: Final = re.compile(rb"[\w\x80-\xff]+|[ \t]+|\r?\n|.", re.DOTALL)
+_NAME: Final = re.compile(rb"\w")
+_MOST: Final = 4000
+"""Words of a side; difflib takes the square of them in time."""
+
+
+@dataclass(frozen=True)
+class MergedWords:
+    """Lines that were merged word by word."""
+
+    text: bytes
+    is_apart: bool
+    """Whether a name or number that neither side changes stands between any two changes."""
+
+
+def merge_words(base: bytes, ours: bytes, theirs: bytes) -> MergedWords | None:
+    """Return theirs with the change from `base` to `ours`; None where both change one word."""
+    base, ours = _moved_to(theirs, base, ours)
+    sides = [split(text) for text in (base, ours, theirs)]
+    words = [_words(lines) for lines in sides]
+    if max(map(len, words)) > _MOST:
+        return None
+    mine, upstream = (list(_changes(sides[0], side)) for side in sides[1:])
+    out: list[bytes] = []
+    at = 0
+    is_apart = True
+    last: tuple[int, bool] | None = None
+    for chunk, is_mine in sorted(
+        [*((c, True) for c in mine), *((c, False) for c in upstream)],
+        key=lambda item: (item[0].old, item[0].old_end, item[1]),
+    ):
+        twin = chunk in (upstream if is_mine else mine)
+        text = words[1 if is_mine else 2][chunk.new : chunk.new_end]
+        if twin and words[1][chunk.new : chunk.new_end] == words[2][chunk.new : chunk.new_end]:
+            if is_mine:
+                continue
+        elif last is not None and last[1] != is_mine:
+            if chunk.old < last[0]:
+                return None
+            is_apart = is_apart and any(map(_NAME.match, words[0][last[0] : chunk.old]))
+        out += [*words[0][at : chunk.old], *text]
+        at = chunk.old_end
+        last = at, is_mine
+    return MergedWords(b"".join([*out, *words[0][at:]]), is_apart)
+
+
+def _words(lines: Sequence[bytes]) -> list[bytes]:
+    return [word for line in lines for word in _WORD.findall(line)]
+
+
+def _changes(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[Chunk]:
+    """Yield the chunks of words: whole lines that come or go, and words in lines that change."""
+    starts = [_starts(lines) for lines in (old, new)]
+    for chunk in diff(old, new):
+        span = (starts[0][chunk.old], starts[0][chunk.old_end])
+        other = (starts[1][chunk.new], starts[1][chunk.new_end])
+        one, two = _words(old[chunk.old : chunk.old_end]), _words(new[chunk.new : chunk.new_end])
+        at_old = at_new = 0
+        end = (len(one), len(two), 0)
+        for a, b, size in [*matching_blocks(one, two), end] if one and two else [end]:
+            if (at_old, at_new) != (a, b):
+                yield Chunk(span[0] + at_old, span[0] + a, other[0] + at_new, other[0] + b)
+            at_old, at_new = a + size, b + size
+
+
+def _starts(lines: Sequence[bytes]) -> list[int]:
+    """Return before which word each line starts, and how many words there are."""
+    found = [0]
+    for line in lines:
+        found.append(found[-1] + len(_WORD.findall(line)))
+    return found
+
+
+def _moved_to(theirs: bytes, base: bytes, ours: bytes) -> tuple[bytes, bytes]:
+    """Return base and ours with each line indented as upstream has it, or the line next to it."""
+    lines, mine = split(base), split(ours)
+    steps = _steps(lines, split(theirs))
+    if not any(steps):
+        return base, ours
+    own: list[int] = []
+    at = 0
+    for chunk in diff(lines, mine):
+        own += steps[at : chunk.old]
+        # What is new goes with the line behind it, unless that is less deep: then it ends a block.
+        near = [n for n in (chunk.old_end, chunk.old - 1) if 0 <= n < len(lines)]
+        near.sort(key=lambda n: -_indent(lines[n]))
+        own += [steps[near[0]] if near else 0] * (chunk.new_end - chunk.new)
+        at = chunk.old_end
+    own += steps[at:]
+    return _indented(lines, steps), _indented(mine, own)
+
+
+def _steps(old: Sequence[bytes], new: Sequence[bytes]) -> list[int]:
+    """Return by how many spaces each line was moved; what went is taken to be moved as the next."""
+    found: list[int | None] = [None] * len(old)
+    texts = [[line.strip() for line in lines] for lines in (old, new)]
+    for one, other, size in matching_blocks(*texts):
+        for n in range(size):
+            if texts[0][one + n]:
+                found[one + n] = _indent(new[other + n]) - _indent(old[one + n])
+    steps: list[int] = []
+    for number in range(len(old)):
+        behind = (step for step in found[number:] if step is not None)
+        before = (step for step in reversed(found[:number]) if step is not None)
+        steps.append(next(behind, next(before, 0)))
+    return steps
+
+
+def _indent(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" "))
+
+
+def _indented(lines: Sequence[bytes], steps: Sequence[int]) -> bytes:
+    moved = (
+        line if not line.strip() else b" " * step + line[min(max(-step, 0), _indent(line)) :]
+        for line, step in zip(lines, steps, strict=True)
+    )
+    return b"".join(moved)

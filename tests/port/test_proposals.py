@@ -1,0 +1,180 @@
+"""Proposals for conflicts: where they stand, how a person takes them, and what they must pass."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from small import Small, make_small
+
+from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge.words import MergedWords, merge_words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CALLS = "def f(x):\n    one(x)\n    end(x)\n"
+CALLS_OURS = CALLS.replace("    end", "    ours(x)\n    end")
+CALLS_THEIRS = CALLS.replace("    end", "    theirs(x)\n    end")
+CALLS_BOTH = CALLS.replace("    end", "    theirs(x)\n    ours(x)\n    end")
+VALUE = "VALUE = 1\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkgtools.port.route.released_versions", lambda _: [])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    """Build two releases with three conflicts in three files, one of them without a proposal."""
+    return make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": CALLS, "b.py": CALLS, "c.py": VALUE},
+            "1.1": {"a.py": CALLS_THEIRS, "b.py": CALLS_THEIRS, "c.py": "VALUE = 2\n"},
+        },
+        [
+            ("one", {"a.py": CALLS_OURS}),
+            ("two", {"b.py": CALLS_OURS}),
+            ("three", {"c.py": "VALUE = 3\n"}),
+        ],
+    )
+
+
+def started(small: Small, output: Path) -> Path:
+    done = small.port("--series", "one", "--to", "1.1", "-o", output)
+    assert done.code == 3, done.out + done.err
+    return output.with_name(f"{output.name}.port") / "conflicts/src/widget"
+
+
+def test_a_proposal_is_reported_and_stands_behind_its_conflict(
+    small: Small, tmp_path: Path
+) -> None:
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    hunks = [hunk for patch in done.facts["steps"][0]["patches"] for hunk in patch["hunks"]]
+    text = "    theirs(x)\n    ours(x)\n"
+    assert [hunk["proposal"] for hunk in hunks] == [
+        {"number": 1, "rule": "words", "text": text},
+        {"number": 1, "rule": "words", "text": text},
+        None,
+    ]
+    marked = (tmp_path / "new.port/conflicts/src/widget/a.py").read_text()
+    assert f"<<<<<<< proposal 1\n{text}>>>>>>> proposal 1\n    end(x)\n" in marked
+    assert "proposal" not in (tmp_path / "new.port/conflicts/src/widget/c.py").read_text()
+    refused = call("port", "--continue", "-o", tmp_path / "new")
+    assert refused.code == 3
+    assert "line 3 of the old source: " in refused.err
+    assert refused.err.count("(proposal 1)") == 2
+
+
+def test_all_proposals_are_taken(small: Small, tmp_path: Path) -> None:
+    folder = started(small, tmp_path / "new")
+    left = call("port", "--continue", "--accept", "-o", tmp_path / "new")
+    assert left.code == 3
+    assert (folder / "a.py").read_text() == CALLS_BOTH
+    assert "c.py" in left.err
+    assert "a.py" not in left.err
+    (folder / "c.py").write_text("VALUE = 3\n")
+    done = call("port", "--continue", "-o", tmp_path / "new", "--json")
+    assert done.code == 0, done.err
+    hunks = [hunk for patch in done.facts["steps"][0]["patches"] for hunk in patch["hunks"]]
+    rules = [hunk["rules"] for hunk in hunks]
+    assert rules == [["accepted-proposal"], ["accepted-proposal"], ["by-hand"]]
+    made = small.made(tmp_path / "new", "1.1")
+    assert made["src/widget/b.py"] == CALLS_BOTH.encode()
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_the_proposals_of_one_file_are_taken(
+    small: Small, tmp_path: Path, *, by_path: bool
+) -> None:
+    folder = started(small, tmp_path / "new")
+    name = str(folder / "b.py") if by_path else "src/widget/b.py"
+    done = call("port", "--continue", "--accept", name, "-o", tmp_path / "new")
+    assert done.code == 3
+    assert (folder / "b.py").read_text() == CALLS_BOTH
+    assert "<<<<<<< proposal 1\n" in (folder / "a.py").read_text()
+    state = json.loads((tmp_path / "new.port/port.json").read_text())
+    assert [waiting["accepted"] for waiting in state["waiting"]] == [[], [1], []]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--continue", "--accept", "src/widget/c.py"], "no conflict with a proposal is in it"),
+        (["--continue", "--accept", "src/widget/d.py"], "no conflict is in it"),
+        (["--abort", "--accept"], "stand alone"),
+        (["--series", "one", "--to", "1.1", "--accept"], "--accept goes with --continue"),
+    ],
+)
+def test_what_cannot_be_accepted(
+    arguments: list[str], message: str, small: Small, tmp_path: Path
+) -> None:
+    started(small, tmp_path / "new")
+    run = small.port if "--series" in arguments else partial(call, "port")
+    refused = run(*arguments, "-o", tmp_path / "new")
+    assert refused.code == 2
+    assert message in refused.err
+
+
+def test_a_conflict_that_was_edited_keeps_its_edits(small: Small, tmp_path: Path) -> None:
+    """The person left the proposal's section and took the conflict's markers away."""
+    folder = started(small, tmp_path / "new")
+    path = folder / "a.py"
+    edited = CALLS_BOTH.replace("    end", "<<<<<<< proposal 1\nx\n>>>>>>> proposal 1\n    end")
+    path.write_text(edited)
+    call("port", "--continue", "--accept", "-o", tmp_path / "new")
+    assert path.read_text() == edited
+
+
+def proposed(base: str, ours: str, theirs: str) -> Merge:
+    sides = base.encode(), ours.encode(), theirs.encode()
+    merged = merge(*sides, python=True)
+    assert merged.conflicts
+    return with_proposals(merged, sides, OtherFiles())
+
+
+def test_a_proposal_must_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = MergedWords(b"    if theirs(x)\n", is_apart=False)
+    monkeypatch.setattr("pkgtools.merge.proposals.merge_words", lambda *_: broken)
+    assert not proposed(CALLS, CALLS_OURS, CALLS_THEIRS).proposals
+
+
+def test_a_proposal_must_know_its_names() -> None:
+    """Upstream took the name away that the patch's line uses."""
+    base = "def f(x):\n    y = x + 1\n    one(y)\n    end()\n"
+    ours = base.replace("    end", "    ours(y)\n    end")
+    theirs = "def f(x):\n    one(x)\n    theirs(x)\n    end()\n"
+    assert not proposed(base, ours, theirs).proposals
+
+
+def test_what_upstream_adds_in_another_form_is_not_proposed_twice() -> None:
+    base = "class A:\n    def __init__(self, a, b):\n        self.a = a\n"
+    ours = base.replace("a, b", "a, saver, b")
+    theirs = base.replace("a, b", "a, saver=False, b=None")
+    assert all(p.text.count(b"saver") == 1 for p in proposed(base, ours, theirs).proposals)
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "made"),
+    [
+        ("f(a)\n", "f(a, b)\n", "g(a)\n", "g(a, b)\n"),
+        ("f(a, 1)\n", "f(b, 1)\n", "f(a, 2)\n", "f(b, 2)\n"),
+        ("f(a)\n", "f(b)\n", "f(c)\n", None),  # both change one word
+        ("f(a)\n", "f(b)\n", "f(b)\n", "f(b)\n"),
+        # Ours comes behind what theirs puts at the same place.
+        ("a\nd\n", "a\nb\nd\n", "a\nc\nd\n", "a\nc\nb\nd\n"),
+        # The lines that ours adds are indented as those around them in theirs.
+        ("a\nd\n", "a\nb\nd\n", "if c:\n    a\n    d\n", "if c:\n    a\n    b\n    d\n"),
+        ("if c:\n    a\n    d\n", "if c:\n    a\n    b\n    d\n", "a\nd\n", "a\nb\nd\n"),
+        # Upstream moves one line in and the other one stays: the new one goes with the deeper.
+        ("  a\nd\n", "  a\n  b\nd\n", "    a\nd\n", "    a\n    b\nd\n"),
+    ],
+)
+def test_words(base: str, ours: str, theirs: str, made: str | None) -> None:
+    merged = merge_words(base.encode(), ours.encode(), theirs.encode())
+    assert (merged.text.decode() if merged else None) == made
