@@ -23,7 +23,7 @@ class Upstream:
     distribution: str
     """Its name on PyPI."""
     package: str
-    """What Python imports."""
+    """What Python imports: a folder, or a module of one file."""
     prefix: str
     """What a path has in the source tree and not in a wheel: empty, or with a ``/`` at its end."""
     checks: Path | None = None
@@ -33,8 +33,14 @@ class Upstream:
 
     def installed_path(self, path: str) -> str | None:
         """Return where `path` of the source tree is in a wheel, or None if it is in none."""
-        inside = self.prefix + self.package + "/"
-        return path.removeprefix(self.prefix) if path.startswith(inside) else None
+        folder = f"{self.prefix}{self.package}/"
+        is_inside = path.startswith(folder) or path == self.prefix + self.module
+        return path.removeprefix(self.prefix) if is_inside else None
+
+    @property
+    def module(self) -> str:
+        """The package's file where it is a module of one file (``six.py``)."""
+        return f"{self.package}.py"
 
     def is_above_package(self, path: str) -> bool:
         """Whether `path` of the source tree is the package's folder, or one around it."""

@@ -298,7 +298,8 @@ class _Reader:
     def _upstream(self, raw: _Upstream, at: str) -> Upstream:
         if not _NAME.fullmatch(raw.name):
             self.file.fail(f"{raw.name!r} is not a name", f"{at}.name")
-        if not raw.package.isidentifier():
+        # Stubs are installed as `NAME-stubs` (PEP 561).
+        if not raw.package.removesuffix("-stubs").isidentifier():
             self.file.fail(f"{raw.package!r} is not an import package", f"{at}.package")
         if raw.prefix and not (raw.prefix.endswith("/") and _is_inside(raw.prefix[:-1])):
             self.file.fail("a prefix is a relative path with a / at its end", f"{at}.prefix")

@@ -25,7 +25,6 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
         SourceUnavailableError: a folder is not in the git database (a partial clone).
 
     """
-    inside = f"{upstream.prefix}{upstream.package}/"
     if isinstance(source, WheelSource):
         marks: dict[str, Hashable] = {
             upstream.prefix + info.filename: (info.CRC, info.file_size)
@@ -35,15 +34,16 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
     elif isinstance(source, Tree):
         marks = {path: object() for path in _walk(source)}
     else:
-        paths: Callable[[str], dict[str, Hashable]] | None = getattr(source, "paths", None)
-        marks = paths(inside) if paths is not None else {}
-    return {path: mark for path, mark in marks.items() if path.startswith(inside)}
+        paths: Callable[[str], dict[str, Hashable]] = getattr(source, "paths", lambda _: {})
+        marks = paths(f"{upstream.prefix}{upstream.package}/")
+        marks |= paths(upstream.prefix + upstream.module)
+    return {p: mark for p, mark in marks.items() if upstream.installed_path(p) is not None}
 
 
 def _walk(tree: Tree) -> list[str]:
     prefix = tree.upstream.prefix
     package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
-    found = []
+    found = [prefix + tree.upstream.module] if package.with_suffix(".py").is_file() else []
     for at, folders, names in os.walk(package):
         folders[:] = [folder for folder in folders if folder != "__pycache__"]
         below = Path(at).relative_to(package.parent)
@@ -67,7 +67,7 @@ def not_ignored(tree: Tree) -> tuple[set[str], set[str]] | None:
     from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
     below = tree.root.relative_to(top)
-    folder = (below / tree.upstream.prefix / tree.upstream.package).as_posix()
+    folder = (below / tree.upstream.prefix / tree.package_file).as_posix()
     tracked, others = Repository(top).work_files(folder)
 
     def named(paths: set[str]) -> set[str]:

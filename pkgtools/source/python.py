@@ -21,7 +21,8 @@ _SCRIPT: Final = """
 import importlib.util, json, sys
 sys.path[:] = [entry for entry in sys.path if entry]
 spec = importlib.util.find_spec(sys.argv[1])
-print(json.dumps(list(spec.submodule_search_locations or []) if spec else []))
+found = spec and (spec.submodule_search_locations or (spec.has_location and [spec.origin]))
+print(json.dumps(list(found or [])))
 """
 _DISTRIBUTION: Final = """
 import importlib.metadata, json, sys
@@ -63,7 +64,7 @@ def default_python() -> str:
 
 
 def find_package(python: str | None, package: str) -> Path | None:
-    """Return the folder from which `python` would import `package`, or None.
+    """Return the folder or the module that `python` would import as `package`, or None.
 
     Args:
         python: an interpreter; by default that of `default_python`.

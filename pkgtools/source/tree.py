@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from packaging.utils import canonicalize_name
@@ -10,6 +11,8 @@ from packaging.utils import canonicalize_name
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.source.wheel import inside_package
+from pkgtools.tree.receipt import load_receipt
+from pkgtools.tree.record import recorded
 from pkgtools.util.files import inside, read_bytes, read_file
 
 if TYPE_CHECKING:
@@ -50,6 +53,13 @@ class Tree:
         """The version as the package manager has it; None for a checkout."""
         return self.dist_info.stem.rpartition("-")[2] if self.dist_info is not None else None
 
+    @property
+    def package_file(self) -> str:
+        """The name of the package's folder, or of its only module."""
+        around = self.root / (self.upstream.prefix if self.is_checkout else "")
+        found = package_in(around, self.upstream)
+        return found.name if found is not None else self.upstream.package
+
     def name(self, path: str) -> str:
         """Return `path` of the source tree relative to `root`.
 
@@ -57,7 +67,29 @@ class Tree:
             DoesNotApplyError: an installed package has no such part.
 
         """
-        return path if self.is_checkout else inside_package(self.upstream, path)
+        if self.is_checkout:
+            return path
+        inside = self.upstream.installed_path(path)
+        if inside is None and path.startswith(self.upstream.prefix):
+            beside = path.removeprefix(self.upstream.prefix)
+            inside = beside if beside.partition("/")[0] in self._tops else None
+        return inside or inside_package(self.upstream, path)
+
+    @cached_property
+    def _tops(self) -> frozenset[str]:
+        """The packages and modules of the distribution (``setuptools``, ``pkg_resources``).
+
+        A series may have removed one: then the receipt still names it.
+        """
+        if self.dist_info is None:
+            return frozenset()
+        record = self.dist_info / "RECORD"
+        names = set(recorded(record)) if record.is_file() else set()
+        receipt = load_receipt(self.home)
+        for entry in receipt.entries if receipt is not None else ():
+            names |= {path.removeprefix(self.upstream.prefix) for path in entry.paths}
+        tops = {name.partition("/")[0] for name in names}
+        return frozenset(top for top in tops if not top.endswith((".dist-info", ".data")))
 
     def file(self, path: str) -> Path:
         """Return where `path` of the source tree lies, with no symbolic link above it.
@@ -93,7 +125,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
     """Return the tree of `upstream` at `path`.
 
     Args:
-        path: a source checkout, a site-packages folder, or the package's own folder.
+        path: a source checkout, a site-packages folder, or the package's own folder or module.
         upstream: whose tree it is.
 
     Raises:
@@ -102,15 +134,15 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
             to one that other environments use too.
 
     """
-    if not path.is_dir():
+    if not (path.is_dir() or (path.is_file() and path.name == upstream.module)):
         raise UsageError(f"{path} is not a folder", remedy=_hint(path))
-    if upstream.prefix and (path / upstream.prefix / upstream.package).is_dir():
+    if upstream.prefix and package_in(path / upstream.prefix, upstream):
         return _checkout(path.resolve(), upstream)
-    if (path / upstream.package).is_dir():
-        folder = path / upstream.package
-    elif upstream.package in (path.absolute().name, path.resolve().name):
+    folder = package_in(path, upstream)
+    own = {upstream.package} if path.is_dir() else {upstream.module}
+    if folder is None and own & {path.absolute().name, path.resolve().name}:
         folder = path
-    else:
+    if folder is None:
         remedy = f"{_hint(path)}; --catalog names another package's"
         raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
     container, real = folder.absolute().parent, folder.resolve().parent
@@ -123,6 +155,14 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         if root is not None:
             return _checkout(root, upstream)
     return Tree(upstream, real, False, dist_info, dist_info or home_of(real))
+
+
+def package_in(container: Path, upstream: Upstream) -> Path | None:
+    """Return the package's folder or module in a folder that holds it."""
+    folder, module = container / upstream.package, container / upstream.module
+    if folder.is_dir():
+        return folder
+    return module if module.is_file() else None
 
 
 def _refuse_shared(folder: Path, here: Path, there: Path | None) -> None:

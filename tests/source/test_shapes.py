@@ -1,0 +1,206 @@
+"""Distributions of every shape: one module, several packages, stubs, namespaces, any layout."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import call
+from project import git, record_row
+from trees import contents
+
+from pkgtools.source.python import find_package
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a distribution holds, and what a patch does to it."""
+
+    package: str
+    before: Mapping[str, str]
+    """The files by their names in the wheel."""
+    after: Mapping[str, str | None]
+    """What the patch makes of some; None removes one."""
+    prefix: str = "src/"
+
+
+SHAPES = {
+    "module": Shape("widget", {"widget.py": "A = 1\n"}, {"widget.py": "A = 2\n"}),
+    "flat module": Shape("widget", {"widget.py": "A = 1\n"}, {"widget.py": "A = 2\n"}, ""),
+    "two packages": Shape(
+        "widget",
+        {"widget/__init__.py": "A = 1\n", "other/__init__.py": "B = 1\n", "third.py": "C = 1\n"},
+        {
+            "widget/__init__.py": "A = 2\n",
+            "other/__init__.py": "B = 2\n",
+            "other/new.py": "D = 1\n",
+            "third.py": "C = 2\n",
+        },
+    ),
+    "a package goes": Shape(
+        "widget",
+        {"widget/__init__.py": "A = 1\n", "other/__init__.py": "B = 1\n", "third.py": "C = 1\n"},
+        {"other/__init__.py": None, "third.py": None},
+    ),
+    "stubs": Shape(
+        "widget-stubs",
+        {"widget-stubs/__init__.pyi": "A: int\n", "widget-stubs/a.pyi": "B: int\n"},
+        {"widget-stubs/a.pyi": "B: str\n", "widget-stubs/b.pyi": "C: int\n"},
+    ),
+    "namespace": Shape(
+        "widget",
+        {"widget/part/__init__.py": "A = 1\n", "widget/part/a.py": "B = 1\n"},
+        {"widget/part/a.py": "B = 2\n", "widget/part/b.py": "C = 1\n"},
+    ),
+    "two folders of prefix": Shape(
+        "widget",
+        {"widget/__init__.py": "A = 1\n"},
+        {"widget/__init__.py": "A = 2\n"},
+        "python/lib/",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Life:
+    """A wheel, a checkout, a catalog with one target, and the tree that it should make."""
+
+    shape: Shape
+    root: Path
+    wheel: Path
+    targets: Path
+    checkout: Path
+
+    def call(self, *words: str | Path) -> str:
+        """Run a command that has to succeed."""
+        done = call(*words, "--catalog", self.targets)
+        assert done.code == 0, done.out + done.err
+        return done.out
+
+    def holds(self, where: Path, prefix: str = "", *, patched: bool) -> None:
+        """Hold a tree against what it should be."""
+        files = {**self.shape.before, **(self.shape.after if patched else {})}
+        for name in {*self.shape.before, *self.shape.after}:
+            path = where / prefix / name
+            assert (path.read_text() if path.is_file() else None) == files.get(name), name
+
+
+def _wheel(folder: Path, files: Mapping[str, str]) -> Path:
+    info = "widget_kit-1.0.dist-info"
+    members = {
+        **files,
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: widget-kit\nVersion: 1.0\n",
+    }
+    members[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    rows = b"".join(record_row(name, text.encode()) for name, text in members.items())
+    members[f"{info}/RECORD"] = rows.decode() + f"{info}/RECORD,,\n"
+    path = folder / "widget_kit-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.fixture(params=SHAPES)
+def life(request: pytest.FixtureRequest, tmp_path: Path) -> Life:
+    """Build the upstream and its catalog."""
+    shape = SHAPES[request.param]
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    git(checkout, "init", "--quiet")
+    for files in (shape.before, shape.after):
+        for name, text in files.items():
+            path = checkout / shape.prefix / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_text(text)
+        git(checkout, "add", "--all")
+        git(checkout, "commit", "--quiet", "--message", "one")
+    series = tmp_path / "catalog/patches/widget/one"
+    series.mkdir(parents=True)
+    (series / "1.patch").write_text(git(checkout, "format-patch", "-1", "--stdout"))
+    (series / "series").write_text("1.patch\n")
+    git(checkout, "checkout", "--quiet", "HEAD^")
+    git(checkout, "tag", "v1.0")
+    targets = tmp_path / "catalog/targets.toml"
+    targets.write_text(
+        'default = "one"\n[[upstream]]\nname = "widget"\ngit = "https://git.example.invalid/widget"\n'
+        f'distribution = "widget-kit"\npackage = "{shape.package}"\nprefix = "{shape.prefix}"\n'
+        '[[target]]\nname = "one"\nupstream = "widget"\nseries = "one"\n'
+        'release = { version = "1.0", tag = "v1.0" }\n'
+    )
+    wheel = _wheel(tmp_path, shape.before)
+    made = Life(shape, tmp_path, wheel, targets, checkout)
+    made.call("lock", "--wheel", wheel)
+    return made
+
+
+def _site(life: Life, wheel: Path) -> Path:
+    site = life.root / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return site
+
+
+def test_an_installed_distribution(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = _site(life, life.wheel)
+    before = contents(site)
+    tree = ("--tree", site)
+    life.call("verify", "--dry-run", *tree)
+    life.call("apply", *tree)
+    life.holds(site, patched=True)
+    life.call("verify", *tree)
+    rows = {
+        line.split(",")[0]
+        for line in (site / "widget_kit-1.0.dist-info/RECORD").read_text().split()
+    }
+    assert rows == {p.relative_to(site).as_posix() for p in site.rglob("*") if p.is_file()}
+    life.call("status", *tree)
+    life.call("reverse", *tree)
+    assert contents(site) == before
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    place = find_package(None, life.shape.package)
+    assert place in (site / life.shape.package, site / "widget.py", site / "widget/__init__.py")
+    life.call("apply", "--tree", place)
+    life.holds(site, patched=True)
+
+
+def test_a_wheel(life: Life) -> None:
+    life.call("build", "wheel", "--wheel", life.wheel, "-o", life.root / "out")
+    (made,) = (life.root / "out").glob("*.whl")
+    site = _site(life, made)
+    life.holds(site, patched=True)
+    rows = {
+        line.split(",")[0] for line in next(site.glob("*.dist-info/RECORD")).read_text().split()
+    }
+    assert rows == {p.relative_to(site).as_posix() for p in site.rglob("*") if p.is_file()}
+
+
+def test_a_checkout(life: Life) -> None:
+    life.call("lock", "--check", "--git", life.checkout)
+    life.call("apply", "--tree", life.checkout)
+    life.holds(life.checkout, life.shape.prefix, patched=True)
+    life.call("verify", "--tree", life.checkout)
+    life.call("reverse", "--tree", life.checkout)
+    life.holds(life.checkout, life.shape.prefix, patched=False)
+    assert git(life.checkout, "status", "--porcelain") == ""
+
+
+def test_a_source_tree_without_git(life: Life) -> None:
+    """An unpacked sdist, or `COPY . .` in a Dockerfile."""
+    flat = life.root / "flat"
+    for name, text in life.shape.before.items():
+        path = flat / life.shape.prefix / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    life.call("apply", "--tree", flat)
+    life.holds(flat, life.shape.prefix, patched=True)
+    life.call("reverse", "--tree", flat)
+    life.holds(flat, life.shape.prefix, patched=False)
