@@ -31,19 +31,21 @@ FIND: Final = (
 import glob, importlib.util, json
 
 package, tree, files, metadata_files = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
+module = package + ".py"
 if tree:
     ways = [tree, *glob.glob(os.path.join(glob.escape(tree), "*")), os.path.dirname(tree)]
-    found = [os.path.join(way, package) for way in ways]
+    found = [os.path.join(way, name) for way in ways for name in (package, module)]
 else:
     sys.path[:] = [entry for entry in sys.path if entry]
     spec = importlib.util.find_spec(package)
-    found = list(spec.submodule_search_locations or []) if spec else []
-found = [f for f in map(os.path.realpath, found) if os.path.isdir(f)]
+    found = list(spec.submodule_search_locations or [spec.origin or ""]) if spec else []
+found = [os.path.realpath(f) for f in found]
+found = [f for f in found if os.path.isdir(f) or os.path.basename(f) == module]
 regular = [f for f in found if os.path.isfile(f + "/__init__.py")]
 found = regular or [  # PEP 420
     f for f in found if any(os.path.isfile(os.path.join(os.path.dirname(f), n)) for n in files)
 ]
-folders = sorted({os.path.dirname(f) for f in found if os.path.basename(f) == package})
+folders = sorted({os.path.dirname(f) for f in found if os.path.basename(f) in (package, module)})
 paths, holders = [], set()
 for folder in folders:
     for name in files:
@@ -53,6 +55,7 @@ for folder in folders:
         compiled = glob.glob(os.path.join(glob.escape(cache), glob.escape(stem) + ".*.pyc"))
         paths += [path, cache, os.path.join(at, stem + ".pyc")]
         paths += [] if os.path.islink(cache) else compiled
+        holders |= {cache} if at == folder and name.endswith(".py") else set()
         while at != folder and at != os.path.dirname(at):
             holders.add(at)
             at = os.path.dirname(at)

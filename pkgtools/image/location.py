@@ -41,17 +41,21 @@ _ELSEWHERE: Final = ("PYTHONPATH=", "PYTHONHOME=")
 def candidates(query: PackageQuery, members: Mapping[str, Member], tree: str | None) -> list[str]:
     """Return the folders that hold the package.
 
-    A package without ``__init__.py`` (PEP 420) counts where its distribution is installed beside
-    it, where the user says so, or where there is no other.
+    A package without ``__init__.py`` (PEP 420), or a module, counts where its distribution is
+    installed beside it, where the user says so, or where there is no other.
     """
-    marker = f"{query.upstream.package}/__init__.py"
     files = {path for path, member in members.items() if member.kind is FileKind.FILE}
-    regular = {_above(path, marker) for path in files if f"/{path}".endswith(f"/{marker}")}
+    regular = {
+        _above(path, query.marker)
+        for path in files
+        if f"/{path}".endswith(f"/{query.marker}") and not query.is_module
+    }
     namespaces = {
         _above(path, relative)
         for path in files
         for relative in query.relatives(path)
         if relative in query.files
+        and relative.partition("/")[0] in (query.upstream.package, query.upstream.module)
     }
     installed = {f for f in namespaces if query.infos(f, files)}
     return sorted(regular | (namespaces if tree is not None else installed) or namespaces)
@@ -78,8 +82,8 @@ def installed_last(
     else:
         if any(entry.startswith(_ELSEWHERE) for entry in env):
             return None
-        marker = f"{query.upstream.package}/__init__.py"
-        depths = {f: overlay.depths.get(posixpath.join(f, marker), overlay.count) for f in folders}
+        markers = {folder: posixpath.join(folder, query.marker) for folder in folders}
+        depths = {f: overlay.depths.get(marker, overlay.count) for f, marker in markers.items()}
         if len(folders) == 1 and _is_editable(query, folders[0], overlay.members, env):
             return folders[0] if _is_cloned(query, folders[0], overlay) else None
         on_path = [folder for folder in folders if _is_on_path(folder, env)]
@@ -125,12 +129,12 @@ def _is_settled(
     query: PackageQuery, folder: str, overlay: Overlay, listed: set[str], own: set[str]
 ) -> bool:
     """Whether all that matters of what is listed, and some more files, was seen or hidden."""
-    if posixpath.join(folder, query.upstream.package, "__init__.py") not in listed:
+    if posixpath.join(folder, query.marker) not in listed:
         return False  # another package's files may lie in the same folders (PEP 420)
     holders = {posixpath.join(folder, holder) for holder in query.holders}
-    here = own | {
-        path for path in listed if not path.endswith(".pyc") and posixpath.dirname(path) in holders
-    }
+    wanted = {posixpath.join(folder, name) for name in query.files}
+    here = own | (listed & wanted)
+    here |= {p for p in listed if not p.endswith(".pyc") and posixpath.dirname(p) in holders}
     folders = {parent for path in here for parent in parents(path)} - {""}
     return all(map(overlay.settles, here | folders))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """What is read of a .dist-info."""
+_CACHE: Final = "__pycache__"
 INSTALLED: Final = ("site-packages", "dist-packages")
 """What Python calls the folder that packages are installed in."""
 
@@ -39,9 +41,24 @@ class PackageQuery:
 
     @cached_property
     def holders(self) -> frozenset[str]:
-        """The package's folders that hold one of the files, or a folder of it."""
+        """The package's folders that hold one of the files, or a folder of it.
+
+        Of a module that lies in no folder of its own, the one of its bytecode.
+        """
         above = {parent for name in self.files for parent in parents(name)}
-        return frozenset(above - {""})
+        alone = {_CACHE for name in self.files if name.endswith(".py") and "/" not in name}
+        return frozenset(above | alone) - {""}
+
+    @property
+    def marker(self) -> str:
+        """The file by which the package is found."""
+        upstream = self.upstream
+        return upstream.module if self.is_module else f"{upstream.package}/__init__.py"
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the package is a module of one file."""
+        return self.upstream.module in self.files
 
     def wants(self, path: str) -> bool:
         """Whether a path is one of the files, wherever in the image the package lies."""
@@ -58,11 +75,17 @@ class PackageQuery:
         )
 
     def relatives(self, path: str) -> Iterator[str]:
-        """Yield what a path is in the package, as a wheel has it, for each folder of its name."""
-        name = self.upstream.package
-        whole, at = f"/{path}/", -1
-        while (at := whole.find(f"/{name}/", at + 1)) >= 0:
-            yield whole[at + 1 : -1]
+        """Yield what a path is as a wheel has it, for each place where one of its names starts."""
+        whole = f"/{path}/"
+        for match in self._starts.finditer(whole):
+            yield whole[match.end() : -1]
+
+    @cached_property
+    def _starts(self) -> re.Pattern[str]:
+        tops = {self.upstream.package, *(name.partition("/")[0] for name in self.files)}
+        alone = {name for name in tops if name.endswith(".py")}
+        tops |= {_CACHE, *(f"{name}c" for name in alone)} if alone else set()
+        return re.compile(f"/(?=(?:{'|'.join(map(re.escape, sorted(tops)))})/)")
 
     def has(self, relative: str) -> bool:
         """Whether a path, as a wheel has it, is one of the files or their bytecode."""
@@ -97,7 +120,7 @@ class PackageQuery:
         if not relative.endswith(".pyc"):
             return False
         folder, name = posixpath.split(relative)
-        if posixpath.basename(folder) == "__pycache__":
+        if posixpath.basename(folder) == _CACHE:
             folder, name = posixpath.dirname(folder), name.partition(".")[0]
         return posixpath.join(folder, name.removesuffix(".pyc")) in self._modules
 
@@ -157,7 +180,7 @@ def ways_of(query: PackageQuery, tree: str) -> list[str]:
     """Return the folders that a user's word for the package's place can mean, in their order."""
     given = tree.strip("/")
     ways = [given, posixpath.join(given, query.upstream.prefix.rstrip("/"))]
-    if posixpath.basename(given) == query.upstream.package:
+    if posixpath.basename(given) in (query.upstream.package, query.upstream.module):
         ways.append(posixpath.dirname(given))
     return ways
 
@@ -186,7 +209,7 @@ def package_at(
             return True
         return query.is_of_home(path) and any(path.startswith(f"{home}/") for home in homes)
 
-    ways = holders | {posixpath.join(holder, "__pycache__") for holder in holders}
+    ways = holders | {posixpath.join(holder, _CACHE) for holder in holders}
     found = {path: member for path, member in members.items() if path in ways or belongs(path)}
     return FoundPackage(
         folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders)

@@ -15,6 +15,7 @@ from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, Member, folders_above, parents
 from pkgtools.image.package import PackageQuery
 from pkgtools.source import Tree, find_tree
+from pkgtools.source.tree import package_in
 from pkgtools.tree.receipt import NAME, load_receipt
 from pkgtools.util.files import no_temporary_files
 
@@ -91,8 +92,8 @@ class ExtractedPackage:
 
     def _owner(self) -> Member:
         """Return the file whose owner a new one gets: a package need not have ``__init__.py``."""
-        inside = posixpath.join(self.package.folder, self.tree.upstream.package)
-        files = [p for p in self.package.members if p.startswith(f"{inside}/")]
+        inside = posixpath.join(self.package.folder, self.tree.package_file)
+        files = [p for p in self.package.members if p == inside or p.startswith(f"{inside}/")]
         marker = f"{inside}/__init__.py"
         return self.package.members[marker if marker in files else min(files)]
 
@@ -101,10 +102,11 @@ def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
     """Return what is read of an image: every file that a series of the upstream touches."""
     targets = [t for t in catalog.sound_targets if t.upstream == upstream]
     paths = {path for target in targets for path in target.series.paths}
-    inside = (upstream.installed_path(path) for path in paths)
-    return PackageQuery(
-        upstream, frozenset([f"{upstream.package}/__init__.py", *filter(None, inside)])
-    )
+    prefix = upstream.prefix
+    files = {path.removeprefix(prefix) for path in paths if path.startswith(prefix)}
+    if upstream.module not in files:
+        files.add(f"{upstream.package}/__init__.py")
+    return PackageQuery(upstream, frozenset(files))
 
 
 @contextlib.contextmanager
@@ -233,7 +235,8 @@ def _outermost(gone: set[str], stays: set[str]) -> list[str]:
 
 def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str) -> ImageTree:
     """Return the tree in an extract, whose receipt lies in the extract too."""
-    found = find_tree(root / package.folder / upstream.package, upstream)
+    around = root / package.folder
+    found = find_tree(package_in(around, upstream) or around / upstream.package, upstream)
     home = found.home
     if not home.is_relative_to(root):  # the folder for temporary files lies in a git checkout
         home = found.root / ".pkgtools"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import call
-from project import git, record_row
+from image.images import SITE, entries_of, tar, unpack, write_layout
+from project import compile_module, git, record_row
 from trees import contents
 
 from pkgtools.source.python import find_package
@@ -204,3 +205,19 @@ def test_a_source_tree_without_git(life: Life) -> None:
     life.holds(flat, life.shape.prefix, patched=True)
     life.call("reverse", "--tree", flat)
     life.holds(flat, life.shape.prefix, patched=False)
+
+
+def test_an_image(life: Life) -> None:
+    """The package manager's bytecode is listed, and another package's lies beside it."""
+    site = _site(life, life.wheel)
+    for path in sorted(site.rglob("*.py")):
+        compile_module(path)
+    (site / "__pycache__").mkdir(exist_ok=True)
+    (site / "__pycache__/beside.cpython-312.pyc").write_bytes(b"")
+    base = write_layout(life.root / "layout", [tar(entries_of(site))])
+    life.call("build", "image", "--base", base, "--tag", f"oci:{life.root / 'layout'}:new")
+    unpack(f"oci:{life.root / 'layout'}:new", life.root / "rootfs")
+    made = life.root / "rootfs" / SITE
+    life.holds(made, patched=True)
+    assert (made / "__pycache__/beside.cpython-312.pyc").exists()
+    life.call("image", "inspect", f"oci:{life.root / 'layout'}:new")
