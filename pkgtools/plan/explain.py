@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.patch.lines import text
-from pkgtools.plan.match import find_block, line_of
+from pkgtools.plan.match import text_of
 from pkgtools.plan.model import Nearest
 
 if TYPE_CHECKING:
@@ -98,9 +98,10 @@ def absorbed_at(path: str, data: bytes, before: bytes, after: bytes) -> int | No
     remaining = iter(old)
     if all(line in remaining for line in new):  # a subsequence: nothing is added
         return _removed_at(data, old, new)
-    found = list(find_block(data, after))
+    searched = text_of(data)
+    found = list(searched.find(after))
     if len(found) == 1:
-        return line_of(data, found[0])
+        return searched.line_of(found[0])
     return None if found or not path.endswith(".py") else _absorbed_python(data, before, after)
 
 
@@ -110,15 +111,16 @@ def _removed_at(data: bytes, old: list[bytes], new: list[bytes]) -> int | None:
     The context at one side alone stands in the unchanged file as well: without
     lines before it the place must start the file, without lines behind it end it.
     """
-    if next(find_block(data, b"".join(old)), None) is not None:
+    searched = text_of(data)
+    if next(searched.find(b"".join(old)), None) is not None:
         return None
     block = b"".join(new)
     found = [
         at
-        for at in find_block(data, block)
+        for at in searched.find(block)
         if (at == 0 or old[0] == new[0]) and (at + len(block) == len(data) or old[-1] == new[-1])
     ]
-    return line_of(data, found[0]) if len(found) == 1 else None
+    return searched.line_of(found[0]) if len(found) == 1 else None
 
 
 def _absorbed_python(data: bytes, before: bytes, after: bytes) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.patch import Kind
 from pkgtools.plan.explain import absorbed_at, nearest_place, shown_lines
-from pkgtools.plan.match import Misfit, Placement, apply_hunks, find_block, line_of
+from pkgtools.plan.match import Misfit, Placement, apply_hunks, text_of
 from pkgtools.plan.model import Reason, Rejection
 
 if TYPE_CHECKING:
@@ -234,7 +234,8 @@ def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejecti
     else:
         reason = Reason.NO_MATCH
         message = f"hunk {misfit.hunk} matches nowhere; its header says line {hunk.first_old_line}"
-        away = [str(line_of(old, at)) for at in find_block(old, hunk.old)]
+        text = text_of(old)
+        away = [str(text.line_of(at)) for at in text.find(hunk.old)]
         if away:
             anchors = {"start": hunk.old_start == 1, "end": hunk.trailing_context == 0}
             ends = " and ".join(end for end, anchored in anchors.items() if anchored)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -101,26 +101,10 @@ class Text:
                 yield at
 
 
-def find_block(data: bytes, block: bytes) -> Iterator[int]:
-    """Yield each offset in bytes at which the whole lines of `block` stand in `data`.
-
-    For one search; `Text` is quicker for many in the same data.
-    """
-    if not block:
-        return
-    at = data.find(block)
-    while at >= 0:
-        end = at + len(block)
-        starts_line = at == 0 or data[at - 1] == 0x0A
-        ends_line = block.endswith(b"\n") or end == len(data)
-        if starts_line and ends_line:
-            yield at
-        at = data.find(block, at + 1)
-
-
-def line_of(data: bytes, offset: int) -> int:
-    """Return the 1-based line that starts at byte `offset`."""
-    return data.count(b"\n", 0, offset) + 1
+@lru_cache(maxsize=1)  # every hunk of a file is placed and explained in turn
+def text_of(data: bytes) -> Text:
+    """Return the content of a file to search in."""
+    return Text(data)
 
 
 def apply_hunks(
@@ -131,7 +115,7 @@ def apply_hunks(
     All hunks are matched against the same content, so none can match what
     another one adds. With misfits, the returned content is `data`.
     """
-    text = Text(data)
+    text = text_of(data)
     chosen = _as_stated(text, hunks)
     misfits: list[Misfit] = []
     if chosen is None:

@@ -80,7 +80,8 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
     def enter(self, phase: Phase, home: Path) -> None:
         """Put it on disk with a new phase, whole or not at all."""
         self.phase = phase
-        replace_file(home / NAME, msgspec.json.encode(self))
+        path = home / NAME
+        replace_file(path, msgspec.json.encode(self), scratch_of(path))
 
 
 def load_journal(home: Path) -> Journal | None:

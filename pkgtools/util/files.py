@@ -147,10 +147,20 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace the content of `path` atomically, and sync it to disk."""
-    scratch = scratch_of(path)
-    scratch.unlink(missing_ok=True)
+def replace_file(path: Path, data: bytes, scratch: Path | None = None) -> None:
+    """Replace the content of `path` atomically, and sync it to disk.
+
+    Args:
+        path: the file. If several runs write it at once, the last one to end wins.
+        data: its new content.
+        scratch: where the content is written first, for a caller that holds a lock and removes
+            what a killed run left there; by default a name that no other run has.
+
+    """
+    if scratch is None:
+        scratch = _own_scratch(path)
+    else:
+        scratch.unlink(missing_ok=True)
     try:
         write_new(scratch, data, 0o644)
         scratch.replace(path)
@@ -173,7 +183,7 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
 
     """
     target = Path(os.path.realpath(path))
-    scratch = target.with_name(f".{os.urandom(8).hex()}.pkgtools-new")  # short beside any name
+    scratch = _own_scratch(target)
     try:
         if reason := in_the_way(path):
             raise TreeError(f"{path} cannot be written: {reason}", remedy=remedy)
@@ -209,6 +219,10 @@ def no_temporary_files(error: OSError) -> TreeError:
 def scratch_of(path: Path) -> Path:
     """Return where new content of `path` is written before it is renamed."""
     return path.with_name(f".{path.name}.pkgtools-new")
+
+
+def _own_scratch(path: Path) -> Path:
+    return path.with_name(f".{os.urandom(8).hex()}.pkgtools-new")  # short beside any name
 
 
 def write_new(path: Path, data: bytes, permissions: int) -> None:

@@ -297,6 +297,7 @@ def test_a_package_is_found_without_being_imported(
         ("printf ' \\n\\t\\n' >&2; exit 3", "exit status 3"),
         ("printf 'broken\\n \\n' >&2; exit 3", "is: broken$"),
         ("printf '\\377\\n' >&2; exit 3", "\ufffd$"),
+        ("echo ' ' >&2; exit 3", "did not say where .* exit status 3"),
         ("echo no JSON", "did not say where"),
         ("true", "did not say where"),
         ("echo 3", "is not a Python interpreter: it printed '3'"),

@@ -9,6 +9,7 @@ import pytest
 
 from pkgtools.cli.common import check_output
 from pkgtools.errors import TreeError
+from pkgtools.util import files
 from pkgtools.util.files import replacing
 
 if TYPE_CHECKING:
@@ -43,6 +44,23 @@ def test_two_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
         assert path.read_bytes() == b"quick"
         slow.write(b" and last")
     assert path.read_bytes() == b"slow, first and last"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_runs_replace_one_file_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run starts and ends between the first one's write and its rename."""
+    path = tmp_path / "file"
+    write = files.write_new
+
+    def meanwhile(scratch: Path, data: bytes, permissions: int) -> None:
+        write(scratch, data, permissions)
+        monkeypatch.setattr(files, "write_new", write)
+        files.replace_file(path, b"second")
+        assert path.read_bytes() == b"second"
+
+    monkeypatch.setattr(files, "write_new", meanwhile)
+    files.replace_file(path, b"first")
+    assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
 
 
