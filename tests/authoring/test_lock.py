@@ -108,7 +108,9 @@ def test_a_wheel_of_another_digest_is_found(project: Project, targets: Path) -> 
     path = targets.parent / "patches/widget/v1.0/lock.toml"
     digest = _read(targets, "v1.0")["revision"][0]["wheel"][0]["sha256"]
     path.write_text(path.read_text().replace(digest, "0" * 64))
-    assert _lock(project, targets, "--check").code == 8
+    done = _lock(project, targets, "--check")
+    assert done.code == 8
+    assert f"its sha256 is {digest}, not {'0' * 64}" in done.err
 
 
 def test_a_revision_without_a_source_keeps_its_entry(targets: Path, tmp_path: Path) -> None:

@@ -352,11 +352,15 @@ def test_two_upstreams_in_one_catalog(project: Project, tmp_path: Path) -> None:
     targets.write_text(text.replace("[[upstream]]", f"{gadget}\n[[upstream]]", 1))
     tree = make_tree(project, "site", tmp_path)
     apply(project, tree)
-    assert call("status", "--tree", tree.root, "--catalog", targets).code == 0
-    assert call("identify", "--wheel", project.wheel("1.0"), "--catalog", targets).code == 0
-    assert call("reverse", "--tree", tree.root, "--catalog", targets).code == 0
+    options = ("--tree", tree.root, "--catalog", targets, "--json")
+    assert call("status", *options).facts["target"] == "w-1.0"
+    done = call("identify", "--wheel", project.wheel("1.0"), "--catalog", targets, "--json")
+    assert [match["target"] for match in done.facts["matches"]] == ["w-1.0"]
+    assert call("reverse", *options).code == 0
+    assert call("status", *options).facts["state"] == "pristine"
     done = call("status", "--tree", tmp_path / "catalog", "--catalog", targets)
     assert done.code == 2
+    assert str(tmp_path / "catalog") in done.err
 
 
 def test_an_error_of_the_system_is_a_refusal(

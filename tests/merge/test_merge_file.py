@@ -124,7 +124,9 @@ def test_what_cannot_be_merged_is_no_conflict(
     "words", [["one"], ["-p", "--json", "a", "b", "c"], ["--marker-size", "0", "a", "b", "c"]]
 )
 def test_a_usage_error_is_no_conflict(words: list[str]) -> None:
-    assert _merge(*words).code == 255
+    done = _merge(*words)
+    assert done.code == 255
+    assert done.err.startswith("error: ") != ('"code": "not-merged"' in done.out)
 
 
 def test_git_merges_two_branches_with_the_driver(tmp_path: Path) -> None:

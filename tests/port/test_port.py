@@ -233,7 +233,10 @@ def test_a_folder_called_like_a_release_is_not_meant(
     for name in ("1.0", "1.1", "1.2"):
         (tmp_path / name).mkdir()
     assert small.port("--series", "one", "--to", "1.1", "-o", "new").code == 0
-    assert small.port("--series", "one", "--to", "./1.1", "-o", "other").code == 2
+    assert (tmp_path / "new" / "series").is_file()
+    done = small.port("--series", "one", "--to", "./1.1", "-o", "other")
+    assert done.code == 2
+    assert "1.1 holds no package 'widget'" in done.err
 
 
 def test_absorbed_by_which_lines(small: Small, tmp_path: Path) -> None:
@@ -367,10 +370,13 @@ def test_an_answer_that_no_patch_can_make_can_be_corrected(small: Small, tmp_pat
     conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
     conflict.unlink()
     conflict.symlink_to("/leads/out")
-    assert call("port", "--continue", "-o", tmp_path / "new").code == 8
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 8
+    assert "does not make the ported files" in done.err
     conflict.unlink()
     conflict.write_text(A1)
     assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+    assert small.made(tmp_path / "new", "1.2")["src/widget/a.py"] == A1.encode()
 
 
 def test_an_answer_that_does_not_compile_is_refused(small: Small, tmp_path: Path) -> None:
@@ -396,8 +402,10 @@ def test_a_file_that_did_not_compile_before_needs_not_compile_now(tmp_path: Path
     )
     assert small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new").code == 3
     conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
-    conflict.write_text(old.replace("one * 2", "one * 5"))
+    answer = old.replace("one * 2", "one * 5")
+    conflict.write_text(answer)
     assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+    assert small.made(tmp_path / "new", "1.1") == {"src/widget/a.py": answer.encode()}
 
 
 LONG = """\

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +21,6 @@ from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from project import Project
 
@@ -120,11 +122,23 @@ def test_a_cache_that_cannot_be_written(upstream: Upstream, tmp_path: Path) -> N
     assert "XDG_CACHE_HOME" in str(caught.value.remedy)
 
 
-def test_a_killed_download_is_not_taken_for_a_wheel(upstream: Upstream, project: Project) -> None:
-    for delay in (0.05, 0.3, 0.6):
-        in_child(lambda: release_wheel(upstream, "1.0", {}, Silent()), kill_after=delay)
-        found = cached_wheel(upstream, "1.0", {})
-        assert found is None or found.read_bytes() == project.wheel("1.0").read_bytes()
+def test_a_killed_download_is_not_taken_for_a_wheel(
+    upstream: Upstream, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed_halfway(command: list[str], **_: object) -> None:
+        name = project.wheel("1.0").name
+        Path(command[command.index("--dest") + 1], name).write_bytes(b"PK")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def killed_at_the_end(_path: Path) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    for patched, act in (("subprocess.run", killed_halfway), ("sha256", killed_at_the_end)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pkgtools.source.release.{patched}", act)
+            assert in_child(lambda: release_wheel(upstream, "1.0", {}, Silent())).killed
+        assert cached_wheel(upstream, "1.0", {}) is None
     path = release_wheel(upstream, "1.0", {}, Silent())
     assert path.read_bytes() == project.wheel("1.0").read_bytes()
 

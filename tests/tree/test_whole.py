@@ -85,4 +85,6 @@ def test_a_checkout_is_held_against_the_targets_revision(project: Project, tmp_p
 
 def test_series_only_is_for_a_patched_tree(project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, "site", tmp_path)
-    assert _verify(project, tree, "--dry-run", "--series-only").code == 2
+    done = _verify(project, tree, "--dry-run", "--series-only")
+    assert done.code == 2
+    assert "--series-only" in done.err

@@ -164,15 +164,20 @@ def test_an_image_archive_that_is_a_fifo(project: Project, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_source_of_a_port(kind: Callable[[Path], None], where: Where, tmp_path: Path) -> None:
-    """The series that is ported has other files beside its patches; they come along."""
+def test_a_file_beside_the_patches_that_are_ported(
+    kind: Callable[[Path], None], where: Where, project: Project, tmp_path: Path
+) -> None:
+    """Regular files come along with the series."""
     kind(where.series / "notes.txt")
     with within():
         done = call(
-            *("port", "--series", where.series, "--to", "1.1", "-o", tmp_path / "new"),
-            *("--catalog", where.targets, "--wheel", tmp_path / "none.whl"),
+            *("port", "--series", where.series, "--to", project.wheel("1.0")),
+            *("--catalog", where.targets, "--wheel", project.wheel("1.0"), "-o", tmp_path / "new"),
         )
-    assert done.code != 0
+    assert not (tmp_path / "new" / "notes.txt").exists()
+    assert (tmp_path / "new").exists() == (kind is not _sparse)
+    assert done.code == (7 if kind is _sparse else 0), done.err
+    assert kind is not _sparse or "notes.txt" in done.err
 
 
 def test_the_reader(tmp_path: Path) -> None:
