@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,11 +61,14 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
     """Make a folder, in memory where it can be: some tests make a thousand transactions."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
-        yield tmp_path
+        folder = tmp_path / "quick"
+        folder.mkdir()
+        yield folder
         return
-    folder = Path(tempfile.mkdtemp(prefix="pkgtools-test-", dir=memory))
-    yield folder
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="pkgtools-test-", dir=memory) as own:
+        folder = Path(own, "quick")
+        folder.mkdir()
+        yield folder
 
 
 @pytest.fixture(scope="session")

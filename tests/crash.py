@@ -41,7 +41,10 @@ GROWING: Final = frozenset({"open", "link", "symlink", "mkdir", "fsync", "write"
 KILLS: Final = int(os.environ.get("PKGTOOLS_KILLS", "200"))
 """How often tests kill at moments as they come."""
 
-STRIDE: Final = 1 if KILLS >= 100 else 5
+SHORT: Final = KILLS < 100
+"""Whether this is the short form of the searches, as in `make check`."""
+
+STRIDE: Final = 11 if SHORT else 1
 """From one call that fails to the next: each of them, or, in the short form, some."""
 
 

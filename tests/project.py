@@ -15,8 +15,12 @@ import subprocess
 import tempfile
 import zipfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import pygit2
+import pygit2.enums
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "src/"
 _RELEASED: Final = 1_577_934_245
+_MAKER: Final = pygit2.Signature("Widget Maker", "maker@example.invalid", _RELEASED, 0)
 
 _CORE: Final = b'''\
 """The core of widget."""
@@ -139,12 +144,12 @@ class Project:
         return self.root / "changed" / "targets.toml"
 
     def catalog(self) -> Catalog:
-        """Read the catalog."""
-        return load_catalog(self.targets)
+        """Return the catalog, which no test changes: it is read once."""
+        return _load(self.targets)
 
     def changed_catalog(self) -> Catalog:
-        """Read the later catalog."""
-        return load_catalog(self.changed_targets)
+        """Return the later catalog."""
+        return _load(self.changed_targets)
 
     def wheel(self, version: str) -> Path:
         """Return the wheel of a release."""
@@ -157,10 +162,11 @@ class Project:
 
     def write_checkout(self, where: Path, name: str = "1.0") -> Path:
         """Write a release's source tree as a git checkout with one commit."""
-        self.write_archive(where, name)
-        git(where, "init", "--quiet")
-        git(where, "add", "--all")
-        git(where, "commit", "--quiet", "--message", "as released")
+        write_history(where, {name: self.releases[name]}, {name: "as released"}, {})
+        age(where)
+        index = pygit2.Repository(where).index
+        index.add_all()  # with the times that the files have now
+        index.write()
         return where
 
     def write_archive(self, where: Path, name: str = "1.0") -> Path:
@@ -206,18 +212,20 @@ class Project:
         return find_tree(path, self.catalog().upstreams[0])
 
 
+@cache
+def _load(targets: Path) -> Catalog:
+    return load_catalog(targets)
+
+
 def build_project(root: Path) -> Project:
     """Build everything; about a second."""
     upstream = root / "upstream"
-    upstream.mkdir(parents=True)
-    git(upstream, "init", "--quiet", "--initial-branch", "main")
     releases = _releases()
-    commits = {}
-    for name, files in releases.items():
-        commits[name] = _commit(upstream, files, f"widget {name}")
-        if name[0].isdigit():
-            git(upstream, "tag", f"v{name}")
-            build_wheel(root / "wheels", files, name)
+    tags = {name: f"v{name}" for name in releases if name[0].isdigit()}
+    messages = {name: f"widget {name}" for name in releases}
+    commits = write_history(upstream, releases, messages, tags)
+    for name in tags:
+        build_wheel(root / "wheels", releases[name], name)
     patched = {}
     series = {"v1.0": ("1.0", _FIRST), "v1.1": ("1.1", _FIRST), "dev": ("dev", _FIRST[:2])}
     for name, (base, steps) in series.items():
@@ -229,7 +237,6 @@ def build_project(root: Path) -> Project:
     folder = root / "changed" / "patches" / "widget" / "v1.0"
     shutil.rmtree(folder)
     patched["changed"] = make_series(upstream, commits["1.0"], releases["1.0"], _SECOND, folder)
-    git(upstream, "checkout", "--quiet", "main")
     project = Project(root, releases, patched, commits)
     lock_all(project.targets, upstream, project)
     lock_all(project.changed_targets, upstream, project)
@@ -337,27 +344,54 @@ def make_series(
     folder: Path,
 ) -> Files:
     """Commit each step on `base` and export them with ``git format-patch``; return the end."""
-    git(repository, "checkout", "--quiet", "--detach", base)
-    after = dict(files)
+    objects = pygit2.Repository(repository)
+    after, commit = dict(files), pygit2.Oid(hex=base)
     for subject, edits in steps:
         for edit in edits:
             edit(after)
-        _commit(repository, after, f"{subject}\n\nA reason.\n\nUpstream-Status: Pending")
+        message = f"{subject}\n\nA reason.\n\nUpstream-Status: Pending"
+        commit = _commit(objects, after, message, [commit])
     folder.mkdir(parents=True)
-    made = git(repository, "format-patch", "--zero-commit", "--output-directory", folder, base)
+    range_ = f"{base}..{commit}"
+    made = git(repository, "format-patch", "--zero-commit", "--output-directory", folder, range_)
     names = [line.rpartition("/")[2] for line in made.splitlines()]
     (folder / "series").write_text("".join(f"{name}\n" for name in names))
     return after
 
 
-def _commit(repository: Path, files: Files, message: str) -> str:
-    for path in git(repository, "ls-files", "-z").split("\0"):
-        if path:
-            (repository / path).unlink()
-    write_files(repository, files)
-    git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "--allow-empty", "--message", message)
-    return git(repository, "rev-parse", "HEAD").strip()
+def write_history(
+    where: Path, trees: Mapping[str, Files], messages: Mapping[str, str], tags: Mapping[str, str]
+) -> dict[str, str]:
+    """Make a repository with one commit a tree, the last of them checked out as ``main``.
+
+    No git runs: a hundred tests make repositories.
+
+    Returns:
+        the commits, by the names of the trees.
+
+    """
+    repository = pygit2.init_repository(where, initial_head="main")
+    commits: dict[str, str] = {}
+    last: list[pygit2.Oid] = []
+    for name, files in trees.items():
+        last = [_commit(repository, files, messages[name], last)]
+        commits[name] = str(last[0])
+        if name in tags:
+            repository.references.create(f"refs/tags/{tags[name]}", last[0])
+    repository.references.create("refs/heads/main", last[0])
+    repository.checkout("HEAD", strategy=pygit2.enums.CheckoutStrategy.FORCE)
+    return commits
+
+
+def _commit(
+    repository: pygit2.Repository, files: Files, message: str, parents: list[pygit2.Oid]
+) -> pygit2.Oid:
+    index = pygit2.Index()
+    for path, blob in files.items():
+        entry = repository.create_blob(blob.data)
+        index.add(pygit2.IndexEntry(path, entry, pygit2.enums.FileMode(blob.mode)))
+    tree = index.write_tree(repository)
+    return repository.create_commit(None, _MAKER, _MAKER, f"{message}\n", tree, parents)
 
 
 def git(where: Path, *arguments: str | Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,10 +62,18 @@ class Scenario:
         return f"{self.name}-{self.layout}"
 
     def tree(self, project: Project, where: Path) -> Tree:
-        """Make the tree below `where`, in its first state."""
+        """Make the tree below `where`, in its first state.
+
+        A copy is kept beside `where`: tests that kill a hundred runs ask for a hundred trees.
+        """
+        root, kept = where / "tree", where.parent / f"{where.name} {self}"
+        if kept.exists():
+            shutil.copytree(kept, root, symlinks=True)
+            return project.tree(root)
         tree = make_tree(project, self.layout, where)
         self.prepare(project, tree)
         age(tree.root)
+        shutil.copytree(root, kept, symlinks=True)
         return tree
 
 

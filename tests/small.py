@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from commands import Result, call
-from project import PREFIX, build_wheel, git, make_series, put
+from project import PREFIX, build_wheel, git, make_series, put, write_history
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import Blob
@@ -92,33 +92,21 @@ def make_small(
         patches: of the series, each with the files that it writes.
 
     """
-    upstream = root / "upstream"
-    upstream.mkdir(parents=True)
-    git(upstream, "init", "--quiet", "--initial-branch", "main")
-    commits = {}
     trees: dict[str, Files] = {}
     for version, named in releases.items():
         files: Files = {f"{PREFIX}widget/{n}": Blob(text.encode()) for n, text in named.items()}
         files.setdefault(f"{PREFIX}widget/__init__.py", Blob(b""))
         trees[version] = files
-        for path in git(upstream, "ls-files", "-z").split("\0"):
-            if path:
-                (upstream / path).unlink()
-        for path, blob in files.items():
-            (upstream / path).parent.mkdir(parents=True, exist_ok=True)
-            (upstream / path).write_bytes(blob.data)
-        git(upstream, "add", "--all")
-        git(upstream, "commit", "--quiet", "--allow-empty", "--message", version)
-        git(upstream, "tag", f"v{version}")
-        commits[version] = git(upstream, "rev-parse", "HEAD").strip()
         build_wheel(root / "wheels", files, version)
+    upstream = root / "upstream"
+    tags = {version: f"v{version}" for version in trees}
+    commits = write_history(upstream, trees, {version: version for version in trees}, tags)
     steps: list[tuple[str, list[Edit]]] = [
         (subject, [put(f"{PREFIX}widget/{name}", text.encode()) for name, text in files.items()])
         for subject, files in patches
     ]
     folder = root / "catalog" / "patches" / "widget" / "one"
     make_series(upstream, commits["1.0"], trees["1.0"], steps, folder)
-    git(upstream, "checkout", "--quiet", "main")
     (root / "catalog" / "targets.toml").write_text(_TARGETS)
     return Small(root, commits)
 

@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pytest
 from commands import call, run
+from crash import SHORT
 from project import apply_with_git, git, git_environment, installed
 from trees import contents, leftovers, record_problems, snapshot
 
@@ -60,14 +61,45 @@ def _touched(target: Target) -> set[str]:
     return {path for path in paths if path is not None}
 
 
+@pytest.fixture
+def wheel(release: Wheel, sglang: Catalog, tmp_path: Path) -> Wheel:
+    """Return the wheel of a release, by version; in the short form, only the touched folders."""
+
+    def slim(version: str) -> Path:
+        whole = release(version)
+        if (made := tmp_path / version / whole.name).exists():
+            return made
+        touched = _touched(sglang.target(f"v{version}"))
+        folders = {str(PurePosixPath(path).parent) for path in touched}
+
+        def is_kept(name: str) -> bool:
+            folder = str(PurePosixPath(name).parent)
+            return folder in folders or ".dist-info" in name
+
+        made.parent.mkdir()
+        with (
+            zipfile.ZipFile(whole) as source,
+            zipfile.ZipFile(made, "w") as copy,
+        ):
+            for member in filter(is_kept, source.namelist()):
+                data = source.read(member)
+                if member.endswith(".dist-info/RECORD"):
+                    rows = data.decode().splitlines(keepends=True)
+                    data = "".join(r for r in rows if is_kept(r.partition(",")[0])).encode()
+                copy.writestr(member, data)
+        return made
+
+    return slim if SHORT else release
+
+
 def test_pip_in_a_virtual_environment_inside_a_checkout(
-    release: Wheel, sglang: Catalog, tmp_path: Path
+    wheel: Wheel, sglang: Catalog, tmp_path: Path
 ) -> None:
     """Install, apply, upgrade over it, apply again, uninstall: nothing stale, nothing left."""
     git(tmp_path, "init", "--quiet")
     python, site = _environment(tmp_path / ".venv")
     empty = dict(_digests(site))
-    _pip(python, "install", "--no-deps", release("0.5.17"))
+    _pip(python, "install", "--no-deps", wheel("0.5.17"))
     pristine = dict(_digests(site))
     (info,) = site.glob("sglang-*.dist-info")
     assert record_problems(info) == []
@@ -91,12 +123,13 @@ def test_pip_in_a_virtual_environment_inside_a_checkout(
     assert dict(_digests(site)) == pristine
     assert run("apply", "--target", "v0.5.17", "--python", python, cwd=tmp_path).code == 0
 
-    _pip(python, "install", "--no-deps", "--no-compile", release("0.5.18"))
+    newer = wheel("0.5.18")
+    _pip(python, "install", "--no-deps", "--no-compile", newer)
     (info,) = site.glob("sglang-*.dist-info")
     assert info.name == "sglang-0.5.18.dist-info"
     assert record_problems(info) == []
-    with zipfile.ZipFile(release("0.5.18")) as wheel:
-        names = [name for name in wheel.namelist() if not name.endswith("/")]
+    with zipfile.ZipFile(newer) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
     expected = {name for name in names if name.startswith("sglang/")}
     assert {name for name in dict(_digests(site)) if name.startswith("sglang/")} == expected
     done = run("status", "--python", python, "--json", cwd=tmp_path)
@@ -111,7 +144,7 @@ def test_pip_in_a_virtual_environment_inside_a_checkout(
 
 
 def test_uv_caches_and_other_environments_stay_as_they_are(
-    release: Wheel, sglang: Catalog, tmp_path: Path
+    wheel: Wheel, sglang: Catalog, tmp_path: Path
 ) -> None:
     """Uv links each file of its cache into every environment: a write in place hits them all."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -130,7 +163,7 @@ def test_uv_caches_and_other_environments_stay_as_they_are(
             "--no-index",
             "--no-deps",
         ]
-        command += ["--link-mode", "hardlink", "--python", python, release("0.5.17")]
+        command += ["--link-mode", "hardlink", "--python", python, wheel("0.5.17")]
         subprocess.run(command, env={**os.environ, "UV_CACHE_DIR": str(cache)}, check=True)
         sites.append(site)
     ours, theirs = sites

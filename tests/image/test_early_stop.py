@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from crash import SHORT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -282,7 +283,7 @@ def _lower(drawn: list[tuple[str, int, int]]) -> list[Entry]:
     return engine_layer(entries)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40 if SHORT else 150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     lower=st.lists(st.lists(_EDIT, max_size=3), max_size=2),
     upper=st.lists(st.lists(_EDIT, max_size=3), max_size=2),

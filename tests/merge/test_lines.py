@@ -6,6 +6,7 @@ import subprocess
 from random import Random
 from typing import TYPE_CHECKING
 
+from crash import SHORT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ _FILES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n", b"\n"]), max_
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60 if SHORT else 300, deadline=None)
 @given(_FILES, _FILES, _FILES)
 def test_a_clean_merge_has_both_changes(base: bytes, ours: bytes, theirs: bytes) -> None:
     """Every line stands as often as base has it, and both changes add and take away."""
@@ -40,7 +41,7 @@ def _counts(base: bytes, ours: bytes, theirs: bytes, line: bytes) -> int:
     return two + three - one
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60 if SHORT else 300, deadline=None)
 @given(_FILES, _FILES)
 def test_a_diff_leads_from_the_old_to_the_new(old: bytes, new: bytes) -> None:
     before, after = split(old), split(new)
@@ -67,7 +68,7 @@ def _changed(random: Random, lines: Sequence[bytes]) -> list[bytes]:
 def test_a_merge_of_lines_is_gits_whatever_the_lines_are(tmp_path: Path) -> None:
     """Equal lines side by side: where git's diff puts a change decides what touches."""
     random = Random(20)  # noqa: S311 - the same every time
-    for _ in range(250):
+    for _ in range(50 if SHORT else 250):
         base = random.choices(_WORDS, k=random.randint(0, 24))
         both = _changed(random, base)
         versions = base, _changed(random, both), _changed(random, random.choice((base, both)))

@@ -114,7 +114,7 @@ def test_a_full_disk_leaves_the_old_tree(
 ) -> None:
     """From any call on, nothing that needs space works, not even for the clean-up."""
     calls, new = _calls(scenario, project, quick_path)
-    for at in range(1, len(calls) + 1, STRIDE if scenario.layout == "site" else 5):
+    for at in range(1, len(calls) + 1, max(STRIDE, 1 if scenario.layout == "site" else 5)):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         error = _attempt(scenario, project, tree, Fault(full_disk, at, lasting=True))
@@ -153,7 +153,7 @@ def test_a_disk_that_goes_away_can_be_recovered(
     """From any call on, nothing at all works; when it does again, the tree is old or new."""
     calls, new = _calls(scenario, project, quick_path)
     outcomes = set()
-    for at in range(1, len(calls) + 1, 2 * STRIDE if scenario.layout == "site" else 5 * STRIDE):
+    for at in range(1, len(calls) + 1, max(STRIDE, 2 if scenario.layout == "site" else 5)):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         error = _attempt(scenario, project, tree, Fault(raising(errno.EIO), at, lasting=True))
@@ -177,7 +177,7 @@ def test_an_interrupt_leaves_the_old_tree(
         raise KeyboardInterrupt
 
     calls, new = _calls(scenario, project, quick_path)
-    for at in range(1, len(calls) + 1, 3 * STRIDE):
+    for at in range(1, len(calls) + 1, max(STRIDE, 3)):
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         with faulty(Fault(interrupt, at)), pytest.raises(KeyboardInterrupt):
@@ -201,7 +201,9 @@ def test_an_edit_at_any_moment_is_never_lost(
     calls, _ = _calls(scenario, project, quick_path)
     mine = b"# an edit of mine\n"
     done = max(n for n, call in enumerate(calls) if call.name == "replace")
-    for at in range(1, done - 4, 2):  # until the journal says done, which takes five calls more
+    for at in range(
+        1, done - 4, max(STRIDE, 2)
+    ):  # until the journal says done, which takes five calls more
         tree = _fresh(scenario, project, quick_path)
         old = snapshot(quick_path)
         path = tree.file("src/widget/core.py")
