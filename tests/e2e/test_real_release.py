@@ -70,11 +70,10 @@ def wheel(release: Wheel, sglang: Catalog, tmp_path: Path) -> Wheel:
         if (made := tmp_path / version / whole.name).exists():
             return made
         touched = _touched(sglang.target(f"v{version}"))
-        folders = {str(PurePosixPath(path).parent) for path in touched}
+        folders = {folder for path in touched for folder in PurePosixPath(path).parents}
 
         def is_kept(name: str) -> bool:
-            folder = str(PurePosixPath(name).parent)
-            return folder in folders or ".dist-info" in name
+            return PurePosixPath(name).parent in folders or ".dist-info/" in name
 
         made.parent.mkdir()
         with (
