@@ -8,7 +8,7 @@ import io
 import tarfile
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self, cast
 
@@ -19,7 +19,7 @@ from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 WHITEOUT: Final = ".wh."
 """Before a name: what the layers below have there is gone."""
@@ -134,10 +134,32 @@ def damaged(what: str) -> MalformedError:
     return MalformedError(what, remedy="pull or save the image again, or build it anew")
 
 
-def read_layer(
-    raw: IO[bytes], label: str
-) -> Iterator[tuple[tarfile.TarInfo, str, tarfile.TarFile]]:
-    """Yield each entry of a layer with its path, in the archive's order.
+@dataclass(frozen=True, slots=True)
+class LayerEntry:
+    """An entry of a layer."""
+
+    info: tarfile.TarInfo
+    path: str
+    """See `relative`."""
+    read: Callable[[], bytes]
+    """Returns a file's content; only until the next entry is read."""
+
+
+def layer_entry(info: tarfile.TarInfo, read: Callable[[], bytes], label: str) -> LayerEntry | None:
+    """Return an entry with its path; None for the image's root itself.
+
+    Raises:
+        MalformedError: the path leads out of the image, or an owner is beyond 64 bits.
+
+    """
+    path = relative(info.name, label)
+    if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
+        raise damaged(f"{label}: {info.name} has an owner that no system has")
+    return LayerEntry(info, path, read) if path else None
+
+
+def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
+    """Yield each entry of a layer, in the archive's order.
 
     An entry is forgotten once the next is read: a layer has hundreds of thousands.
 
@@ -150,17 +172,12 @@ def read_layer(
             beyond 64 bits.
 
     """
-    with (
-        readable(label),
-        open_tar(_decompressed(raw)) as archive,
-    ):
+    with readable(label), open_tar(decompressed(raw)) as archive:
         for info in entries(archive):
             archive.members.clear()  # type: ignore[attr-defined]
-            path = relative(info.name, label)
-            if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
-                raise damaged(f"{label}: {info.name} has an owner that no system has")
-            if path:
-                yield info, path, archive
+            entry = layer_entry(info, partial(content, archive, info, label), label)
+            if entry is not None:
+                yield entry
 
 
 def entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -302,7 +319,7 @@ def compression_of(start: bytes) -> str:
     return "+gzip" if start.startswith(_GZIP) else "+zstd" if start == _ZSTD else ""
 
 
-def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+def decompressed(raw: IO[bytes]) -> IO[bytes]:
     """Return a layer as plain tar; `raw` is not closed with it."""
     start = Forward(raw).read(4)
     source = cast("IO[bytes]", Forward(raw, start))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import stat
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pkgtools.blob import LIMIT
@@ -134,7 +135,9 @@ class LayoutImage(LayeredImage):
     def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
         path = self._path(descriptor)
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
-        return StoredLayer(label, lambda: self._opened(path, descriptor), descriptor)
+        return StoredLayer(
+            label, lambda: self._opened(path, descriptor), descriptor, partial(_read_range, path)
+        )
 
     def _opened(self, path: Path, descriptor: Mapping[str, Any]) -> BinaryIO:
         """Open a blob, held against its descriptor the first time."""
@@ -237,6 +240,12 @@ def _read(path: Path) -> bytes:
     if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
         raise _damaged(path, f"is no file of at most {LIMIT} bytes")
     return read_bytes(path)
+
+
+def _read_range(path: Path, start: int, end: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)
 
 
 def _damaged(path: Path, what: str) -> MalformedError:

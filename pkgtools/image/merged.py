@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pkgtools.blob import LIMIT
+from pkgtools.image.contents import table_of
 from pkgtools.image.layer import (
     OPAQUE,
     WHITEOUT,
     FileKind,
     Member,
-    content,
     damaged,
     parents,
     read_layer,
@@ -25,9 +25,11 @@ from pkgtools.image.layer import (
 )
 
 if TYPE_CHECKING:
-    import tarfile
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+
+    from pkgtools.image.contents import ReadRange, TableOfContents
+    from pkgtools.image.layer import LayerEntry
 
     PathFilter = Callable[[str], bool]
 
@@ -44,6 +46,21 @@ class StoredLayer:
     """Opens its blob, compressed or not, which is read forwards."""
     descriptor: Mapping[str, Any] = field(default_factory=dict)
     """As the image's manifest has it."""
+    read_range: ReadRange | None = None
+    """Returns bytes of the blob from one offset to another; None where that is not possible."""
+
+    def entries(self, table: TableOfContents | None) -> Iterator[LayerEntry]:
+        """Yield each entry: by the layer's table of contents, or else as the layer is read.
+
+        Raises:
+            MalformedError: as `read_layer`.
+
+        """
+        if table is not None:
+            yield from table.entries()
+            return
+        with self.open() as raw:
+            yield from read_layer(raw, self.label)
 
 
 @dataclass
@@ -116,29 +133,27 @@ class Overlay:
 
     def _read(self, layer: StoredLayer) -> _LayerChanges:
         changes = _LayerChanges(layer.label, names=self._names, data=self._data)
-        with layer.open() as raw:
-            for info, path, archive in read_layer(raw, layer.label):
-                self._take(changes, info, path, archive)
+        table = table_of(layer.descriptor, layer.read_range, layer.label)
+        for entry in layer.entries(table):
+            self._take(changes, entry)
         unread = {
             source
             for path, source in changes.links.items()
             if self._wanted(path) and not self._wanted(source)
         }
         if unread:  # a stream is not read backwards
-            with layer.open() as raw:
-                for info, path, archive in read_layer(raw, layer.label):
-                    if path in unread and info.isreg():
-                        data = _content(changes, archive, info)
-                        changes.members[path] = to_member(info, path, data)
+            for entry in layer.entries(table):
+                if entry.path in unread and entry.info.isreg():
+                    data = _content(changes, entry)
+                    changes.members[entry.path] = to_member(entry.info, entry.path, data)
         for path in changes.links.keys() & changes.members.keys():
             _link(changes, path, changes.links[path], is_wanted=self._wanted(path))
         self._names, self._data = changes.names, changes.data
         return changes
 
-    def _take(
-        self, changes: _LayerChanges, info: tarfile.TarInfo, path: str, archive: tarfile.TarFile
-    ) -> None:
+    def _take(self, changes: _LayerChanges, entry: LayerEntry) -> None:
         """Sort in one entry."""
+        info, path = entry.info, entry.path
         changes.names += len(path)
         if changes.names > _NAMES_LIMIT:
             raise damaged(f"{changes.label}: its paths are larger than {_NAMES_LIMIT} bytes")
@@ -158,7 +173,7 @@ class Overlay:
             (changes.others if info.isdir() else changes.folders).discard(path)
             return
         keep = info.isreg() and self._wanted(path)
-        data = _content(changes, archive, info) if keep else b""
+        data = _content(changes, entry) if keep else b""
         changes.members[path] = to_member(info, path, data)
 
 
@@ -192,8 +207,8 @@ def read_paths(layers: Sequence[StoredLayer], paths: Iterable[str]) -> dict[str,
     return overlay.members
 
 
-def _content(changes: _LayerChanges, archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
-    data = content(archive, info, changes.label)
+def _content(changes: _LayerChanges, entry: LayerEntry) -> bytes:
+    data = entry.read()
     changes.data += len(data)
     if changes.data > LIMIT:
         raise damaged(f"{changes.label}: the files to read are larger than {LIMIT} bytes")

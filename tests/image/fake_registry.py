@@ -235,13 +235,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(index).encode(), said)
 
     def _blob(self, blob: bytes | None, headers: dict[str, str]) -> None:
-        start = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        start = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if blob is None:
             self._send(404, b"{}", {})
         elif start and self.registry.ranges:
-            at = int(start[1])
-            said = {"Content-Range": f"bytes {at}-{len(blob) - 1}/{len(blob)}"}
-            self._send(206, blob[at:], headers | said)
+            at, end = int(start[1]), min(int(start[2] or len(blob)), len(blob) - 1)
+            said = {"Content-Range": f"bytes {at}-{end}/{len(blob)}"}
+            self._send(206, blob[at : end + 1], headers | said)
         else:
             self._send(200, blob, headers)
 

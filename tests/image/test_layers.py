@@ -164,7 +164,7 @@ def _entries(drawn: list[tuple[str, str, int]]) -> list[Entry]:
     return list(made.values())
 
 
-_LAYERS = st.lists(
+LAYERS = st.lists(
     st.lists(st.tuples(_NAMES, _KINDS, st.integers(0, 99)), max_size=5).map(_entries),
     min_size=1,
     max_size=4,
@@ -172,7 +172,7 @@ _LAYERS = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(_LAYERS)
+@given(LAYERS)
 def test_any_layers_are_what_tar_unpacks(layers: list[list[Entry]]) -> None:
     plain = [tar(entries) for entries in layers]
     with tempfile.TemporaryDirectory() as scratch:

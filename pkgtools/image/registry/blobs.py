@@ -39,6 +39,35 @@ def open_blob(
         stream.drain()
 
 
+def read_range(
+    client: RegistryClient, repository: str, digest: str, start: int, end: int
+) -> bytes | None:
+    """Return bytes of a blob; None if the registry does not send parts (RFC 9110, "Range").
+
+    Raises:
+        RegistryError: the registry refuses, or breaks off too often.
+
+    """
+    path, headers = f"{repository}/blobs/{digest}", {"Range": f"bytes={start}-{end - 1}"}
+    for count in range(TRIES):
+        try:
+            with client.request_once("GET", path, ok={200, 206, 416}, headers=headers) as response:
+                said = response.headers.get("Content-Range", "")
+                if response.status_code != 206 or not said.startswith(f"bytes {start}-{end - 1}/"):
+                    return None
+                part = client.body(response, end - start)
+            if len(part) == end - start:
+                return part
+            error = BrokenConnectionError("it ended early")
+        except BrokenConnectionError as broken:
+            error = broken
+        client.pause(error, count)
+    raise RegistryError(
+        f"{client.host} broke off bytes {start} to {end} of {digest} {TRIES} times",
+        remedy="try again",
+    )
+
+
 class BlobStream(io.RawIOBase):
     """A blob's bytes as they come; after a break, from where it was on (RFC 9110, "Range")."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from pkgtools.errors import UsageError
@@ -24,7 +25,7 @@ from pkgtools.image.manifest import (
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config
 from pkgtools.image.names import REGISTRY, RegistryName, default_name
-from pkgtools.image.registry.blobs import open_blob
+from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
 from pkgtools.image.stored import LayeredImage, StoredFiles
 
@@ -92,7 +93,8 @@ class RegistryImage(LayeredImage):
 
     def _layer(self, descriptor: Mapping[str, Any]) -> StoredLayer:
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
-        return StoredLayer(label, self._opener(descriptor, label), descriptor)
+        at = partial(read_range, self.client, self.at.repository, descriptor["digest"])
+        return StoredLayer(label, self._opener(descriptor, label), descriptor, at)
 
     def _opener(
         self, descriptor: Mapping[str, Any], label: str

@@ -1,0 +1,285 @@
+"""Layers with a table of contents: single files are read out of them, by range requests.
+
+eStargz (https://github.com/containerd/stargz-snapshotter/blob/main/docs/estargz.md) and
+zstd:chunked (https://github.com/containers/storage/blob/main/docs/containers-storage-zstd-chunked.md)
+are tar archives in frames, with a table at the end. The layer's descriptor in the manifest has the
+table's digest, and the table that of each file. A table without such a digest is not used. As
+engines do that read these tables, a table is taken at its word: its author is the layer's.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import io
+import tarfile
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, partial
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from pkgtools.blob import LIMIT
+from pkgtools.errors import MalformedError
+from pkgtools.image.layer import (
+    LayerEntry,
+    damaged,
+    decompressed,
+    digest_of,
+    layer_entry,
+    open_tar,
+    readable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    ReadRange = Callable[[int, int], bytes | None]
+
+_STARGZ: Final = "containerd.io/snapshot/stargz/toc.digest"
+_FOOTER_BYTES: Final = 51
+_FOOTER: Final = b"\x1a\x00SG\x16\x00"
+_CHUNKED: Final = (
+    "io.github.containers.zstd-chunked.manifest-",
+    "io.containers.zstd-chunked.manifest-",  # the older name, which writers of today use, too
+)
+_CRFS: Final = "1"
+"""The one type of table that zstd:chunked defines."""
+_TABLE_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of a table, which is in memory: about 200,000 files. Of a larger one the layer is read."""
+_WINDOW: Final = 1024 * 1024
+"""Bytes that are read at once: a package's files lie beside one another."""
+_TYPES: Final = {
+    "dir": tarfile.DIRTYPE,
+    "reg": tarfile.REGTYPE,
+    "symlink": tarfile.SYMTYPE,
+    "hardlink": tarfile.LNKTYPE,
+    "char": tarfile.CHRTYPE,
+    "block": tarfile.BLKTYPE,
+    "fifo": tarfile.FIFOTYPE,
+}
+
+
+class _TableEntry(msgspec.Struct, rename="camel", gc=False):
+    """A file, or a further chunk of the file before it."""
+
+    type: str
+    name: str
+    link_name: str = ""
+    mode: int = 0
+    size: int = 0
+    uid: int = 0
+    gid: int = 0
+    modtime: str = ""
+    digest: str = ""
+    offset: int = 0
+    end_offset: int = 0
+    chunk_offset: int = 0
+    chunk_size: int = 0
+    chunk_digest: str = ""
+    inner_offset: int = 0
+    """Of the file in its frame, where small files share one."""
+
+
+class _Table(msgspec.Struct):
+    version: int
+    entries: list[_TableEntry]
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Where a part of a file is."""
+
+    start: int
+    end: int
+    skipped: int
+    size: int
+    digest: str
+
+
+def table_of(
+    descriptor: Mapping[str, Any], read_range: ReadRange | None, label: str
+) -> TableOfContents | None:
+    """Return a layer's table of contents; None if it has none that its manifest vouches for.
+
+    Args:
+        descriptor: the layer's, with the annotations that hold the table's digest.
+        read_range: returns bytes of the blob; None where the registry only sends all of it.
+        label: what to call the layer in an error.
+
+    """
+    said = descriptor.get("annotations") or {}
+    if read_range is None:
+        return None
+    try:
+        with readable(label):
+            found = _read_table(said, descriptor.get("size", 0), read_range)
+            if found is None:
+                return None
+            raw, end = found
+            table = msgspec.json.decode(raw, type=_Table)
+            return TableOfContents(table.entries, end, read_range, label)
+    except (MalformedError, msgspec.DecodeError, ValueError):
+        return None  # the layer's own digest decides then
+
+
+def _read_table(
+    said: Mapping[str, str], size: int, read_range: ReadRange
+) -> tuple[bytes, int] | None:
+    """Return the table that a descriptor's annotations vouch for, and where it starts."""
+    for prefix in _CHUNKED:  # first, as stargz-snapshotter's own have both annotations
+        if digest := said.get(f"{prefix}checksum"):
+            return _chunked(read_range, said.get(f"{prefix}position", ""), digest)
+    digest = said.get(_STARGZ)
+    return _stargz(read_range, size, digest) if digest else None
+
+
+def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytes, int] | None:
+    """Return the table of an eStargz layer, and where it starts."""
+    footer = read_range(size - _FOOTER_BYTES, size) if size > _FOOTER_BYTES else None
+    if not footer or footer[10:16] != _FOOTER or footer[32:38] != b"STARGZ":
+        return None
+    start = int(footer[16:32], 16)
+    packed = _bounded(read_range, start, size - _FOOTER_BYTES)
+    if packed is None:
+        return None
+    with open_tar(decompressed(io.BytesIO(packed))) as archive:
+        info = archive.next()
+        file = archive.extractfile(info) if info and info.size <= _TABLE_LIMIT else None
+        raw = file.read() if file else b""
+    return (raw, start) if digest_of(raw) == digest else None
+
+
+def _chunked(read_range: ReadRange, position: str, digest: str) -> tuple[bytes, int] | None:
+    """Return the table of a zstd:chunked layer, and where it starts."""
+    start, packed_size, size, kind = position.split(":")
+    if kind != _CRFS or int(size) > _TABLE_LIMIT:
+        return None
+    packed = _bounded(read_range, int(start), int(start) + int(packed_size))
+    if packed is None or digest_of(packed) != digest:
+        return None
+    return decompressed(io.BytesIO(packed)).read(int(size)), int(start)
+
+
+def _bounded(read_range: ReadRange, start: int, end: int) -> bytes | None:
+    return read_range(start, end) if 0 <= start < end <= start + _TABLE_LIMIT else None
+
+
+class TableOfContents:
+    """The entries of a layer, and how each file is read."""
+
+    def __init__(
+        self, entries: list[_TableEntry], end: int, read_range: ReadRange, label: str
+    ) -> None:
+        """Take a table.
+
+        Args:
+            entries: in the archive's order.
+            end: where the last file's frame ends at the latest.
+            read_range: returns bytes of the blob.
+            label: what to call the layer in an error.
+
+        Raises:
+            ValueError: a file has no digest, or a number no layer could have.
+
+        """
+        self._entries = entries
+        self._end = end
+        self._read_range = read_range
+        self._label = label
+        self._window = (0, b"")
+        for entry in entries:
+            if min(entry.size, entry.offset, entry.chunk_size, entry.inner_offset) < 0:
+                raise ValueError(f"{entry.name} has a negative number")
+            is_file = entry.type == "chunk" or (entry.type == "reg" and entry.size > 0)
+            if is_file and not (entry.chunk_digest or entry.digest):
+                raise ValueError(f"{entry.name} has no digest")
+            if entry.type not in _TYPES and entry.type != "chunk":
+                raise ValueError(f"{entry.name} is of an unknown type")
+
+    def entries(self) -> Iterator[LayerEntry]:
+        """Yield each entry of the layer; see `read_layer`.
+
+        Raises:
+            MalformedError: as `read_layer`.
+
+        """
+        for number, entry in enumerate(self._entries):
+            if entry.type == "chunk":
+                continue
+            info = tarfile.TarInfo(entry.name)
+            info.type, info.mode = _TYPES[entry.type], entry.mode
+            info.size = entry.size if entry.type == "reg" else 0
+            info.uid, info.gid = entry.uid, entry.gid
+            info.linkname = entry.link_name
+            info.mtime = _seconds(entry.modtime)
+            found = layer_entry(info, partial(self._content, number), self._label)
+            if found is not None:
+                yield found
+
+    def _content(self, number: int) -> bytes:
+        """Return a file's content, held against its digest."""
+        size = self._entries[number].size
+        if size > LIMIT:
+            raise damaged(f"{self._label}: {self._entries[number].name} is larger than {LIMIT}")
+        data = b"".join(map(self._chunk, self._chunks(number))) if size else b""
+        if len(data) != size:
+            raise damaged(f"{self._label}: {self._entries[number].name} is cut short")
+        return data
+
+    def _chunks(self, number: int) -> Iterator[_Chunk]:
+        first = self._entries[number]
+        if first.end_offset:  # zstd:chunked: all chunks of a file, whose digest is the file's
+            yield _Chunk(first.offset, first.end_offset, 0, first.size, first.digest)
+            return
+        following = number + 1
+        while following < len(self._entries) and self._entries[following].type == "chunk":
+            following += 1
+        for entry in self._entries[number:following]:
+            yield _Chunk(
+                entry.offset,
+                self._next_offset(entry.offset),
+                entry.inner_offset,
+                entry.chunk_size or first.size - entry.chunk_offset,
+                entry.chunk_digest or entry.digest,
+            )
+
+    def _chunk(self, chunk: _Chunk) -> bytes:
+        wanted = chunk.skipped + chunk.size
+        if not 0 <= chunk.start < chunk.end <= chunk.start + 2 * LIMIT or wanted > 2 * LIMIT:
+            raise damaged(f"{self._label}: its table of contents has a chunk of {wanted} bytes")
+        with readable(self._label):
+            frames = io.BytesIO(self._at(chunk.start, chunk.end))
+            data = decompressed(cast("IO[bytes]", frames)).read(wanted)[chunk.skipped :]
+        if f"sha256:{hashlib.sha256(data).hexdigest()}" != chunk.digest:
+            raise damaged(f"{self._label}: a file does not have the digest {chunk.digest[:71]!r}")
+        return data
+
+    def _at(self, start: int, end: int) -> bytes:
+        """Return bytes of the blob; a window of them is kept."""
+        at, kept = self._window
+        if not at <= start <= end <= at + len(kept):
+            to = max(end, min(start + _WINDOW, self._end))
+            found = self._read_range(start, to)
+            if found is None:
+                raise damaged(f"{self._label} has no bytes {start} to {to}")
+            at, kept = self._window = start, found
+        return kept[start - at : end - at]
+
+    def _next_offset(self, offset: int) -> int:
+        """Return where the frame that starts at an offset ends at the latest."""
+        at = bisect.bisect_right(self._offsets, offset)
+        return self._offsets[at] if at < len(self._offsets) else self._end
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        return sorted({entry.offset for entry in self._entries if entry.offset})
+
+
+def _seconds(modtime: str) -> int:
+    """Return a time as tar has it; the epoch where there is none that tar could have."""
+    try:
+        return int(datetime.fromisoformat(modtime).timestamp())
+    except (ValueError, OverflowError):
+        return 0
