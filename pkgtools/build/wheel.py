@@ -18,8 +18,9 @@ from pkgtools import __version__
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
 from pkgtools.build.zipcopy import ZipCopy, dos_time
+from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, UsageError
-from pkgtools.source.wheel import FETCH_AGAIN
+from pkgtools.source.wheel import FETCH_AGAIN, fits_wheel
 from pkgtools.tree.check import check
 from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.record import make_row, rename_row, row_path
@@ -77,6 +78,8 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         TreeError: the folder cannot be written.
 
     """
+    if not fits_wheel(target, source.path):
+        refuse_unfit(target, source)
     revisions, plan = check(catalog, target, source)
     if plan is None:
         raise UsageError(

@@ -85,6 +85,8 @@ class Target:
     """The folder of its upstream's series and shared patches."""
     absorbed: tuple[Path, ...]
     """Patches of other series, or shared ones, that this revision carries itself."""
+    marker: str | None = None
+    """The environments that it is for; None for all. See `pkgtools.catalog.marker`."""
 
     @property
     def revisions(self) -> tuple[Revision, ...]:

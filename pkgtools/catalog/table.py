@@ -13,6 +13,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog.added import is_added_folder
+from pkgtools.catalog.marker import VARIABLES, variables_of
 from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.catalog.writes import recover_catalog
@@ -48,6 +49,7 @@ class _Target(_Table):
     release: _Release | None = None
     alias: list[_Alias] = []
     absorbed: list[str] = []
+    marker: str | None = None
 
 
 class _Set(_Table):
@@ -348,7 +350,24 @@ class _Reader:
             directory=base / raw.series,
             shelf=base,
             absorbed=tuple(base / patch for patch in raw.absorbed),
+            marker=self._marker(raw.marker, f"{at}.marker") if raw.marker is not None else None,
         )
+
+    def _marker(self, text: str, key: str) -> str:
+        from packaging.markers import InvalidMarker, Marker  # noqa: PLC0415 - few have one
+
+        try:
+            marker = str(Marker(text))
+        except InvalidMarker as error:
+            self.file.fail(f"{text!r} is not a marker: {str(error).splitlines()[0]}", key)
+        unknown = variables_of(marker) - VARIABLES
+        if unknown:
+            self.file.fail(
+                f"a target cannot depend on {', '.join(sorted(unknown))}",
+                key,
+                remedy=f"use {', '.join(sorted(VARIABLES))}",
+            )
+        return marker
 
     def _revision(self, raw: _Target, at: str) -> Revision:
         if raw.commit is not None and raw.release is None:

@@ -50,6 +50,8 @@ class _Row:
     headers: tuple[PatchHeaders, ...]
     """Of each patch."""
     absorbed: tuple[str, ...]
+    marker: str | None
+    """The environments that it is for, in PEP 508's words; None for all."""
 
 
 @click.command(short_help="List the targets.")
@@ -114,6 +116,7 @@ def _row(target: Target, *, default: bool) -> _Row:
         subjects=tuple(patch.subject for patch in target.series.patches),
         headers=tuple(headers_of(patch) for patch in target.series.patches),
         absorbed=tuple(path.name for path in target.absorbed),
+        marker=target.marker,
     )
 
 
@@ -121,6 +124,8 @@ def _show(row: _Row, *, patches: bool) -> None:
     mark = click.style("  default", fg="green") if row.default else ""
     say(f"{click.style(row.name, bold=True)}{mark}")
     say(f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}")
+    if row.marker is not None:
+        say(f"  for       {row.marker}")
     for alias in row.aliases:
         revision = alias.revision or "revision not known in full"
         say(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import re
 import stat
 import tempfile
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +41,13 @@ class ImageTree(Tree):
     def place(self) -> str:
         """The folder in the image."""
         return f"/{self.folder}"
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """What its place tells: an image's Python is not run, and engines run Linux."""
+        version = re.search(r"/python(\d+\.\d+)/", f"{self.place}/")
+        known = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
+        return known | ({"python_version": version[1]} if version else {})
 
     @property
     def label(self) -> str:

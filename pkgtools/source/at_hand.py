@@ -10,7 +10,7 @@ from packaging.version import Version
 from pkgtools.catalog.lock import read_lock
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.release import release_wheel
-from pkgtools.source.wheel import WheelSource, wheel_version
+from pkgtools.source.wheel import WheelSource, fits_wheel, wheel_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,8 @@ class AtHand:
         found = []
         for path in self._wheels:
             with contextlib.suppress(UsageError):  # another upstream's
-                if Version(wheel_version(path, target.upstream)) == Version(version):
+                same = Version(wheel_version(path, target.upstream)) == Version(version)
+                if same and fits_wheel(target, path):
                     found.append(path)
         return found
 

@@ -35,6 +35,17 @@ else:
     files = [str(path) for path in found.files or ()]
     print(json.dumps([{"name": found.metadata["Name"], "version": found.version, "files": files}]))
 """
+_ENVIRONMENT: Final = """
+import json, os, platform, sys
+print(json.dumps({
+    "implementation_name": sys.implementation.name,
+    "os_name": os.name,
+    "platform_machine": platform.machine(),
+    "platform_system": platform.system(),
+    "python_version": ".".join(platform.python_version_tuple()[:2]),
+    "sys_platform": sys.platform,
+}))
+"""
 _TOOL_MARKS: Final = ("pipx_metadata.json", "uv-receipt.toml")
 """What pipx and uv keep in the environment of a tool."""
 _SECONDS: Final = 60
@@ -103,6 +114,16 @@ def find_distribution(python: str | None, name: str) -> InstalledDistribution | 
 
     """
     return next(iter(_ask(python, _DISTRIBUTION, name, list[InstalledDistribution])), None)
+
+
+def environment(python: str | None) -> dict[str, str]:
+    """Return the facts about an interpreter that markers speak of (PEP 508).
+
+    Raises:
+        UsageError: the interpreter cannot be run.
+
+    """
+    return _ask(python, _ENVIRONMENT, "", dict[str, str])
 
 
 def _ask(python: str | None, script: str, name: str, kind: type[T]) -> T:

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import TreeError, UsageError
+from pkgtools.source.python import environment
 from pkgtools.source.wheel import inside_package
 from pkgtools.tree.receipt import load_receipt
 from pkgtools.tree.record import recorded
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _SITE: Final = ("site-packages", "dist-packages")
+_PYTHONS: Final = ("python", "python3")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ class Tree:
         around = self.root / (self.upstream.prefix if self.is_checkout else "")
         found = package_in(around, self.upstream)
         return found.name if found is not None else self.upstream.package
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """What is known of the environment that it is for, as markers speak of it (PEP 508).
+
+        That is the Python whose site-packages it lies in, else the one whose packages are meant
+        where none is named.
+        """
+        above = self.root.parents[2] if self.root.name in _SITE else self.root
+        python = next((p for n in _PYTHONS if (p := above / "bin" / n).is_file()), None)
+        return environment(str(python) if python is not None else None)
 
     def name(self, path: str) -> str:
         """Return `path` of the source tree relative to `root`.

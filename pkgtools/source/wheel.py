@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from pkgtools.blob import DIRECTORY, LIMIT, REGULAR, Blob, canonical_mode
+from pkgtools.catalog.marker import environment_of_tag, holds
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.util.files import open_regular
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from pkgtools.catalog import Upstream
+    from pkgtools.catalog import Target, Upstream
     from pkgtools.source.base import Source
 
 FETCH_AGAIN: Final = "delete the wheel and fetch it again: it is damaged"
@@ -111,6 +112,11 @@ class WheelSource:
     def label(self) -> str:
         """The wheel's file name."""
         return self.path.name
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its tags tell of the environments that it is for, as markers speak of it."""
+        return wheel_environment(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -263,6 +269,18 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
             remedy="give a wheel of it, or another catalog with --catalog",
         )
     return str(version)
+
+
+def wheel_environment(path: Path) -> dict[str, str]:
+    """Return what all tags in a wheel's file name tell of its environments."""
+    *_, tags = parse_wheel_filename(path.name)
+    known = [environment_of_tag(tag).items() for tag in tags]
+    return dict(set(known[0]).intersection(*known[1:]))
+
+
+def fits_wheel(target: Target, path: Path) -> bool:
+    """Whether no tag of a wheel contradicts a target's marker."""
+    return target.marker is None or holds(target.marker, wheel_environment(path)) is not False
 
 
 class OutsidePackageError(DoesNotApplyError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
 from pkgtools.transaction import Draft, commit, locked, recover
 from pkgtools.tree.adopt import originals_of
@@ -117,6 +118,7 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
 def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     """Put a target on a draft."""
     draft, recovered = opened.draft, opened.recovered
+    refuse_unfit(target, draft.tree)
     own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
     matches = match_target(target, draft)
     known = matches[0].state in (State.PRISTINE, State.PATCHED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pkgtools.catalog.marker import holds
 from pkgtools.errors import UsageError
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
@@ -52,14 +53,19 @@ def target_of(catalog: Catalog, trees: Sequence[Tree]) -> tuple[Target, Tree]:
     """Return the target that one of the trees is, by content.
 
     That is the target of this catalog that is applied last, else the one whose
-    revision the files are. The catalog's default decides between several.
+    revision the files are and whose marker holds. The catalog's default decides between several.
 
     Raises:
         UsageError: several targets fit.
         ForeignError: none can be held against the trees.
 
     """
-    found = [(target, tree) for tree in trees for target in _fitting(catalog, tree)]
+    found = [
+        (target, tree)
+        for tree in trees
+        for target in _fitting(catalog, tree)
+        if target.marker is None or holds(target.marker, tree.environment)
+    ]
     preferred = [pair for pair in found if pair[0] == catalog.default]
     if len(found) > 1 and not preferred:
         told = " or ".join(target.name for target, _ in found)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pkgtools.blob import SYMLINK
+from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import (
     CheckFailedError,
     ForeignError,
@@ -141,6 +142,8 @@ def verdict(
 
     """
     try:
+        if isinstance(source, Tree):
+            refuse_unfit(target, source)
         revisions, plan = check(catalog, target, source, stack)
         if revision is not None and revision not in revisions:
             raise ForeignError(

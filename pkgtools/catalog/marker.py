@@ -1,0 +1,108 @@
+"""For which environments a target is: a marker of PEP 508, as requirements have behind a ``;``.
+
+A release can need other patches on other Pythons or platforms. Each outcome is a target of its
+own, with its own series and lockfile; the patches that they share are kept once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.errors import DoesNotApplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Protocol
+
+    from packaging.tags import Tag
+
+    from pkgtools.catalog.model import Target
+
+    class Placed(Protocol):
+        """A source that is for an environment."""
+
+        @property
+        def label(self) -> str:
+            """What to call it."""
+            ...
+
+        @property
+        def environment(self) -> Mapping[str, str]:
+            """What is known of the environment."""
+            ...
+
+
+VARIABLES: Final = frozenset(
+    {
+        "implementation_name",
+        "os_name",
+        "platform_machine",
+        "platform_system",
+        "python_version",
+        "sys_platform",
+    }
+)
+"""Facts that an environment has for good, in the words of
+https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers"""
+_TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_WORD: Final = re.compile(r"(?!(?:and|or|not|in)\b)\b[a-z_.]+")
+_CPYTHON: Final = re.compile(r"cp(\d)(\d+)")
+_PLATFORMS: Final = (
+    (
+        re.compile(r"(?:many|musl)?linux\w*?_(x86_64|aarch64|armv7l|i686|ppc64le|s390x)"),
+        "linux",
+    ),
+    (re.compile(r"macosx_\d+_\d+_(x86_64|arm64|universal2)"), "darwin"),
+    (re.compile(r"win(?:32|_(amd64|arm64))"), "win32"),
+)
+_SYSTEMS: Final = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}
+
+
+def variables_of(marker: str) -> frozenset[str]:
+    """Return the variables that a marker speaks of."""
+    return frozenset(_WORD.findall(_TEXT.sub("", marker)))
+
+
+def holds(marker: str, environment: Mapping[str, str]) -> bool | None:
+    """Return whether an environment is as a marker says, or None where it is not known enough."""
+    from packaging.markers import Marker  # noqa: PLC0415 - few catalogs have markers
+
+    if not variables_of(marker) <= environment.keys():
+        return None
+    return Marker(marker).evaluate(dict(environment))
+
+
+def refuse_unfit(target: Target, source: Placed) -> None:
+    """Raise unless a source is for an environment that a target is for.
+
+    Raises:
+        DoesNotApplyError: it is for another one, or that cannot be told.
+
+    """
+    if target.marker is None or holds(target.marker, source.environment):
+        return
+    known = source.environment
+    facts = (f"{name} {known.get(name, 'unknown')}" for name in sorted(variables_of(target.marker)))
+    raise DoesNotApplyError(
+        f"{target.name} is for {target.marker}, and {source.label} has {', '.join(facts)}",
+        remedy=f"name another target of {target.upstream.name} {target.revision.name} "
+        "(pkgtools targets)",
+    )
+
+
+def environment_of_tag(tag: Tag) -> dict[str, str]:
+    """Return what a wheel's tag tells of the environments that it is for (PEP 425)."""
+    found: dict[str, str] = {}
+    exact = _CPYTHON.fullmatch(tag.interpreter)
+    if exact is not None and tag.abi != "abi3":
+        found |= {"python_version": f"{exact[1]}.{exact[2]}", "implementation_name": "cpython"}
+    for pattern, name in _PLATFORMS:
+        if match := pattern.fullmatch(tag.platform):
+            windows = name == "win32"
+            found |= {"sys_platform": name, "platform_system": _SYSTEMS[name]}
+            found["os_name"] = "nt" if windows else "posix"
+            machine = match[1] or "x86"
+            if machine != "universal2":
+                found["platform_machine"] = machine.upper() if windows else machine
+    return found
