@@ -42,7 +42,7 @@ _RESERVED: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Entry:
+class ChangelogEntry:
     """One item of the changelog."""
 
     line: int
@@ -181,7 +181,7 @@ def with_entry(text: str, entry: str) -> str:
 
 
 def _told(
-    target: Target, before: str | None, after: str | None, entries: list[Entry]
+    target: Target, before: str | None, after: str | None, entries: list[ChangelogEntry]
 ) -> Changed | str:
     """Return the entry of a change, or what is missing."""
     word = re.compile(rf"(?<![\w.+-]){re.escape(target.name)}(?![\w+-]|\.\w)")
@@ -215,7 +215,7 @@ def _is_real(url: str, target: Target) -> bool:
     return match["tag"] is None or not own or match["tag"] == target.revision.tag
 
 
-def _unfinished(entries: list[Entry]) -> Iterator[str]:
+def _unfinished(entries: list[ChangelogEntry]) -> Iterator[str]:
     for entry in entries:
         for word in _UNFINISHED.findall(entry.text):
             yield f"line {entry.line}: the entry still says {word}"
@@ -247,15 +247,15 @@ def _released(text: str) -> dict[str, str]:
     return {name: section.rstrip("\r\n") for name, section in sections.items()}
 
 
-def _entries(text: str) -> list[Entry]:
+def _entries(text: str) -> list[ChangelogEntry]:
     """Return each version's entries: a list item at the margin, and what is indented under it."""
-    entries: list[Entry] = []
+    entries: list[ChangelogEntry] = []
     item: list[str] = []
     is_version = False
     for number, line in enumerate([*text.splitlines(), "#"], 1):
         goes_on = bool(item) and (line.startswith((" ", "\t")) or not line.strip())
         if not goes_on and item:
-            entries.append(Entry(number - len(item), "\n".join(item).rstrip()))
+            entries.append(ChangelogEntry(number - len(item), "\n".join(item).rstrip()))
             item = []
         is_version = is_version or _HEADING.fullmatch(line) is not None
         if goes_on or (is_version and line.startswith(("- ", "* ", "+ "))):

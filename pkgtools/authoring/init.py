@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from pkgtools.authoring.lock import render_lock
 from pkgtools.blob import Blob
-from pkgtools.catalog import Lock, LockedRevision, Series, Upstream, load_catalog
+from pkgtools.catalog import LockedRevision, Lockfile, Series, Upstream, load_catalog
 from pkgtools.catalog.series import LISTING
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import MalformedError, TreeError, UsageError
@@ -199,7 +199,7 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
         release=f"{{ {release} }}",
     )
     inside = f"patches/{upstream}/{name}"
-    lock = Lock(
+    lock = Lockfile(
         version=1,
         series=Series(name, folder / inside, ()).digest,
         revision=[LockedRevision(file=[], release=facts.version)],

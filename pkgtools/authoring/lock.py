@@ -12,10 +12,10 @@ import tomlkit
 from pkgtools.blob import Blob
 from pkgtools.catalog import (
     AbsorbedPatch,
-    Lock,
     LockedFile,
     LockedRevision,
     LockedWheel,
+    Lockfile,
     load_patch,
 )
 from pkgtools.catalog.lock import load_lock
@@ -88,7 +88,7 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
                 entry, proof = _prove_or_keep(target, revision, at_hand, old)
                 entries.append(entry)
                 proofs.append(proof)
-            lock = Lock(1, sharing[0].series.digest, entries)
+            lock = Lockfile(1, sharing[0].series.digest, entries)
             files[path] = Blob(render_lock(lock).encode())
         write_catalog(folder, files)
     return proofs
@@ -132,7 +132,7 @@ def _revisions(targets: Iterable[Target]) -> list[tuple[Target, Revision]]:
     return [(target, revision) for target in targets for revision in target.revisions]
 
 
-def _old_lock(target: Target, path: Path) -> Lock | None:
+def _old_lock(target: Target, path: Path) -> Lockfile | None:
     """Return the lockfile on disk if it is of this series."""
     try:
         return load_lock(path, target.series.digest, target.name)
@@ -141,7 +141,7 @@ def _old_lock(target: Target, path: Path) -> Lock | None:
 
 
 def _prove_or_keep(
-    target: Target, revision: Revision, at_hand: AtHand, old: Lock | None
+    target: Target, revision: Revision, at_hand: AtHand, old: Lockfile | None
 ) -> tuple[LockedRevision, Proof]:
     try:
         entry, sources = _prove(target, revision, at_hand)
@@ -262,7 +262,7 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
     )
 
 
-def render_lock(lock: Lock) -> str:
+def render_lock(lock: Lockfile) -> str:
     """Return the file: tables of tables, so that a change is a change of few lines."""
     document = tomlkit.parse(_HEADER)
     for key, value in msgspec.to_builtins(lock).items():

@@ -2,10 +2,10 @@
 
 from pkgtools.catalog.lock import (
     AbsorbedPatch,
-    Lock,
     LockedFile,
     LockedRevision,
     LockedWheel,
+    Lockfile,
 )
 from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.series import Series, load_patch, load_series
@@ -15,10 +15,10 @@ __all__ = [
     "AbsorbedPatch",
     "Alias",
     "Catalog",
-    "Lock",
     "LockedFile",
     "LockedRevision",
     "LockedWheel",
+    "Lockfile",
     "Revision",
     "Series",
     "Target",

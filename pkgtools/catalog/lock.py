@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class _Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class _LockTable(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A table of lock.toml."""
 
 
-class LockedFile(_Table):
+class LockedFile(_LockTable):
     """One touched path.
 
     An id is 40 hexadecimal digits, or empty where there is no file. Where the
@@ -47,14 +47,14 @@ class LockedFile(_Table):
         return any(":" in step for step in self.chain)
 
 
-class LockedWheel(_Table):
+class LockedWheel(_LockTable):
     """A wheel that the ids were computed from."""
 
     name: str
     sha256: str
 
 
-class AbsorbedPatch(_Table):
+class AbsorbedPatch(_LockTable):
     """A patch that this revision carries itself."""
 
     patch: str
@@ -62,7 +62,7 @@ class AbsorbedPatch(_Table):
     """``path:line`` of each hunk's post-image in the revision's source."""
 
 
-class LockedRevision(_Table):
+class LockedRevision(_LockTable):
     """What the series does on one revision: a commit or a release."""
 
     file: list[LockedFile]
@@ -77,7 +77,7 @@ class LockedRevision(_Table):
         return self.commit or self.release or ""
 
 
-class Lock(_Table):
+class Lockfile(_LockTable):
     """The whole file."""
 
     version: Literal[1]
@@ -90,17 +90,17 @@ class Lock(_Table):
         return next((r for r in self.revision if r.name == name), None)
 
 
-def read_lock(path: Path) -> Lock:
+def read_lock(path: Path) -> Lockfile:
     """Read a lockfile without comparing it with its series.
 
     Raises:
         MalformedError: the file is not well-formed.
 
     """
-    return TomlFile(path).decode(Lock)
+    return TomlFile(path).decode(Lockfile)
 
 
-def load_lock(path: Path, digest: str, target: str) -> Lock:
+def load_lock(path: Path, digest: str, target: str) -> Lockfile:
     """Read a lockfile and compare it with its series.
 
     Raises:

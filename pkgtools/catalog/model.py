@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pkgtools.catalog.lock import Lock, load_lock
+from pkgtools.catalog.lock import Lockfile, load_lock
 from pkgtools.catalog.series import Series, load_series
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Target:
         return load_series(self.directory)
 
     @cached_property
-    def lock(self) -> Lock:
+    def lock(self) -> Lockfile:
         """What was proven of it, read on first use; held against the series."""
         return load_lock(self.directory / "lock.toml", self.series.digest, self.name)
 

@@ -27,37 +27,37 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _FILE: Final = "targets.toml"
 
 
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
+class _CatalogTable(msgspec.Struct, forbid_unknown_fields=True):
     """A table of targets.toml."""
 
 
-class _Release(_Table):
+class _Release(_CatalogTable):
     version: str
     tag: str | None = None
 
 
-class _Alias(_Table):
+class _AliasTable(_CatalogTable):
     name: str
     commit: str | None = None
 
 
-class _Target(_Table):
+class _Target(_CatalogTable):
     name: str
     upstream: str
     series: str
     commit: str | None = None
     release: _Release | None = None
-    alias: list[_Alias] = []
+    alias: list[_AliasTable] = []
     absorbed: list[str] = []
     marker: str | None = None
 
 
-class _Set(_Table):
+class _Set(_CatalogTable):
     name: str
     targets: Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
-class _Upstream(_Table):
+class _Upstream(_CatalogTable):
     name: str
     distribution: str
     package: str
@@ -66,11 +66,11 @@ class _Upstream(_Table):
     checks: str | None = None
 
 
-class _Policy(_Table):
+class _Policy(_CatalogTable):
     headers: list[Literal["Upstream-Status", "Origin", "Bug", "Forwarded", "CVE", "Removal-Plan"]]
 
 
-class _File(_Table):
+class _TargetsFile(_CatalogTable):
     upstream: list[_Upstream]
     target: list[_Target] = []
     sets: list[_Set] = msgspec.field(name="set", default_factory=list)
@@ -238,7 +238,7 @@ class _Reader:
         self.patches = path.parent / "patches"
 
     def read(self) -> Catalog:
-        raw = self.file.decode(_File)
+        raw = self.file.decode(_TargetsFile)
         upstreams: dict[str, Upstream] = {}
         for number, upstream in enumerate(raw.upstream):
             at = f".upstream[{number}]"
@@ -273,7 +273,7 @@ class _Reader:
             policy=tuple(raw.policy.headers) if raw.policy else (),
         )
 
-    def _sets(self, raw: _File, targets: tuple[Target, ...]) -> tuple[TargetSet, ...]:
+    def _sets(self, raw: _TargetsFile, targets: tuple[Target, ...]) -> tuple[TargetSet, ...]:
         known = [target.name for target in raw.target]
         by_name = {target.name: target for target in targets}
         for number, each in enumerate(raw.sets):

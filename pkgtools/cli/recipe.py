@@ -13,7 +13,7 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.recipe.load import load_recipe
-from pkgtools.recipe.plan import Finding, RuleOutcome, check_plan
+from pkgtools.recipe.plan import RuleFinding, RuleOutcome, check_plan
 from pkgtools.recipe.processes import processes
 from pkgtools.recipe.render import FORMATS
 from pkgtools.recipe.siblings import check_siblings
@@ -73,7 +73,7 @@ def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
     return 0 if sound else CheckFailedError.exit_code
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: RuleFinding) -> None:
     outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
     say(f"{outcome} {finding.rule}: {finding.found}")
     say(f"       {finding.computed}")

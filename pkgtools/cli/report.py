@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pkgtools.catalog import Catalog
-    from pkgtools.recipe.plan import Finding
+    from pkgtools.recipe.plan import RuleFinding
     from pkgtools.report.images import ShownImage
 
 _RECIPES = "docker/recipes/*.toml"
@@ -86,6 +86,6 @@ def _images(table: Catalog, references: tuple[str, ...]) -> list[ShownImage]:
     return [show_image(table, reference, common.Progress()) for reference in references]
 
 
-def _recipes(root: Path) -> dict[str, list[Finding]]:
+def _recipes(root: Path) -> dict[str, list[RuleFinding]]:
     paths = sorted(root.glob(_RECIPES))
     return {path.relative_to(root).as_posix(): check_plan(load_recipe(path)) for path in paths}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Alias:
+class _AliasRow:
     name: str
     revision: str | None
     validated: bool
@@ -43,7 +43,7 @@ class _Row:
     revision: str
     validated: bool
     """Whether the lock has the revision."""
-    aliases: tuple[_Alias, ...]
+    aliases: tuple[_AliasRow, ...]
     series: str
     patches: tuple[str, ...]
     subjects: tuple[str, ...]
@@ -104,7 +104,7 @@ def _row(target: Target, *, default: bool) -> _Row:
         revision=target.revision.name,
         validated=target.revision.name in locked,
         aliases=tuple(
-            _Alias(
+            _AliasRow(
                 alias.name,
                 alias.revision.name if alias.revision else None,
                 alias.revision is not None and alias.revision.name in locked,

@@ -176,7 +176,7 @@ class ArchiveStore:
         self._base = base
 
     def refuse_name(self, name: str) -> None:
-        """Reject a name if no archive can be written there; see `Store.refuse_name`."""
+        """Reject a name if no archive can be written there; see `ImageStore.refuse_name`."""
         path, tag = _place(name)
         if in_the_way(path) or not (tag is None or NAME.fullmatch(tag)):
             raise UsageError(

@@ -13,12 +13,12 @@ from pkgtools.image.model import Pushable
 from pkgtools.image.names import REGISTRY
 
 if TYPE_CHECKING:
-    from pkgtools.image.model import Image, Portable, Store
+    from pkgtools.image.model import Image, ImageStore, Portable
     from pkgtools.image.registry.image import RegistryIndex
     from pkgtools.image.registry.store import RegistryStore
 
 
-def store_of(image: Image, name: str) -> Store:
+def store_of(image: Image, name: str) -> ImageStore:
     """Return the store that a name refers to, for images built on a base.
 
     Args:
@@ -37,7 +37,7 @@ def store_of(image: Image, name: str) -> Store:
                 remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag, and "
                 f"--push; or give its registry's name as the base: --base {REGISTRY}HOST/NAME",
             )
-        return cast("Store", image)
+        return cast("ImageStore", image)
     if not is_elsewhere:
         raise UsageError(
             f"invalid image name {name!r}: the base {image.reference} is not in an engine",

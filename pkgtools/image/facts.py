@@ -51,7 +51,7 @@ class _PackageFacts(msgspec.Struct):
     names: list[str]
 
 
-class _Facts(msgspec.Struct):
+class _KnownFacts(msgspec.Struct):
     format: int
     packages: dict[str, _PackageFacts]
     """By `facts_key`."""
@@ -83,7 +83,7 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
         )
         for key, package in sorted(found.items())
     }
-    raw = msgspec.msgpack.encode(_Facts(FORMAT, packages))
+    raw = msgspec.msgpack.encode(_KnownFacts(FORMAT, packages))
     return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(raw)
 
 
@@ -95,7 +95,7 @@ def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> Found
 
     """
     try:
-        facts = msgspec.msgpack.decode(_decompressed(raw), type=_Facts)
+        facts = msgspec.msgpack.decode(_decompressed(raw), type=_KnownFacts)
         found = facts.packages.get(key) if facts.format == FORMAT else None
         return None if found is None else _checked(found, query, label)
     except (ValueError, zstandard.ZstdError, msgspec.DecodeError) as error:

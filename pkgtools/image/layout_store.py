@@ -32,7 +32,7 @@ class LayoutStore:
         self._bases = [as_oci(base) for base in bases]
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be the new image's; see `Store.refuse_name`."""
+        """Raise where a name cannot be the new image's; see `ImageStore.refuse_name`."""
         self._tag(name)
         if self._folder.exists() and not (self._folder / "index.json").is_file():
             if self._folder.is_dir() and not any(self._folder.iterdir()):

@@ -32,7 +32,7 @@ class _Runtime(msgspec.Struct):
     Env: list[str] | None = None
 
 
-class _Facts(msgspec.Struct):
+class _ConfigFacts(msgspec.Struct):
     """What is read of a configuration."""
 
     rootfs: _RootFs
@@ -61,7 +61,7 @@ class Config:
 
         """
         try:
-            msgspec.json.decode(self.raw, type=_Facts)
+            msgspec.json.decode(self.raw, type=_ConfigFacts)
             facts = json.loads(self.raw)
         except (ValueError, RecursionError, msgspec.DecodeError) as error:
             raise damaged(f"the image's configuration cannot be read: {error}") from None
@@ -214,7 +214,7 @@ class Image(Protocol):
     ) -> None: ...
 
 
-class Store(Protocol):
+class ImageStore(Protocol):
     """Where an image that is built on another can be stored."""
 
     def refuse_name(self, name: str) -> None:

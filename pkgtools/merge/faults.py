@@ -39,7 +39,9 @@ def find_faults(versions: Versions, merged: Merge, others: OtherFiles) -> dict[C
             continue
         moved = "moved-definition" in merge.rules and merged.others
         landed = merged.others if moved else {"": merged.data}
-        found = [_fault(versions, merged, chunk, _File(*item), others) for item in landed.items()]
+        found = [
+            _fault(versions, merged, chunk, _ChunkFile(*item), others) for item in landed.items()
+        ]
         if all(found):
             faults[chunk] = str(found[0])
     return faults
@@ -63,7 +65,7 @@ def _doubled(versions: Versions, merged: Merge) -> dict[Chunk, str]:
 
 
 @dataclass(frozen=True)
-class _File:
+class _ChunkFile:
     """A file into which a chunk went; the merged file itself has no path."""
 
     path: str
@@ -71,14 +73,14 @@ class _File:
 
 
 def _fault(
-    versions: Versions, merged: Merge, chunk: Chunk, file: _File, others: OtherFiles
+    versions: Versions, merged: Merge, chunk: Chunk, file: _ChunkFile, others: OtherFiles
 ) -> str | None:
     """Return what a chunk uses, and the file into which it went or its package does not have."""
     lines, made = range(chunk.new, chunk.new_end), parse(file.data)
     theirs = made if file.path else versions.theirs
     nodes = [n.raw[0] for n in (versions.base, versions.ours, theirs, made)]
     if versions.upstream:
-        found = lost_name(names.Versions(*nodes), [lines], whole=not merged.conflicts)
+        found = lost_name(names.SyntaxVersions(*nodes), [lines], whole=not merged.conflicts)
         if found:
             return found
     package = others.package_of(file.path) if file.path else others.package
@@ -95,7 +97,7 @@ def _fault(
     )
 
 
-def _rows(versions: Versions, chunk: Chunk, file: _File) -> frozenset[int]:
+def _rows(versions: Versions, chunk: Chunk, file: _ChunkFile) -> frozenset[int]:
     """Return the lines of a file that come from a chunk."""
     texts = {line.strip() for line in versions.lines[1][chunk.new : chunk.new_end]} - {b""}
     lines = split(file.data)

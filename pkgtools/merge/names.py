@@ -28,7 +28,7 @@ _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!
 
 
 @dataclass(frozen=True)
-class Versions:
+class SyntaxVersions:
     """The versions of a module around a merge, as syntax nodes."""
 
     base: tree_sitter.Node
@@ -37,7 +37,7 @@ class Versions:
     made: tree_sitter.Node
 
 
-def lost_name(versions: Versions, lines: Sequence[range], *, whole: bool) -> str | None:
+def lost_name(versions: SyntaxVersions, lines: Sequence[range], *, whole: bool) -> str | None:
     """Return a name that lines of ours use and that has no meaning any more.
 
     Args:

@@ -24,7 +24,7 @@ _NO_BLOB: Final = "0" * 40
 
 
 @dataclass
-class Draft:
+class PatchProgress:
     """A patch half planned.
 
     As in ``git apply``, a rename or copy reads the tree as it was before the
@@ -74,7 +74,7 @@ class Draft:
         yield from sorted(self.written.items())
 
 
-def apply_file(draft: Draft, file: FilePatch) -> _Placed:
+def apply_file(draft: PatchProgress, file: FilePatch) -> _Placed:
     """Plan one section; on success its result is in `draft`."""
     old = None if file.kind is Kind.CREATE else draft.read(file)
     problem = _obstacle(draft, file, old)
@@ -92,11 +92,11 @@ def apply_file(draft: Draft, file: FilePatch) -> _Placed:
     return placements, ()
 
 
-def _reject(draft: Draft, file: FilePatch, reason: Reason, message: str) -> Rejection:
+def _reject(draft: PatchProgress, file: FilePatch, reason: Reason, message: str) -> Rejection:
     return Rejection(draft.patch, file.new_path, reason, message, file.line)
 
 
-def _obstacle(draft: Draft, file: FilePatch, old: Blob | None) -> Rejection | None:
+def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Rejection | None:
     """Return why the paths themselves do not allow the change."""
     if file.kind is not Kind.CREATE:
         if old is None:
@@ -123,7 +123,7 @@ def _obstacle(draft: Draft, file: FilePatch, old: Blob | None) -> Rejection | No
     return _way_blocked(draft, file)
 
 
-def _contradicts(draft: Draft, file: FilePatch) -> bool:
+def _contradicts(draft: PatchProgress, file: FilePatch) -> bool:
     """Whether a section takes away what an earlier one made of the same file.
 
     Of two sections on one path no order can be told; ``git apply`` would leave
@@ -135,7 +135,7 @@ def _contradicts(draft: Draft, file: FilePatch) -> bool:
     return file.kind is Kind.RENAME and file.old_path in draft.modified
 
 
-def _way_blocked(draft: Draft, file: FilePatch) -> Rejection | None:
+def _way_blocked(draft: PatchProgress, file: FilePatch) -> Rejection | None:
     """Return what stands where a new file, or one of its directories, must go."""
     occupant = draft.occupant(file.new_path)
     if occupant is not None:
@@ -149,7 +149,7 @@ def _way_blocked(draft: Draft, file: FilePatch) -> Rejection | None:
     return None
 
 
-def _already_there(draft: Draft, file: FilePatch, occupant: Blob) -> Rejection:
+def _already_there(draft: PatchProgress, file: FilePatch, occupant: Blob) -> Rejection:
     """Say what stands at the path of a new file, and whether it is that very file."""
     if occupant.is_directory:
         return _reject(draft, file, Reason.EXISTS, f"{file.new_path} is a directory")

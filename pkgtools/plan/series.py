@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from pkgtools.plan.file import Draft, apply_file
+from pkgtools.plan.file import PatchProgress, apply_file
 from pkgtools.plan.model import Change, Plan, Reason, Rejection, Step
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class _State:
 def _plan_patch(patch: Patch, state: _State) -> None:
     """Plan one patch; its files see each other's results as ``git apply`` lets them."""
     leaving = {f.old_path for f in patch.files if f.kind in ("delete", "rename")}
-    draft = Draft(patch.name, state.read, leaving)
+    draft = PatchProgress(patch.name, state.read, leaving)
     for file in patch.files:
         depends = state.broken & {file.old_path, file.new_path}
         if depends:
@@ -116,7 +116,9 @@ def _plan_patch(patch: Patch, state: _State) -> None:
         state.write(patch.name, path, blob)
 
 
-def _collisions(patch: Patch, draft: Draft, state: _State) -> Iterator[tuple[FilePatch, str]]:
+def _collisions(
+    patch: Patch, draft: PatchProgress, state: _State
+) -> Iterator[tuple[FilePatch, str]]:
     """Yield each section whose file would need another file, or a link, to be a directory.
 
     `apply_file` looks at the sections before it; this sees the patch as a whole,

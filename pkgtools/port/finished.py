@@ -48,7 +48,7 @@ class _Change(msgspec.Struct, forbid_unknown_fields=True):
     after: _Content | None
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _StepsFile(msgspec.Struct, forbid_unknown_fields=True):
     series: str
     """A digest of the patches; other patches need other steps."""
     stops: list[str]
@@ -73,7 +73,7 @@ def keep(folder: Path, patches: Sequence[Patch], stops: Sequence[str], finished:
         [_Change(c.old_path, c.path, content(c.before), content(c.after)) for c in layer.changes]
         for layer in finished.layers
     ]
-    file = _File(_digest(patches), list(stops), finished.steps, changes)
+    file = _StepsFile(_digest(patches), list(stops), finished.steps, changes)
     replace_file(folder / _NAME, msgspec.json.encode(file))
 
 
@@ -92,7 +92,7 @@ def kept(folder: Path, patches: Sequence[Patch], stops: Sequence[str]) -> Finish
         return found
 
     try:
-        file = msgspec.json.decode(read_bytes(path), type=_File)
+        file = msgspec.json.decode(read_bytes(path), type=_StepsFile)
         if (file.series, file.stops) != (_digest(patches), list(stops)):
             return None
         layers = [

@@ -13,7 +13,7 @@ from pkgtools.errors import CheckFailedError
 from pkgtools.util.files import open_regular, read_bytes, sha256
 
 if TYPE_CHECKING:
-    from pkgtools.recipe.model import Dataset, Draft, Model
+    from pkgtools.recipe.model import Dataset, DraftModel, Model
 
 _INDEX: Final = "model.safetensors.index.json"
 _OTHER: Final = "fetch it again, or correct the recipe"
@@ -101,7 +101,7 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
     return {"path": str(path), "sha256": dataset.sha256, "rows": rows, "longest_row": longest}
 
 
-def check_draft(draft: Draft) -> dict[str, object]:
+def check_draft(draft: DraftModel) -> dict[str, object]:
     """Check the digest of a draft checkpoint.
 
     Raises:

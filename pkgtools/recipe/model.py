@@ -23,11 +23,11 @@ _UNITS: Final = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _WIDTHS: Final = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
+class _RecipeTable(msgspec.Struct, forbid_unknown_fields=True):
     """A table of a recipe."""
 
 
-class Model(_Table):
+class Model(_RecipeTable):
     """The model whose hidden states are captured."""
 
     layers: Count
@@ -41,14 +41,14 @@ class Model(_Table):
     """The commit of its repository on the hub."""
 
 
-class Draft(_Table):
+class DraftModel(_RecipeTable):
     """The checkpoint that the trainer starts from: a file or a folder."""
 
     path: Text | None = None
     sha256: Sha256 | None = None
 
 
-class Dataset(_Table):
+class Dataset(_RecipeTable):
     """What is captured: a file of JSON lines, one row a line."""
 
     rows: Count
@@ -58,7 +58,7 @@ class Dataset(_Table):
     sha256: Sha256 | None = None
 
 
-class Node(_Table):
+class Node(_RecipeTable):
     """A machine."""
 
     address: Text | None = None
@@ -70,14 +70,14 @@ class Node(_Table):
     """Its share that the deployment may take, of the host."""
 
 
-class Link(_Table):
+class Link(_RecipeTable):
     """The network between the nodes."""
 
     gigabits_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """What the deployment gets of it."""
 
 
-class Master(_Table):
+class Master(_RecipeTable):
     """Mooncake's master, on the capture node."""
 
     rpc_port: Port
@@ -86,7 +86,7 @@ class Master(_Table):
     lease_seconds: Count
 
 
-class Store(_Table):
+class StoreSettings(_RecipeTable):
     """What the store's clients are told."""
 
     segment: Size
@@ -101,7 +101,7 @@ class Store(_Table):
     rdma_devices: str = ""
 
 
-class Server(_Table):
+class Server(_RecipeTable):
     """The patched server, on the capture node."""
 
     port: Port
@@ -132,7 +132,7 @@ class Server(_Table):
         return numbers if len(numbers) == len(items) else []
 
 
-class Trainer(_Table):
+class Trainer(_RecipeTable):
     """The reader, on the trainer node."""
 
     ranks: Count
@@ -148,7 +148,7 @@ class Trainer(_Table):
     """Names of variables that come from where it is started, never from a file."""
 
 
-class Recipe(_Table):
+class Recipe(_RecipeTable):
     """One deployment."""
 
     name: str
@@ -156,10 +156,10 @@ class Recipe(_Table):
     model: Model
     dataset: Dataset
     master: Master
-    store: Store
+    store: StoreSettings
     server: Server
     trainer: Trainer
-    draft: Draft | None = None
+    draft: DraftModel | None = None
     capture_node: Node = msgspec.field(default_factory=Node)
     trainer_node: Node = msgspec.field(default_factory=Node)
     link: Link = msgspec.field(default_factory=Link)

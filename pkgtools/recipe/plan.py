@@ -25,7 +25,7 @@ class RuleOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class RuleFinding:
     """The finding of one rule on one recipe."""
 
     rule: str
@@ -38,10 +38,10 @@ class Finding:
     """``file:line`` of the key."""
 
 
-def check_plan(loaded: Loaded) -> list[Finding]:
+def check_plan(loaded: Loaded) -> list[RuleFinding]:
     """Check a recipe against every rule."""
     findings = [
-        Finding(
+        RuleFinding(
             rule="site",
             outcome=RuleOutcome.OPEN,
             found=f"{key} is missing",
@@ -59,7 +59,7 @@ def check_plan(loaded: Loaded) -> list[Finding]:
             outcome = RuleOutcome.OK if result.ok else RuleOutcome.WRONG
         where = loaded.place(rule.key)
         findings.append(
-            Finding(
+            RuleFinding(
                 rule=rule.name,
                 outcome=outcome,
                 found=result.found,

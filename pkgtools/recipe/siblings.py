@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pkgtools.recipe.plan import Finding, RuleOutcome
+from pkgtools.recipe.plan import RuleFinding, RuleOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _GIVES_MEANING: Final = {
 """Flags without which others, and variables, mean nothing: by how those begin."""
 
 
-def check_siblings(recipes: Sequence[Loaded]) -> list[Finding]:
+def check_siblings(recipes: Sequence[Loaded]) -> list[RuleFinding]:
     """Compare the recipes of each family, key by key."""
     families: dict[str, list[Loaded]] = {}
     for loaded in recipes:
@@ -43,7 +43,7 @@ def check_siblings(recipes: Sequence[Loaded]) -> list[Finding]:
     ]
 
 
-def _check_family(family: list[Loaded]) -> Iterator[Finding]:
+def _check_family(family: list[Loaded]) -> Iterator[RuleFinding]:
     values = [_flatten(loaded) for loaded in family]
     keys = sorted({key for each in values for key in each})
     for key in keys:
@@ -56,7 +56,7 @@ def _check_family(family: list[Loaded]) -> Iterator[Finding]:
         silenced = _silenced(key, values[odd]) if own in (_ABSENT, "false") else []
         effect = f"; it silences {', '.join(silenced)}" if silenced else ""
         table = key if key in values[odd] else key.rpartition(".")[0]
-        yield Finding(
+        yield RuleFinding(
             rule="siblings",
             outcome=RuleOutcome.WRONG,
             found=f"{family[odd].recipe.name} has {own} for {key}, {' and '.join(others)} {usual}",

@@ -12,7 +12,7 @@ from pkgtools.report.matrix import CellState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pkgtools.recipe.plan import Finding
+    from pkgtools.recipe.plan import RuleFinding
     from pkgtools.report.images import ShownImage
     from pkgtools.report.matrix import Cell, Column, Matrix, ShownFile
 
@@ -36,7 +36,7 @@ _MEANING: Final = {
 
 def render_page(
     matrix: Matrix,
-    recipes: Mapping[str, Sequence[Finding]],
+    recipes: Mapping[str, Sequence[RuleFinding]],
     images: Sequence[ShownImage] = (),
 ) -> str:
     """Return the page; the same facts give the same bytes."""
@@ -171,7 +171,7 @@ def _images(images: Sequence[ShownImage]) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
-def _recipes(recipes: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+def _recipes(recipes: Mapping[str, Sequence[RuleFinding]]) -> Iterator[str]:
     if not recipes:
         return
     yield "<h2>Recipes</h2>"

@@ -1,6 +1,6 @@
 """Writing to a user's tree: what to write, in which order, and all of it or nothing."""
 
 from pkgtools.transaction.commit import commit, locked, recover
-from pkgtools.transaction.writes import Draft
+from pkgtools.transaction.writes import TreeDraft
 
-__all__ = ["Draft", "commit", "locked", "recover"]
+__all__ = ["TreeDraft", "commit", "locked", "recover"]

@@ -1,7 +1,7 @@
 """From plans and receipts to the writes of one transaction.
 
-A `Draft` is a tree as it will be. Series are done and undone in it, one after the other;
-`Draft.writes` compares it with what lies there. The order is what another process may see:
+A `TreeDraft` is a tree as it will be. Series are done and undone in it, one after the other;
+`TreeDraft.writes` compares it with what lies there. The order is what another process may see:
 stale bytecode goes first, then the files change, then RECORD, and the receipt comes last.
 """
 
@@ -18,7 +18,7 @@ from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
 from pkgtools.tree import receipt as receipts
-from pkgtools.tree.receipt import Bytecode, Entry, Original, PatchedFile
+from pkgtools.tree.receipt import Bytecode, Original, PatchedFile, StackEntry
 from pkgtools.tree.record import add_rows, drop_rows, make_row, restore_record, row_path
 from pkgtools.tree.stack import Stack, as_receipt, load_stack
 from pkgtools.util.files import read_file
@@ -33,7 +33,7 @@ _RECORD = "RECORD"
 _SECOND = 10**9
 
 
-class Draft:
+class TreeDraft:
     """One tree as it will be: a source that series are done and undone in.
 
     Raises:
@@ -61,7 +61,7 @@ class Draft:
         write = self._writes.get(self.tree.name(path))
         return write.after if write is not None else self.tree.read(path)
 
-    def undo(self, entry: Entry) -> None:
+    def undo(self, entry: StackEntry) -> None:
         """Put back what an entry found; the entries above it touch other files."""
         for file in entry.files:
             self._drop_bytecode(file.path)
@@ -72,12 +72,12 @@ class Draft:
             self._restore(compiled.name, compiled.original, is_cache=True)
         self.forget(entry)
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: StackEntry) -> None:
         """Take an entry out of the stack; the files stay."""
         kept = tuple(each for each in self.stack.entries if each is not entry)
         self.stack = Stack(kept, self.stack.record)
 
-    def do(self, entry: Entry, plan: Plan, at: int | None = None) -> None:
+    def do(self, entry: StackEntry, plan: Plan, at: int | None = None) -> None:
         """Do what a plan, made on this draft, says.
 
         Args:
@@ -95,7 +95,7 @@ class Draft:
         self._push(replace(entry, files=files, bytecode=compiled), at)
 
     def adopt(
-        self, entry: Entry, originals: Mapping[str, Original | None], at: int | None = None
+        self, entry: StackEntry, originals: Mapping[str, Original | None], at: int | None = None
     ) -> None:
         """Put an entry into the stack for a series that is in the tree already.
 
@@ -110,7 +110,7 @@ class Draft:
             self._record = self._true_record(entry, originals)
         self._push(replace(entry, files=files), at)
 
-    def _true_record(self, entry: Entry, originals: Mapping[str, Original | None]) -> bytes:
+    def _true_record(self, entry: StackEntry, originals: Mapping[str, Original | None]) -> bytes:
         """Return RECORD as it would be without an adopted series.
 
         It may list the patched files, as a patched wheel's does. Nobody knows what listed
@@ -132,7 +132,7 @@ class Draft:
         raw, _ = drop_rows(self._record, false | wrong)
         return add_rows(raw, {name: rows[name] for name in wrong})
 
-    def _push(self, entry: Entry, at: int | None) -> None:
+    def _push(self, entry: StackEntry, at: int | None) -> None:
         entries = list(self.stack.entries)
         entries.insert(len(entries) if at is None else at, entry)
         self.stack = Stack(tuple(entries), self.stack.record)

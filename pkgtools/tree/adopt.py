@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from pkgtools.blob import Blob
     from pkgtools.catalog import Target
     from pkgtools.source import Tree
-    from pkgtools.transaction import Draft
-    from pkgtools.tree.receipt import Entry, Reader
+    from pkgtools.transaction import TreeDraft
+    from pkgtools.tree.receipt import Reader, StackEntry
     from pkgtools.tree.state import FileState, Identity
 
 
 def originals_of(
-    target: Target, draft: Draft, identity: Identity, own: Entry | None, sources: Sequence[Reader]
+    target: Target,
+    draft: TreeDraft,
+    identity: Identity,
+    own: StackEntry | None,
+    sources: Sequence[Reader],
 ) -> dict[str, Original | None]:
     """Return what a patched tree was before, by path.
 

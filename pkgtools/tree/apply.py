@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
-from pkgtools.transaction import Draft, commit, locked, recover
+from pkgtools.transaction import TreeDraft, commit, locked, recover
 from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
 from pkgtools.tree.shadow import refuse_shadowed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source, Tree
-    from pkgtools.tree.receipt import Entry
+    from pkgtools.tree.receipt import StackEntry
     from pkgtools.util.progress import Reporter
 
 
@@ -92,7 +92,7 @@ def apply_targets(
 class OpenDraft:
     """A draft of a locked tree, and what became of an earlier run in that tree."""
 
-    draft: Draft
+    draft: TreeDraft
     recovered: str | None
 
 
@@ -109,7 +109,7 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
     by_home = {tree.home: tree for tree in trees}
     with locked(list(by_home.values()), reporter):
         recovered = {home: recover(tree) for home, tree in by_home.items()}
-        drafts = {home: OpenDraft(Draft(by_home[home]), recovered[home]) for home in by_home}
+        drafts = {home: OpenDraft(TreeDraft(by_home[home]), recovered[home]) for home in by_home}
         yield drafts
         changes = [(each.draft.tree, each.draft.writes()) for each in drafts.values()]
         commit([(tree, writes) for tree, writes in changes if writes])
@@ -157,7 +157,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     )
 
 
-def _is_done(target: Target, draft: Draft, own: Entry) -> bool:
+def _is_done(target: Target, draft: TreeDraft, own: StackEntry) -> bool:
     """Whether an entry is the target's series of today, and stands."""
     if own.series != target.series.digest:
         return False
@@ -170,8 +170,8 @@ def _is_done(target: Target, draft: Draft, own: Entry) -> bool:
 def _already(
     catalog: Catalog,
     target: Target,
-    draft: Draft,
-    own: Entry | None,
+    draft: TreeDraft,
+    own: StackEntry | None,
     recovered: str | None,
 ) -> TreeChange:
     """Return the answer for a tree that is exactly what the target makes."""
@@ -189,12 +189,12 @@ def _already(
     )
 
 
-def _patched_revisions(target: Target, draft: Draft) -> tuple[str, ...]:
+def _patched_revisions(target: Target, draft: TreeDraft) -> tuple[str, ...]:
     matches = match_target(target, draft)
     return tuple(match.revision for match in matches if match.state is State.PATCHED)
 
 
-def renew(catalog: Catalog, target: Target, draft: Draft, own: Entry) -> Entry | None:
+def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -> StackEntry | None:
     """Give a tree that is what the target makes the receipt of that, in place of an older one.
 
     Its author edited the tree, and took the edits into the series with `refresh` or `new`.
@@ -214,7 +214,9 @@ def renew(catalog: Catalog, target: Target, draft: Draft, own: Entry) -> Entry |
     return draft.stack.entries[at]
 
 
-def _settle(target: Target, draft: Draft, own: Entry | None, *, known: bool) -> Entry | None:
+def _settle(
+    target: Target, draft: TreeDraft, own: StackEntry | None, *, known: bool
+) -> StackEntry | None:
     """Forget the entries whose files were replaced under them; return `own` if it stands.
 
     Another branch was checked out, or the package was unpacked again: where the files
@@ -238,7 +240,7 @@ def _settle(target: Target, draft: Draft, own: Entry | None, *, known: bool) -> 
     return own if own in draft.stack.entries else None
 
 
-def refuse_covered(draft: Draft, entry: Entry, paths: Iterable[str], verb: str) -> None:
+def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], verb: str) -> None:
     """Raise where later entries changed the same files."""
     for later, shared in draft.stack.covering(entry, paths).items():
         raise DoesNotApplyError(
@@ -308,7 +310,7 @@ def adopt_target(
     )
 
 
-def edited_error(entry: Entry, paths: list[str]) -> ForeignError:
+def edited_error(entry: StackEntry, paths: list[str]) -> ForeignError:
     """Return the refusal of a tree that was edited since `entry` was applied."""
     return EditedError(
         f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source
-    from pkgtools.tree.receipt import Entry
+    from pkgtools.tree.receipt import StackEntry
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
 
 
 def _does_not_stack(
-    target: Target, source: Source, beneath: Sequence[Entry], base: Identity, plan: Plan
+    target: Target, source: Source, beneath: Sequence[StackEntry], base: Identity, plan: Plan
 ) -> DoesNotApplyError:
     names = " and ".join(entry.target for entry in beneath)
     top = beneath[-1].target

@@ -99,7 +99,7 @@ class Bytecode(msgspec.Struct, forbid_unknown_fields=True):
     original: Original
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class StackEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One series of the stack."""
 
     format: Literal[1]
@@ -143,15 +143,15 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return all(source.read(file.path) == self.original(file.path) for file in self.files)
 
 
-class Receipt(Entry, forbid_unknown_fields=True, frozen=True):
+class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):
     """The whole file: the first entry, and the others above it."""
 
     record: RecordEdit | None = None
     """What the stack did to RECORD."""
-    above: list[Entry] = []
+    above: list[StackEntry] = []
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[StackEntry, ...]:
         """The stack, the first entry at the bottom."""
         return (self, *self.above)
 
@@ -167,7 +167,7 @@ def _is_as_written(file: PatchedFile, blob: Blob | None) -> bool:
     return blob.id == file.after and same_kind
 
 
-def _check(entry: Entry) -> None:
+def _check(entry: StackEntry) -> None:
     """Raise a `ValueError` where a path leads out of the tree, or an original is damaged."""
     for file in entry.files:
         safe_path(file.path.encode())

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog
     from pkgtools.source import Tree
-    from pkgtools.transaction import Draft
-    from pkgtools.tree.receipt import Entry
+    from pkgtools.transaction import TreeDraft
+    from pkgtools.tree.receipt import StackEntry
     from pkgtools.util.progress import Reporter
 
 
@@ -62,11 +62,11 @@ def reverse_trees(
         return [_reverse(catalog, opened, entry) for opened, entry in named]
 
 
-def _height(draft: Draft, entry: Entry | None) -> int:
+def _height(draft: TreeDraft, entry: StackEntry | None) -> int:
     return draft.stack.entries.index(entry) if entry is not None else 0
 
 
-def _reverse(catalog: Catalog, opened: OpenDraft, entry: Entry | None) -> TreeChange:
+def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> TreeChange:
     draft, recovered = opened.draft, opened.recovered
     tree = draft.tree
     if entry is None:
@@ -92,7 +92,7 @@ def _reverse(catalog: Catalog, opened: OpenDraft, entry: Entry | None) -> TreeCh
     )
 
 
-def _named(catalog: Catalog, draft: Draft, name: str | None) -> Entry | None:
+def _named(catalog: Catalog, draft: TreeDraft, name: str | None) -> StackEntry | None:
     """Return the entry that is meant: the top, or the topmost of a target, this catalog's first.
 
     None where nothing is applied.
@@ -116,7 +116,7 @@ def _named(catalog: Catalog, draft: Draft, name: str | None) -> Entry | None:
     return (own or found)[0]
 
 
-def _renewed(catalog: Catalog, draft: Draft, entry: Entry) -> Entry:
+def _renewed(catalog: Catalog, draft: TreeDraft, entry: StackEntry) -> StackEntry:
     """Return the entry of the series that the tree was edited into, as its author does."""
     for target in catalog.sound_targets:
         if is_of(entry, catalog, target) and (newer := renew(catalog, target, draft, entry)):

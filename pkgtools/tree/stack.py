@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pkgtools import __version__
-from pkgtools.tree.receipt import Entry, Receipt, load_receipt
+from pkgtools.tree.receipt import Receipt, StackEntry, load_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,31 +28,31 @@ _NUMBER: Final = re.compile(r"^\d+[-_]")
 class Stack:
     """The entries, the first at the bottom."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[StackEntry, ...] = ()
     record: RecordEdit | None = None
 
-    def above(self, entry: Entry) -> tuple[Entry, ...]:
+    def above(self, entry: StackEntry) -> tuple[StackEntry, ...]:
         """Return the entries that came after one."""
         return self.entries[self._place(entry) + 1 :]
 
-    def below(self, entry: Entry) -> tuple[Entry, ...]:
+    def below(self, entry: StackEntry) -> tuple[StackEntry, ...]:
         """Return the entries that came before one."""
         return self.entries[: self._place(entry)]
 
-    def _place(self, entry: Entry) -> int:
+    def _place(self, entry: StackEntry) -> int:
         return next(i for i, each in enumerate(self.entries) if each is entry)
 
-    def covering(self, entry: Entry, paths: Iterable[str] = ()) -> dict[str, list[str]]:
+    def covering(self, entry: StackEntry, paths: Iterable[str] = ()) -> dict[str, list[str]]:
         """Return the paths of one, and of `paths`, that later entries changed, by their target."""
         wanted = {*entry.paths, *paths}
         found = {later.target: sorted(wanted & later.paths) for later in self.above(entry)}
         return {target: shared for target, shared in found.items() if shared}
 
-    def at(self, entry: Entry, source: Source) -> View:
+    def at(self, entry: StackEntry, source: Source) -> View:
         """Return the tree as it was while `entry` was the top."""
         return View(source, self.above(entry), f"{source.label}, with {entry.target}")
 
-    def before(self, entry: Entry, source: Source) -> View:
+    def before(self, entry: StackEntry, source: Source) -> View:
         """Return the tree as `entry` found it."""
         return View(
             source,
@@ -60,7 +60,7 @@ class Stack:
             f"{source.label}, as it was before {entry.target}",
         )
 
-    def drifted(self, entry: Entry, source: Source) -> list[str]:
+    def drifted(self, entry: StackEntry, source: Source) -> list[str]:
         """Return the paths that are no longer as `entry` wrote them, later entries apart."""
         return entry.drifted(self.at(entry, source))
 
@@ -73,7 +73,7 @@ class Stack:
 class View:
     """A tree without its topmost entries: what they found, over the files."""
 
-    def __init__(self, source: Source, undone: Sequence[Entry], label: str) -> None:
+    def __init__(self, source: Source, undone: Sequence[StackEntry], label: str) -> None:
         self._source = source
         self._originals: dict[str, Blob | None] = {}
         for entry in reversed(undone):
@@ -104,7 +104,7 @@ def pristine(stack: Stack, source: Source) -> View:
     return View(source, stack.entries, f"{source.label}, as it was before {names}")
 
 
-def is_of(entry: Entry, catalog: Catalog, target: Target) -> bool:
+def is_of(entry: StackEntry, catalog: Catalog, target: Target) -> bool:
     """Whether an entry is a series of this target of this catalog, an older one or its own.
 
     A catalog with a name is known by it. One without is known by what it applied: the
@@ -125,7 +125,7 @@ def _bare(patches: Iterable[str]) -> set[str]:
     return {_NUMBER.sub("", name.rpartition("/")[2]) for name in patches}
 
 
-def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> Entry:
+def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> StackEntry:
     """Return what the receipt says of a target, as yet without files.
 
     Args:
@@ -134,7 +134,7 @@ def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> Entr
         revisions: the locked revisions that the tree is.
 
     """
-    return Entry(
+    return StackEntry(
         format=1,
         pkgtools=__version__,
         upstream=target.upstream.name,
@@ -147,9 +147,12 @@ def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> Entr
     )
 
 
-def as_receipt(entries: Sequence[Entry], record: RecordEdit | None) -> Receipt:
+def as_receipt(entries: Sequence[StackEntry], record: RecordEdit | None) -> Receipt:
     """Return the receipt of a stack that is not empty."""
     first, *above = entries
-    own = {name: getattr(first, name) for name in Entry.__struct_fields__}
-    plain = [Entry(**{name: getattr(e, name) for name in Entry.__struct_fields__}) for e in above]
+    own = {name: getattr(first, name) for name in StackEntry.__struct_fields__}
+    plain = [
+        StackEntry(**{name: getattr(e, name) for name in StackEntry.__struct_fields__})
+        for e in above
+    ]
     return Receipt(**own, record=record, above=plain)

@@ -14,7 +14,7 @@ from pkgtools.tree.state import FileState, State
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Tree
-    from pkgtools.tree.receipt import Entry
+    from pkgtools.tree.receipt import StackEntry
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     )
 
 
-def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: Entry) -> AppliedSeries:
+def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: StackEntry) -> AppliedSeries:
     target = _target(catalog, entry)
     return AppliedSeries(
         tree=tree.label,
@@ -132,7 +132,7 @@ def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: Entry) -> Applie
     )
 
 
-def _target(catalog: Catalog, entry: Entry) -> Target | None:
+def _target(catalog: Catalog, entry: StackEntry) -> Target | None:
     """Return the target of this catalog that an entry is of."""
     return next((t for t in catalog.sound_targets if is_of(entry, catalog, t)), None)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
     from pkgtools.tree.check import Refusal
-    from pkgtools.tree.receipt import Entry
+    from pkgtools.tree.receipt import StackEntry
 
 
 class NotPatchedError(SourceError, CheckFailedError):
@@ -280,7 +280,7 @@ def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) 
 
 
 def _match_in_stack(
-    catalog: Catalog, target: Target, tree: Tree, stack: Stack, entry: Entry
+    catalog: Catalog, target: Target, tree: Tree, stack: Stack, entry: StackEntry
 ) -> Identity:
     """Return what a tree is without the later series; earlier ones are played again."""
     match = match_target(target, stack.at(entry, tree))[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.recipe.load import Loaded, load_recipe
-from pkgtools.recipe.plan import Finding, check_plan
+from pkgtools.recipe.plan import RuleFinding, check_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Variant:
     def load(self) -> Loaded:
         return load_recipe(self.recipe, self.site)
 
-    def finding(self, rule: str) -> Finding:
+    def finding(self, rule: str) -> RuleFinding:
         (finding,) = (f for f in check_plan(self.load()) if f.rule == rule)
         return finding
 

@@ -11,7 +11,7 @@ import pytest
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model, digest
-from pkgtools.recipe.model import Dataset, Draft, Model
+from pkgtools.recipe.model import Dataset, DraftModel, Model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,7 +138,7 @@ def test_the_digest_of_a_folder_is_the_shells(tmp_path: Path) -> None:
         ["sh", "-c", _LIST], cwd=folder, capture_output=True, text=True, check=True
     ).stdout.split()[0]
     assert digest(folder) == shells
-    draft = Draft(path=str(folder), sha256=shells)
+    draft = DraftModel(path=str(folder), sha256=shells)
     assert check_draft(draft)["sha256"] == shells
     (folder / "b").write_text("edited")
     with pytest.raises(CheckFailedError, match=f"the recipe says {shells}"):

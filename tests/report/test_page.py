@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from commands import call
 
-from pkgtools.recipe.plan import Finding, RuleOutcome
+from pkgtools.recipe.plan import RuleFinding, RuleOutcome
 from pkgtools.report.images import ShownImage
 from pkgtools.report.matrix import (
     Cell,
@@ -61,8 +61,8 @@ def _matrix(name: str = "plain") -> Matrix:
     return Matrix(columns, tuple(rows), (name,))
 
 
-def _findings(name: str) -> dict[str, list[Finding]]:
-    return {name: [Finding(name, outcome, *[name] * 5) for outcome in RuleOutcome]}
+def _findings(name: str) -> dict[str, list[RuleFinding]]:
+    return {name: [RuleFinding(name, outcome, *[name] * 5) for outcome in RuleOutcome]}
 
 
 class _Elements(HTMLParser):

@@ -52,7 +52,7 @@ class RegistryStore:
         self._clients: dict[str, RegistryClient] = {}
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be pushed; see `Store.refuse_name`."""
+        """Raise where a name cannot be pushed; see `ImageStore.refuse_name`."""
         at = self._named(name)
         if not self._is_own(at):
             return
