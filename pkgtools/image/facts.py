@@ -76,7 +76,7 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
         key: _PackageFacts(
             package.folder,
             [
-                _MemberFacts(m.path, m.kind, m.permissions, m.uid, m.gid, m.mtime, m.data)
+                _MemberFacts(**vars(m))
                 for m in sorted(package.members.values(), key=lambda m: m.path)
             ],
             sorted(package.names),
@@ -128,10 +128,7 @@ def _checked(facts: _PackageFacts, query: PackageQuery, label: str) -> FoundPack
     paths = [facts.folder, *facts.names, *(member.path for member in facts.members)]
     if any(relative(path, label) != path or "\0" in path for path in paths):
         raise ValueError("a path is not as layers have it")
-    members = {
-        m.path: Member(m.path, m.kind, m.permissions, m.uid, m.gid, m.mtime, m.data)
-        for m in facts.members
-    }
+    members = {m.path: Member(**msgspec.structs.asdict(m)) for m in facts.members}
     files = {path for path, member in members.items() if member.kind is not FileKind.FOLDER}
     if any(not files.isdisjoint(parents(path)) for path in [*members, *facts.names]):
         raise ValueError("a file has files below it")

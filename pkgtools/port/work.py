@@ -233,13 +233,13 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
             replace_file(job.folder / "answers" / name, blob.data)
         job.state.answers.append(
             Answer(
-                waiting.step,
-                waiting.patch,
-                waiting.path,
-                waiting.key,
-                blob.mode if blob else REGULAR,
-                name,
-                waiting.accepted,
+                step=waiting.step,
+                patch=waiting.patch,
+                path=waiting.path,
+                key=waiting.key,
+                mode=blob.mode if blob else REGULAR,
+                file=name,
+                accepted=waiting.accepted,
             )
         )
     job.state.waiting = []
