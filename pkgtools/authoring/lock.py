@@ -28,10 +28,9 @@ from pkgtools.errors import (
 )
 from pkgtools.patch import Kind
 from pkgtools.plan import plan_series
-from pkgtools.plan.compiling import broken_by
 from pkgtools.plan.explain import absorbed_at
 from pkgtools.source.wheel import WheelSource, all_outside_named
-from pkgtools.tree.check import Refusal
+from pkgtools.tree.check import Refusal, refuse_broken
 from pkgtools.tree.state import entry_id
 from pkgtools.util.files import sha256
 
@@ -177,12 +176,7 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
             remedy="port the patches to this revision, then lock again",
             refusal=Refusal(target.name, source.label, None, plan.rejections),
         )
-    for change, error in broken_by(plan):
-        raise DoesNotApplyError(
-            f"{target.name}: {change.path} of {source.label} compiles, and does not after "
-            f"{' and '.join(change.patches)}: {error}",
-            remedy="correct the patch, then lock again",
-        )
+    refuse_broken(target, source, plan)
     return LockedRevision(
         file=[_file(change) for change in plan.changes],
         commit=revision.commit,

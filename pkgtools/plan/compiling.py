@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from pkgtools.blob import SYMLINK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pkgtools.blob import Blob
     from pkgtools.plan.model import Change, Plan
+
+    Compile = Callable[[Mapping[str, Blob]], dict[str, str]]
+    """Returns why Python does not compile some files, by path."""
 
 
 def compile_error(path: str, blob: Blob | None) -> str | None:
     """Return why this Python does not compile a file; None if it does, or is not Python."""
-    if blob is None or blob.mode == SYMLINK or not path.endswith(".py"):
+    if not _is_python(blob, path):
         return None
     try:
         with warnings.catch_warnings():
@@ -26,15 +31,36 @@ def compile_error(path: str, blob: Blob | None) -> str | None:
     return None
 
 
-def broken_by(plan: Plan) -> list[tuple[Change, str]]:
-    """Return the changes that compiled before and do not after, with the reason.
+def compile_here(files: Mapping[str, Blob]) -> dict[str, str]:
+    """Return why this Python does not compile some files, by path."""
+    found = {path: compile_error(path, blob) for path, blob in files.items()}
+    return {path: error for path, error in found.items() if error is not None}
+
+
+def _modules(files: Mapping[str, Blob | None]) -> dict[str, Blob]:
+    return {path: blob for path, blob in files.items() if _is_python(blob, path)}
+
+
+def _is_python(blob: Blob | None, path: str) -> TypeGuard[Blob]:
+    return blob is not None and blob.mode != SYMLINK and path.endswith(".py")
+
+
+def broken_by(plan: Plan, compiled: Compile = compile_here) -> list[tuple[Change, str]]:
+    """Return the changes that compiled before and do not after, with the reason."""
+    changes = {change.path: change for change in plan.changes}
+    after = {path: change.after for path, change in changes.items()}
+    found = broken(after, lambda path: changes[path].before, compiled)
+    return [(changes[path], error) for path, error in found.items()]
+
+
+def broken(
+    after: Mapping[str, Blob | None], before: Callable[[str], Blob | None], compiled: Compile
+) -> dict[str, str]:
+    """Return the paths that compiled before and do not after, with the reason.
 
     What did not compile before (a template, another Python's syntax) is not the series'
     fault, and says nothing of it.
     """
-    found = [(change, compile_error(change.path, change.after)) for change in plan.changes]
-    return [
-        (change, error)
-        for change, error in found
-        if error is not None and compile_error(change.path, change.before) is None
-    ]
+    errors = compiled(_modules(after))
+    old = compiled(_modules({path: before(path) for path in errors}))
+    return {path: error for path, error in errors.items() if path not in old}

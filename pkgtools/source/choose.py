@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pkgtools.errors import UsageError
@@ -66,8 +67,13 @@ def open_trees(
 
 def installed_trees(upstreams: Sequence[Upstream], python: str | None) -> list[Tree]:
     """Return the installed packages of the upstreams that a Python has."""
-    folders = [(find_package(python, each.package), each) for each in upstreams]
-    return [find_tree(folder, each) for folder, each in folders if folder is not None]
+    interpreter = python or default_python()
+    folders = [(find_package(interpreter, each.package), each) for each in upstreams]
+    return [
+        replace(find_tree(folder, each), python=interpreter)
+        for folder, each in folders
+        if folder is not None
+    ]
 
 
 def _of_first(upstreams: Sequence[Upstream], path: Path, find: Callable[[Path, Upstream], S]) -> S:

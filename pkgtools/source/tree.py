@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,8 @@ class Tree:
     """The package manager's folder, where there is one."""
     home: Path
     """Where the receipt and the journal lie."""
+    python: str | None = field(default=None, compare=False)
+    """The interpreter whose package it is, where it was found by that."""
 
     @property
     def place(self) -> str:

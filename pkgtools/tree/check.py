@@ -9,6 +9,7 @@ from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, Par
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
 from pkgtools.source.wheel import all_outside_named
+from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.stack import Stack, pristine
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 
@@ -64,6 +65,7 @@ def check(
     plan = plan_series(target.series.patches, source.read)
     if match.state is State.PRISTINE:
         _hold_against_lock(target, match, plan)
+        refuse_broken(target, source, plan)
         return _revisions(matches, match.state), plan
     beneath = (
         [e for e in stack.entries if e.paths.intersection(target.series.paths)] if stack else []
@@ -74,7 +76,7 @@ def check(
         if bases[0].state is State.PRISTINE:
             if not plan.ok:
                 raise _does_not_stack(target, source, beneath, bases[0], plan)
-            for change, error in broken_by(plan):  # of no lockfile, so nobody proved it
+            for change, error in broken_by(plan, compile_for(source)):
                 raise DoesNotApplyError(
                     f"{target.name} does not go together with what is in {source.label}: "
                     f"{change.path} does not compile any more: {error}",
@@ -91,6 +93,21 @@ def check(
             refusal=Refusal(target.name, source.label, match, plan.rejections),
         )
     raise _stranger(catalog, target, source, match, plan)
+
+
+def refuse_broken(target: Target, source: Source, plan: Plan) -> None:
+    """Raise where code compiled before and does not after the series.
+
+    Raises:
+        DoesNotApplyError: with the first such file.
+
+    """
+    for change, error in broken_by(plan, compile_for(source)):
+        raise DoesNotApplyError(
+            f"{target.name}: {change.path} of {source.label} compiles, and does not after "
+            f"{' and '.join(change.patches)}: {error}",
+            remedy=f"correct the patch, then run `pkgtools lock --target {target.name}`",
+        )
 
 
 def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:

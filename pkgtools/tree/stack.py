@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pkgtools import __version__
+from pkgtools.source import Tree
 from pkgtools.tree.receipt import Receipt, StackEntry, load_receipt
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Catalog, Target, Upstream
-    from pkgtools.source import Source, Tree
+    from pkgtools.source import Source
     from pkgtools.tree.record import RecordEdit
 
 _NUMBER: Final = re.compile(r"^\d+[-_]")
@@ -78,6 +79,9 @@ class View:
         self._originals: dict[str, Blob | None] = {}
         for entry in reversed(undone):
             self._originals |= {file.path: entry.original(file.path) for file in entry.files}
+        self.tree: Tree | None = (
+            source if isinstance(source, Tree) else getattr(source, "tree", None)
+        )
         self.upstream: Upstream | None = None  # a checkout can hold several packages
         self.label = label
         self.version: str | None = getattr(source, "version", None)

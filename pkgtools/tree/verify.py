@@ -17,12 +17,14 @@ from pkgtools.errors import (
     SourceUnavailableError,
 )
 from pkgtools.plan import plan_series
-from pkgtools.plan.compiling import compile_error
+from pkgtools.plan.compiling import broken
+from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source import Tree
 from pkgtools.tree.apply import edited_error
 from pkgtools.tree.check import check, other_release
 from pkgtools.tree.identify import identify
 from pkgtools.tree.record import make_row, row_path
+from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import refuse_shadowed, shadowed
 from pkgtools.tree.stack import Stack, is_of, load_stack, pristine
 from pkgtools.tree.state import Identity, State, match_target
@@ -32,6 +34,7 @@ from pkgtools.util.files import read_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pkgtools.blob import Blob
     from pkgtools.catalog import Catalog, Revision, Target
     from pkgtools.plan import Plan
     from pkgtools.source import Source
@@ -212,12 +215,12 @@ def verify(
         match = match_target(target, source)[0] if target else identify(catalog, source)[0]
         if not match.is_patched:
             raise _not_patched(catalog, match, source)
-        _compile_all(match, source)
+        _compile_all(catalog, match, source)
         return match
     stack = load_stack(source)
     matches = _matches(catalog, target, source, stack)
     for match in matches:
-        _compile_all(match, source, pristine(stack, source) if stack.entries else None)
+        _compile_all(catalog, match, source, pristine(stack, source) if stack.entries else None)
         _check_record(match, source)
         _refuse_modules(match, source)
     if not series_only:
@@ -354,14 +357,23 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
     )
 
 
-def _compile_all(match: Identity, source: Source, before: Source | None = None) -> None:
+def _compile_all(
+    catalog: Catalog, match: Identity, source: Source, before: Source | None = None
+) -> None:
     """Raise where a touched file does not compile, but for one that did not before either."""
-    for file in match.files:
-        error = compile_error(file.path, source.read(file.path))
-        if error is None:
-            continue
-        if before is None or compile_error(file.path, before.read(file.path)) is None:
-            raise CheckFailedError(f"{source.label}: {file.path} does not compile: {error}")
+    patches = catalog.target(match.target).series.patches
+
+    def was(path: str) -> Blob | None:
+        if before is not None:
+            return before.read(path)
+        return plan_inverse(patches, source.read).get(path)  # no receipt: read them backwards
+
+    after = {file.path: source.read(file.path) for file in match.files}
+    for path, error in broken(after, was, compile_for(source)).items():
+        raise CheckFailedError(
+            f"{source.label}: {path} does not compile: {error}",
+            remedy="correct the patch, or give the Python that the package is for (--python)",
+        )
 
 
 def _check_record(match: Identity, tree: Tree) -> None:

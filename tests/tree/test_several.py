@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import shutil
+import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from crash import SHORT, Call, Fault, die, faulty, in_child
+from crash import KILLS, SHORT, Call, Fault, die, faulty, in_child
 from project import git
 from several import NAMES, Two, make_site, write_table
 from trees import differing, leftovers, record_problems, snapshot, timeless
@@ -184,6 +187,42 @@ def test_killed_at_any_moment_it_is_all_or_nothing(two: Two, tmp_path: Path) -> 
         assert not differing(old, found) or not differing(new, found), at
     assert at > 60
     assert seen == {None, "finished", "undone"}
+
+
+def test_killed_at_random_moments_it_is_all_or_nothing(two: Two, tmp_path: Path) -> None:
+    """PKGTOOLS_KILLS times, from before the first write to after the last."""
+    kept = tmp_path / "kept"
+    shutil.copytree(two.root, kept, symlinks=True)
+    old = timeless(snapshot(two.root))
+    start = time.perf_counter()
+    assert not in_child(two.apply).failed
+    seconds = time.perf_counter() - start
+    new = timeless(snapshot(two.root))
+    moments = random.SystemRandom()
+    ends: Counter[str] = Counter()
+    for number in range(KILLS):
+        shutil.rmtree(two.root)
+        shutil.copytree(kept, two.root, symlinks=True)
+        moment = moments.uniform(0, 1.1 * seconds)
+        killed = in_child(two.apply, kill_after=moment).killed
+        if not killed and moment < 0.8 * seconds:
+            seconds *= 0.9  # the machine is less busy than when this was measured
+        upstreams = two.catalog.upstreams[:: 1 if number % 2 else -1]
+        said = {recover_tree(two.tree(each), Silent()).recovered for each in upstreams}
+        found = timeless(snapshot(two.root))
+        assert leftovers(two.root) == [], number
+        is_new = not differing(new, found)
+        assert is_new or not differing(old, found), number
+        how = next((word for word in said if word), "settled") if killed else "too late"
+        ends[f"{how}, {'new' if is_new else 'old'}"] += 1
+    print(dict(ends))  # noqa: T201 - the figures, with pytest -s
+    assert set(ends) <= {
+        "settled, old",
+        "undone, old",
+        "finished, new",
+        "settled, new",
+        "too late, new",
+    }
 
 
 def test_sets_name_targets_that_go_together(two: Two) -> None:

@@ -1,0 +1,171 @@
+"""The Python that a source runs on, as far as it is known, and what that compiles.
+
+The Python of an environment is the one whose site-packages folder the package lies in. A wheel
+and a checkout say which versions they are for (``Requires-Python``, PEP 345; PEP 621).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from email.parser import BytesParser
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from pkgtools.errors import PkgtoolsError
+from pkgtools.plan.compiling import compile_here
+from pkgtools.source.tree import Tree
+from pkgtools.source.wheel import WheelSource
+from pkgtools.util.cache import cache_folder
+from pkgtools.util.files import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pkgtools.blob import Blob
+    from pkgtools.plan.compiling import Compile
+    from pkgtools.source.base import Source
+
+_LIBRARY: Final = re.compile(r"(.*/)?lib(?:64)?/python(\d+)\.(\d+)(?:/.*)?")
+"""Where a version of Python has its packages: ``lib/python3.12/site-packages`` (sysconfig)."""
+_HERE: Final = sys.version_info[:2]
+_SECONDS: Final = 60
+_LARGE: Final = 1 << 20
+_SCRIPT: Final = """
+import base64, json, sys, warnings
+warnings.simplefilter("ignore")
+found = {}
+for path, data in json.load(sys.stdin).items():
+    try:
+        compile(base64.b64decode(data), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        found[path] = str(error) or type(error).__name__
+print()
+print(json.dumps(found))
+"""
+_PROJECT: Final = "pyproject.toml"
+
+
+class _Project(msgspec.Struct):
+    requires: str | None = msgspec.field(default=None, name="requires-python")
+
+
+class _ProjectFile(msgspec.Struct):
+    project: _Project = msgspec.field(default_factory=_Project)
+
+
+def compile_for(source: Source) -> Compile:
+    """Return what compiles files with the Python that a source runs on.
+
+    Where that is another one and cannot be run, nothing is said of what this Python does not
+    compile: newer syntax is not a fault.
+    """
+    source = getattr(source, "tree", None) or source  # of a tree as it was, or will be
+    if isinstance(source, Tree):
+        library = _LIBRARY.fullmatch(source.place)
+        version = (int(library[2]), int(library[3])) if library else None
+        if source.python not in (None, sys.executable) and version != _HERE:
+            return _Interpreter(str(source.python))
+        if version not in (None, _HERE):
+            return _of_version(version, source.root)
+    required = _required(source)
+    if required is None or required.contains("{}.{}.{}".format(*sys.version_info)):
+        return compile_and_remember
+    for minor in range(6, 40):
+        if required.contains(f"3.{minor}.99") and (found := shutil.which(f"python3.{minor}")):
+            return _Interpreter(found)
+    return _say_nothing
+
+
+def _of_version(version: tuple[int, int], root: Path) -> Compile:
+    """Return the interpreter of an environment that another Python made."""
+    library = _LIBRARY.fullmatch(str(root))
+    prefix = (library[1] or "") if library else ""
+    own = shutil.which(f"{prefix}bin/python") if prefix else None
+    found = own or shutil.which("python{}.{}".format(*version))
+    if found:
+        return _Interpreter(found)
+    return _say_nothing if version > _HERE else compile_and_remember
+
+
+def _say_nothing(_files: Mapping[str, Blob]) -> dict[str, str]:
+    return {}
+
+
+def _required(source: Source) -> SpecifierSet | None:
+    """Return the versions of Python that a wheel or a checkout is for, if it says so."""
+    text = None
+    if isinstance(source, WheelSource):
+        raw = source.read_member(f"{source.info}/METADATA")
+        text = BytesParser().parsebytes(raw, headersonly=True)["Requires-Python"]
+    elif not isinstance(source, Tree) or source.is_checkout:
+        prefix = source.upstream.prefix if source.upstream is not None else ""
+        # A partial clone may not have it, and the file is the upstream's to write as it likes.
+        with contextlib.suppress(PkgtoolsError, msgspec.DecodeError):
+            blob = source.read(f"{prefix}{_PROJECT}") or source.read(_PROJECT)
+            if blob is not None:
+                text = msgspec.toml.decode(blob.data, type=_ProjectFile).project.requires
+    with contextlib.suppress(InvalidSpecifier):
+        return SpecifierSet(text, prereleases=True) if text else None
+    return None
+
+
+class _Interpreter:
+    """Another Python, which compiles all files in one process."""
+
+    def __init__(self, python: str) -> None:
+        self._python = python
+
+    def __call__(self, files: Mapping[str, Blob]) -> dict[str, str]:
+        if not files:
+            return {}
+        coded = {path: base64.b64encode(blob.data).decode() for path, blob in files.items()}
+        try:
+            done = subprocess.run(
+                [self._python, "-I", "-c", _SCRIPT],
+                input=json.dumps(coded),
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=True,
+            )
+            return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, str])
+        except (OSError, subprocess.SubprocessError, IndexError, msgspec.DecodeError):
+            return {}  # it cannot be run here, so nothing is known of it
+
+
+def compile_and_remember(files: Mapping[str, Blob]) -> dict[str, str]:
+    """Return why this Python does not compile some files, by path.
+
+    The ids of those that it does compile are kept in the user's cache: a release's files are
+    verified again and again, and compiling takes three times as long as the rest.
+    """
+    folder = cache_folder("compiled")
+    path = folder / f"{sys.implementation.cache_tag}-{sys.hexversion:x}" if folder else None
+    known: set[str] = set()
+    if path is not None:
+        with contextlib.suppress(OSError):
+            known = set(read_bytes(path).decode("ascii", "replace").split())
+    errors = compile_here({name: blob for name, blob in files.items() if blob.id not in known})
+    new = {blob.id for name, blob in files.items() if name not in errors} - known
+    if path is not None and new:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = (
+                os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if len(known) * 41 > _LARGE else os.O_APPEND)
+            )
+            descriptor = os.open(path, flags, 0o644)
+            try:
+                os.write(descriptor, "".join(f"{each}\n" for each in sorted(new)).encode())
+            finally:
+                os.close(descriptor)
+    return errors
