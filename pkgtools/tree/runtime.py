@@ -14,22 +14,21 @@ import re
 import shutil
 import subprocess
 import sys
-from email.parser import BytesParser
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from pkgtools.errors import PkgtoolsError
 from pkgtools.plan.compiling import compile_here
 from pkgtools.source.tree import Tree
 from pkgtools.source.wheel import WheelSource
-from pkgtools.util.cache import cache_folder
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from packaging.specifiers import SpecifierSet
 
     from pkgtools.blob import Blob
     from pkgtools.plan.compiling import Compile
@@ -105,6 +104,8 @@ def _required(source: Source) -> SpecifierSet | None:
     """Return the versions of Python that a wheel or a checkout is for, if it says so."""
     text = None
     if isinstance(source, WheelSource):
+        from email.parser import BytesParser  # noqa: PLC0415 - slow to import
+
         raw = source.read_member(f"{source.info}/METADATA")
         text = BytesParser().parsebytes(raw, headersonly=True)["Requires-Python"]
     elif not isinstance(source, Tree) or source.is_checkout:
@@ -114,8 +115,12 @@ def _required(source: Source) -> SpecifierSet | None:
             blob = source.read(f"{prefix}{_PROJECT}") or source.read(_PROJECT)
             if blob is not None:
                 text = msgspec.toml.decode(blob.data, type=_ProjectFile).project.requires
+    if not text:
+        return None
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+
     with contextlib.suppress(InvalidSpecifier):
-        return SpecifierSet(text, prereleases=True) if text else None
+        return SpecifierSet(text, prereleases=True)
     return None
 
 
@@ -149,6 +154,8 @@ def compile_and_remember(files: Mapping[str, Blob]) -> dict[str, str]:
     The ids of those that it does compile are kept in the user's cache: a release's files are
     verified again and again, and compiling takes three times as long as the rest.
     """
+    from pkgtools.util.cache import cache_folder  # noqa: PLC0415 - slow to import
+
     folder = cache_folder("compiled")
     path = folder / f"{sys.implementation.cache_tag}-{sys.hexversion:x}" if folder else None
     known: set[str] = set()
