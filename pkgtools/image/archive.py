@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import tarfile
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
-from pkgtools.image.layer import Forward, compression_of, content, damaged, entries, open_tar
+from pkgtools.image.layer import (
+    Forward,
+    HashedStream,
+    compression_of,
+    content,
+    damaged,
+    decompressed,
+    entries,
+    open_tar,
+    readable,
+)
 from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
@@ -23,7 +33,7 @@ from pkgtools.image.stored import LayeredImage, StoredFiles
 from pkgtools.util.files import in_the_way, open_regular, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pkgtools.image.manifest import BaseImage
 
@@ -45,7 +55,7 @@ class ArchiveImage(LayeredImage):
     """One image of an archive."""
 
     manifest_digest = None  # uncompressed layers: no registry's digest
-    identity = None  # no digests to verify the layers against
+    identity = None  # its layers are known one by one, by the configuration's digests
 
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path = path
@@ -58,7 +68,8 @@ class ArchiveImage(LayeredImage):
             self.config = Config(self._read(self._entry.Config))
             self.config.refuse_other_layers(len(self._entry.Layers))
             self.id = self.config.digest
-            layers = [self._layer(name) for name in self._entry.Layers]
+            diff_ids = self.config.facts["rootfs"]["diff_ids"]
+            layers = list(map(self._layer, self._entry.Layers, diff_ids))
         except PkgtoolsError:
             self._archive.close()
             raise
@@ -115,7 +126,7 @@ class ArchiveImage(LayeredImage):
         """Write the archive of an image built on this one, with its names."""
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name in dict.fromkeys(self._entry.Layers):
-                with self._opener(self._archive.getmember(name))() as layer:
+                with self._opened(self._archive.getmember(name)) as layer:
                     info = tarfile.TarInfo(name)
                     info.size = layer.seek(0, io.SEEK_END)
                     layer.seek(0)
@@ -125,8 +136,7 @@ class ArchiveImage(LayeredImage):
     @cached_property
     def base(self) -> BaseImage:
         """Its layers with their digests, for which each is read once; see `Portable`."""
-        layers = [self._layer(name) for name in self._entry.Layers]
-        return oci_base(self.config, [replace(one, descriptor=_described(one)) for one in layers])
+        return oci_base(self.config, list(map(self._described, self._entry.Layers)))
 
     def _named(self, name: str | None, every: list[_Entry]) -> _Entry:
         """Return the entry of a name, or the only entry if no name is given.
@@ -149,21 +159,37 @@ class ArchiveImage(LayeredImage):
             )
         return found[0]
 
-    def _layer(self, name: str) -> StoredLayer:
+    def _layer(self, name: str, diff_id: str) -> StoredLayer:
+        """Return a layer that is held against the configuration's digest of it."""
+        info, label = self._archive.getmember(name), f"{self.reference} {name}"
+        return StoredLayer(label, partial(self._verified, info, diff_id, label), digest=diff_id)
+
+    @contextlib.contextmanager
+    def _verified(self, info: tarfile.TarInfo, diff_id: str, label: str) -> Iterator[IO[bytes]]:
+        with self._opened(info) as file, readable(label):
+            layer = HashedStream(decompressed(file))
+            yield cast("IO[bytes]", layer)
+            if layer.digest() != diff_id:
+                raise damaged(f"{label} does not have the digest {diff_id}")
+
+    def _described(self, name: str) -> StoredLayer:
+        """Return a layer as it lies there, with the descriptor of its bytes."""
         info = self._archive.getmember(name)
-        return StoredLayer(f"{self.reference} {name}", self._opener(info))
+        with self._opened(info) as file:
+            media_type = f"{LAYERS[OCI_MANIFEST]}{compression_of(file.read(4))}"
+            file.seek(0)
+            digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+            said = {"mediaType": media_type, "digest": f"sha256:{digest}", "size": file.tell()}
+        return StoredLayer(f"{self.reference} {name}", partial(self._opened, info), said)
 
-    def _opener(self, info: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
-        def open_layer() -> IO[bytes]:
-            try:  # older engines write a layer that two images share as a link to the first
-                file = self._archive.extractfile(info)
-            except (KeyError, RecursionError, tarfile.TarError):
-                file = None
-            if file is None:
-                raise damaged(f"{self.reference}: {info.name} is no layer")
-            return file
-
-        return open_layer
+    def _opened(self, info: tarfile.TarInfo) -> IO[bytes]:
+        try:  # older engines write a layer that two images share as a link to the first
+            file = self._archive.extractfile(info)
+        except (KeyError, RecursionError, tarfile.TarError):
+            file = None
+        if file is None:
+            raise damaged(f"{self.reference}: {info.name} is not a layer")
+        return file
 
     def _read(self, name: str) -> bytes:
         return content(self._archive, self._archive.getmember(name), self.reference)
@@ -200,15 +226,6 @@ class ArchiveStore:
                     archive.addfile(info, cast("IO[bytes]", Forward(source)))
             add_image(archive, new, names, [with_tag(tag)] if tag else [])
         return Stored(name, new.config.digest)
-
-
-def _described(layer: StoredLayer) -> dict[str, Any]:
-    """Return the descriptor of a layer that has none."""
-    with layer.open() as file:
-        media_type = f"{LAYERS[OCI_MANIFEST]}{compression_of(file.read(4))}"
-        file.seek(0)
-        digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
-        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": file.tell()}
 
 
 def add_image(

@@ -16,6 +16,7 @@ import zstandard
 
 from pkgtools.errors import MalformedError
 from pkgtools.image.layer import FileKind, Member, parents, relative
+from pkgtools.image.merged import LayerChanges
 from pkgtools.image.package import FoundPackage, package_at
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ class _PackageFacts(msgspec.Struct):
     names: list[str]
 
 
+class _LayerFacts(msgspec.Struct):
+    """A `LayerChanges`."""
+
+    members: list[_MemberFacts]
+    hidden: list[str]
+    opaque: list[str]
+    others: list[str]
+    folders: list[str]
+
+
 class _KnownFacts(msgspec.Struct):
     format: int
     packages: dict[str, _PackageFacts]
@@ -65,6 +76,11 @@ def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:
     return hashlib.sha256(json.dumps((FORMAT, identity, asked)).encode()).hexdigest()
 
 
+def layer_key(digest: str, query: PackageQuery) -> str:
+    """Return the name of what a layer does to the files of a query."""
+    return facts_key(("layer", digest), query)
+
+
 def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
     """Return packages by their keys as bytes; the same packages give the same bytes.
 
@@ -73,18 +89,10 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
 
     """
     packages = {
-        key: _PackageFacts(
-            package.folder,
-            [
-                _MemberFacts(**vars(m))
-                for m in sorted(package.members.values(), key=lambda m: m.path)
-            ],
-            sorted(package.names),
-        )
+        key: _PackageFacts(package.folder, _packed(package.members), sorted(package.names))
         for key, package in sorted(found.items())
     }
-    raw = msgspec.msgpack.encode(_KnownFacts(FORMAT, packages))
-    return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(raw)
+    return _compressed(_KnownFacts(FORMAT, packages))
 
 
 def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> FoundPackage | None:
@@ -103,6 +111,50 @@ def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> Found
             f"{label}: facts of images cannot be read: {error}",
             remedy="export them again: pkgtools image facts IMAGE --output PLACE",
         ) from None
+
+
+def encode_layer(changes: LayerChanges) -> bytes:
+    """Return what a layer does as bytes, for this user's cache.
+
+    Raises:
+        UnicodeEncodeError: a path is not UTF-8.
+
+    """
+    paths = (changes.hidden, changes.opaque, changes.others, changes.folders)
+    return _compressed(_LayerFacts(_packed(changes.members), *map(sorted, paths)))
+
+
+def decode_layer(raw: bytes) -> LayerChanges:
+    """Return what a layer does.
+
+    Raises:
+        ValueError: the bytes are damaged.
+
+    """
+    try:
+        facts = msgspec.msgpack.decode(_decompressed(raw), type=_LayerFacts)
+    except (zstandard.ZstdError, msgspec.DecodeError) as error:
+        raise ValueError(str(error)) from None
+    return LayerChanges(
+        members=_unpacked(facts.members),
+        hidden=set(facts.hidden),
+        opaque=set(facts.opaque),
+        others=set(facts.others),
+        folders=set(facts.folders),
+    )
+
+
+def _packed(members: Mapping[str, Member]) -> list[_MemberFacts]:
+    return [_MemberFacts(**vars(member)) for _, member in sorted(members.items())]
+
+
+def _unpacked(members: list[_MemberFacts]) -> dict[str, Member]:
+    return {member.path: Member(**msgspec.structs.asdict(member)) for member in members}
+
+
+def _compressed(facts: msgspec.Struct) -> bytes:
+    raw = msgspec.msgpack.encode(facts)
+    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(raw)
 
 
 def _decompressed(raw: bytes) -> bytes:
@@ -128,7 +180,7 @@ def _checked(facts: _PackageFacts, query: PackageQuery, label: str) -> FoundPack
     paths = [facts.folder, *facts.names, *(member.path for member in facts.members)]
     if any(relative(path, label) != path or "\0" in path for path in paths):
         raise ValueError("a path is not as layers have it")
-    members = {m.path: Member(**msgspec.structs.asdict(m)) for m in facts.members}
+    members = _unpacked(facts.members)
     files = {path for path, member in members.items() if member.kind is not FileKind.FOLDER}
     if any(not files.isdisjoint(parents(path)) for path in [*members, *facts.names]):
         raise ValueError("a file has files below it")

@@ -5,10 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pkgtools.errors import PkgtoolsError
-from pkgtools.image.facts import decode_facts, encode_facts, facts_key
+from pkgtools.image.facts import (
+    decode_facts,
+    decode_layer,
+    encode_facts,
+    encode_layer,
+    facts_key,
+    layer_key,
+)
 from pkgtools.image.stored import LayeredImage
 from pkgtools.util.cache import cache_folder
 from pkgtools.util.files import replace_file
@@ -16,11 +24,14 @@ from pkgtools.util.files import replace_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pkgtools.image.merged import LayerChanges, StoredLayer
     from pkgtools.image.model import Image
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 _MOST: Final = 32
-"""How many entries are kept; each has the size of the files that the series touch."""
+"""How many images are kept; each has the size of the files that the series touch."""
+_MOST_LAYERS: Final = 128
+"""How many layers are kept; each has the size of its paths, and of the files among them."""
 _OWN: Final = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.pkgtools-new")
 """The names of entries, and of those that are being written."""
 
@@ -38,37 +49,67 @@ class KnownFacts(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _KnownLayers:
+    """What layers do to the files of a query, in the cache."""
+
+    folder: Path
+    query: PackageQuery
+
+    def get(self, layer: StoredLayer) -> LayerChanges | None:
+        """Return what a layer does; see `LayerCache.get`."""
+        if not layer.digest:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            return decode_layer(_read_own(self.folder / layer_key(layer.digest, self.query)))
+        return None
+
+    def put(self, layer: StoredLayer, changes: LayerChanges) -> None:
+        """Keep what a layer does; see `LayerCache.put`."""
+        if layer.digest:
+            with contextlib.suppress(UnicodeEncodeError):
+                key = layer_key(layer.digest, self.query)
+                _keep(self.folder, key, encode_layer(changes), _MOST_LAYERS)
+
+
 def known_package(image: Image, query: PackageQuery) -> FoundPackage:
     """Return the location of the package in an image, as `Image.find` does.
 
-    A cached answer saves reading the image. A damaged or read-only cache only costs time.
-    Facts from elsewhere stay out of the cache: the next build need not trust their author.
+    A cached answer saves reading the image, and what is known of a layer saves reading that one
+    in other images. A damaged or read-only cache only costs time. Facts from elsewhere stay out
+    of the cache: the next build need not trust their author.
 
     Raises:
         PkgtoolsError: as `Image.find`, or the given facts are damaged.
 
     """
     folder = cache_folder("images")
-    if image.identity is None:
-        return image.find(query)
-    key = facts_key(image.identity, query)
-    path = folder / key if folder else None
-    if path is not None:
+    key = facts_key(image.identity, query) if image.identity else None
+    if folder is not None and key is not None:
         with contextlib.suppress(OSError, ValueError, PkgtoolsError):
-            cached = decode_facts(_read_own(path), key, query, str(path))
+            cached = decode_facts(_read_own(folder / key), key, query, str(folder / key))
             if cached is not None:
                 return cached
-    trusted = image.facts if isinstance(image, LayeredImage) else None
-    given = trusted.package(image, query) if trusted else None
-    if given is not None:
-        return given
-    package = image.find(query)
-    if folder is not None and path is not None:
-        with contextlib.suppress(OSError, UnicodeEncodeError):  # a name may be no text
-            folder.mkdir(parents=True, exist_ok=True)
-            replace_file(path, encode_facts({key: package}))
-            _forget_oldest(folder)
+    if isinstance(image, LayeredImage):
+        given = image.facts.package(image, query) if image.facts else None
+        if given is not None:
+            return given
+        layers = cache_folder("layers")
+        package = image.find(query, _KnownLayers(layers, query) if layers else None)
+    else:
+        package = image.find(query)
+    if folder is not None and key is not None:
+        with contextlib.suppress(UnicodeEncodeError):  # a name may be no text
+            _keep(folder, key, encode_facts({key: package}), _MOST)
     return package
+
+
+def _keep(folder: Path, key: str, raw: bytes, most: int) -> None:
+    """Write an entry and forget the oldest, if the cache can be written."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / key, raw)
+        _forget_oldest(folder, most)
 
 
 def _read_own(path: Path) -> bytes:
@@ -87,9 +128,9 @@ def _read_own(path: Path) -> bytes:
         return file.read()
 
 
-def _forget_oldest(folder: Path) -> None:
+def _forget_oldest(folder: Path, most: int) -> None:
     """Remove all but the newest entries, and leftovers of interrupted writes with them."""
     made = (path for path in folder.iterdir() if _OWN.fullmatch(path.name))
     entries = sorted(made, key=lambda path: path.stat().st_mtime_ns)
-    for path in entries[:-_MOST]:
+    for path in entries[:-most]:
         path.unlink()

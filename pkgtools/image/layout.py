@@ -136,7 +136,11 @@ class LayoutImage(LayeredImage):
         path = self._path(descriptor)
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
         return StoredLayer(
-            label, lambda: self._opened(path, descriptor), descriptor, partial(_read_range, path)
+            label,
+            lambda: self._opened(path, descriptor),
+            descriptor,
+            descriptor["digest"],
+            partial(_read_range, path),
         )
 
     def _opened(self, path: Path, descriptor: Mapping[str, Any]) -> BinaryIO:

@@ -8,7 +8,7 @@ Filesystem Changeset": whiteouts and opaque whiteouts hide what lower layers hav
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from pkgtools.blob import LIMIT
 from pkgtools.image.contents import table_of
@@ -46,6 +46,8 @@ class StoredLayer:
     """Opens its blob, compressed or not, which is read forwards."""
     descriptor: Mapping[str, Any] = field(default_factory=dict)
     """As the image's manifest has it."""
+    digest: str = ""
+    """What names its content, and is held against it while it is read; empty if nothing does."""
     read_range: ReadRange | None = None
     """Returns bytes of the blob from one offset to another; None where that is not possible."""
 
@@ -64,10 +66,10 @@ class StoredLayer:
 
 
 @dataclass
-class _LayerChanges:
+class LayerChanges:
     """What one layer does."""
 
-    label: str
+    label: str = ""
     hidden: set[str] = field(default_factory=set)
     """Whiteouts."""
     opaque: set[str] = field(default_factory=set)
@@ -83,15 +85,33 @@ class _LayerChanges:
     data: int = 0
 
 
+class LayerCache(Protocol):
+    """What earlier readings with the same filters found in layers."""
+
+    def get(self, layer: StoredLayer) -> LayerChanges | None:
+        """Return what a layer does, if that is known."""
+        ...
+
+    def put(self, layer: StoredLayer, changes: LayerChanges) -> None:
+        """Keep what a layer does, which was read to its end and has its digest."""
+        ...
+
+
 class Overlay:
     """What some layers, read from the highest down, leave visible."""
 
-    def __init__(self, wanted: PathFilter, kept: PathFilter | None = None) -> None:
+    def __init__(
+        self,
+        wanted: PathFilter,
+        kept: PathFilter | None = None,
+        cache: LayerCache | None = None,
+    ) -> None:
         """Prepare to read.
 
         Args:
             wanted: the paths whose content is read.
             kept: the paths whose members are returned; by default all.
+            cache: of layers, which images share.
 
         """
         self.members: dict[str, Member] = {}
@@ -103,6 +123,7 @@ class Overlay:
         self.count = 0
         self._wanted = wanted
         self._kept = kept
+        self._cache = cache
         self._decided: set[str] = set()
         self._closed: set[str] = set()
         self._names = 0
@@ -115,7 +136,12 @@ class Overlay:
             MalformedError: it cannot be read, or a path leads out of the image.
 
         """
-        changes = self._read(layer)
+        changes = self._cache.get(layer) if self._cache else None
+        if changes is None:
+            table = table_of(layer.descriptor, layer.read_range, layer.label)
+            changes = self._read(layer, table)
+            if self._cache is not None and table is None:
+                self._cache.put(layer, changes)
         for path, member in changes.members.items():
             if not self.settles(path):
                 self.members[path] = member
@@ -131,9 +157,8 @@ class Overlay:
         """Whether no lower layer can change what is at a path."""
         return path in self._decided or not self._closed.isdisjoint(parents(path))
 
-    def _read(self, layer: StoredLayer) -> _LayerChanges:
-        changes = _LayerChanges(layer.label, names=self._names, data=self._data)
-        table = table_of(layer.descriptor, layer.read_range, layer.label)
+    def _read(self, layer: StoredLayer, table: TableOfContents | None) -> LayerChanges:
+        changes = LayerChanges(layer.label, names=self._names, data=self._data)
         for entry in layer.entries(table):
             self._take(changes, entry)
         unread = {
@@ -151,7 +176,7 @@ class Overlay:
         self._names, self._data = changes.names, changes.data
         return changes
 
-    def _take(self, changes: _LayerChanges, entry: LayerEntry) -> None:
+    def _take(self, changes: LayerChanges, entry: LayerEntry) -> None:
         """Sort in one entry."""
         info, path = entry.info, entry.path
         changes.names += len(path)
@@ -207,7 +232,7 @@ def read_paths(layers: Sequence[StoredLayer], paths: Iterable[str]) -> dict[str,
     return overlay.members
 
 
-def _content(changes: _LayerChanges, entry: LayerEntry) -> bytes:
+def _content(changes: LayerChanges, entry: LayerEntry) -> bytes:
     data = entry.read()
     changes.data += len(data)
     if changes.data > LIMIT:
@@ -215,7 +240,7 @@ def _content(changes: _LayerChanges, entry: LayerEntry) -> bytes:
     return data
 
 
-def _link(changes: _LayerChanges, path: str, source: str, *, is_wanted: bool) -> None:
+def _link(changes: LayerChanges, path: str, source: str, *, is_wanted: bool) -> None:
     """Give another name of a file the file's content."""
     file = changes.members.get(source)
     if file is not None and file.kind is FileKind.FILE and source not in changes.links:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pkgtools.image.known import KnownFacts
     from pkgtools.image.layer import Member
+    from pkgtools.image.merged import LayerCache
     from pkgtools.image.model import Config
     from pkgtools.image.package import PackageQuery
 
@@ -33,8 +34,8 @@ class StoredFiles:
     env: Sequence[str] = ()
     """The image's environment, ``NAME=VALUE`` each."""
 
-    def find(self, query: PackageQuery) -> FoundPackage:
-        """Return where the package lies; see `Image.find`.
+    def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
+        """Return the location of the package; see `Image.find`.
 
         Layers are read from the top down, each to its end, so that its digest is checked. The
         first layer that settles the answer is the last that is read; see `installed_last`.
@@ -46,7 +47,7 @@ class StoredFiles:
         def is_kept(path: str) -> bool:
             return query.keeps(path) or is_evidence(query, path)
 
-        overlay = Overlay(is_read, is_kept)
+        overlay = Overlay(is_read, is_kept, cache)
         folder = None
         for layer in reversed(self.layers):
             overlay.add(layer)
@@ -109,9 +110,15 @@ class LayeredImage:
     def close(self) -> None:
         """Close what reading the image has opened; by default nothing stays open."""
 
-    def find(self, query: PackageQuery) -> FoundPackage:
-        """Return the location of the package; see `Image.find`."""
-        return self._files.find(query)
+    def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
+        """Return the location of the package; see `Image.find`.
+
+        Args:
+            query: the question.
+            cache: what is known of layers, which images share.
+
+        """
+        return self._files.find(query, cache)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return the member at each existing path; see `Image.read`."""

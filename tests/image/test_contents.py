@@ -52,7 +52,7 @@ def _stored(
     def read_range(start: int, end: int) -> bytes:
         return blob[start:end]
 
-    return StoredLayer("layer", whole or refuse, descriptor, read_range)
+    return StoredLayer("layer", whole or refuse, descriptor, read_range=read_range)
 
 
 def _by_table(layer: bytes, chunk: int = 1000) -> StoredLayer:

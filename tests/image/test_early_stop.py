@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pkgtools.errors import PkgtoolsError, UsageError
+from pkgtools.image.facts import decode_layer, encode_layer
 from pkgtools.image.layer import FileKind, parents
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.package import choose_folder, package_at
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from project import Project
 
+    from pkgtools.image.merged import LayerChanges
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 LOCAL = "usr/local/lib/python3.12/site-packages"
@@ -47,6 +49,20 @@ def engine_layer(entries: Iterable[Entry]) -> list[Entry]:
         made.pop(entry.path, None)
         made[entry.path] = entry
     return list(made.values())
+
+
+class Cache:
+    """What layers do, by their labels, as the bytes that the cache of a user has."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def get(self, layer: StoredLayer) -> LayerChanges | None:
+        raw = self._known.get(layer.label)
+        return decode_layer(raw) if raw else None
+
+    def put(self, layer: StoredLayer, changes: LayerChanges) -> None:
+        self._known[layer.label] = encode_layer(changes)
 
 
 @dataclass
@@ -71,9 +87,11 @@ class Image:
 
         return open_layer
 
-    def find(self, query: PackageQuery, tree: str | None = None) -> FoundPackage | str:
+    def find(
+        self, query: PackageQuery, tree: str | None = None, cache: Cache | None = None
+    ) -> FoundPackage | str:
         try:
-            return StoredFiles("image", self.stored(), tree, PATH).find(query)
+            return StoredFiles("image", self.stored(), tree, PATH).find(query, cache)
         except PkgtoolsError as error:
             return type(error).__name__
 
@@ -306,4 +324,8 @@ def test_what_is_found_is_what_all_layers_hold(
     layers = [*map(_lower, lower), package, *(_upper(drawn, package) for drawn in upper)]
     spelt = [[replace(e, path=prefix + e.path) for e in entries] for entries in layers]
     image = Image(spelt)
-    assert image.find(query) == everything(Image(layers), query)
+    expected = everything(Image(layers), query)
+    assert image.find(query) == expected
+    cache = Cache()
+    for _ in range(2):
+        assert image.find(query, cache=cache) == expected

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image import known
 from pkgtools.image.inspect import inspect_image
+from pkgtools.image.layer import decompressed
 from pkgtools.image.reference import open_image
 from pkgtools.image.stored import StoredFiles
 from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
-from .images import SITE, Entry, add_to_index, moved, put_blob, tar
+from .images import SITE, Entry, add_to_index, compress, digest, moved, put_blob, tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from project import Project
 
+    from pkgtools.image.merged import LayerCache
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -36,9 +39,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     find = StoredFiles.find
 
-    def counted(self: StoredFiles, query: PackageQuery) -> FoundPackage:
+    def counted(
+        self: StoredFiles, query: PackageQuery, cache: LayerCache | None = None
+    ) -> FoundPackage:
         seen.append(self.label)
-        return find(self, query)
+        return find(self, query, cache)
 
     monkeypatch.setattr(StoredFiles, "find", counted)
     return seen
@@ -154,13 +159,66 @@ def test_other_files_are_another_question(
     assert reads == [base, base]
 
 
-def test_an_archive_is_held_against_no_digest_and_always_read(
-    project: Project, widget: list[Entry], tmp_path: Path, reads: list[str]
+def test_a_layer_that_images_share_is_read_once(
+    project: Project, widget: list[Entry], tmp_path: Path, known_images: Path
 ) -> None:
-    base = write_base(tmp_path, [widget], "archive")
+    """Another image has one layer more on top; the package's own is known by then."""
+    build(project.catalog(), write_base(tmp_path / "one", [SYSTEM, widget]))
+    for number, top in enumerate(([Entry("etc/hosts", b"x\n")], [*moved(widget, "opt/widget")])):
+        layers = [SYSTEM, widget, top]
+        expected = build(project.catalog(), write_base(tmp_path / f"plain{number}", layers))
+        shutil.rmtree(known_images)  # what is known of images; layers lie elsewhere
+        base = write_base(tmp_path / f"spoilt{number}", layers)
+        blobs = tmp_path / f"spoilt{number}" / "blobs" / "sha256"
+        for shared in (SYSTEM, widget):
+            (blobs / digest(compress(tar(shared), "gzip"))[7:]).write_bytes(b"unreadable")
+        assert build(project.catalog(), base).layer == expected.layer
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 100, None])
+def test_what_is_known_of_a_layer_can_be_damaged(
+    damage: bytes | None,
+    project: Project,
+    widget: list[Entry],
+    tmp_path: Path,
+    known_images: Path,
+) -> None:
+    base = write_base(tmp_path / "layout", [SYSTEM, widget])
+    first = build(project.catalog(), base)
+    shutil.rmtree(known_images)
+    layers = list((known_images.parent / "layers").iterdir())
+    assert len(layers) == 2
+    for path in layers:
+        path.write_bytes(path.read_bytes()[:-7] if damage is None else damage)
+    assert build(project.catalog(), base).id == first.id
+
+
+def test_the_layers_of_an_archive_are_read_once(
+    project: Project, widget: list[Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = write_base(tmp_path, [SYSTEM, widget], "archive")
+    opened: list[str] = []
+
+    def counted(raw: IO[bytes]) -> IO[bytes]:
+        opened.append("layer")
+        return decompressed(raw)
+
+    monkeypatch.setattr("pkgtools.image.archive.decompressed", counted)
     for name in ("one", "two"):
         build(project.catalog(), base, f"docker-archive:{tmp_path / name}.tar")
-    assert reads == [base, base]
+    assert opened == ["layer", "layer"]
+
+
+def test_a_layer_of_an_archive_that_is_not_what_its_digest_says(
+    project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path, [widget], "archive")
+    path = tmp_path / "base.tar"
+    other = path.read_bytes().replace(b"LIMIT = 32", b"LIMIT = 33")
+    assert other != path.read_bytes()
+    path.write_bytes(other)
+    with pytest.raises(MalformedError, match="does not have the digest"):
+        build(project.catalog(), base)
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {

@@ -605,7 +605,7 @@ def test_an_archive_of_one_layer_that_loops(project: Project, tmp_path: Path) ->
         symlink("l.tar", "l.tar"),
     ]
     (tmp_path / "base.tar").write_bytes(tar(entries))
-    with pytest.raises(MalformedError, match=r"l\.tar is no layer"):
+    with pytest.raises(MalformedError, match=r"l\.tar is not a layer"):
         build(project.catalog(), f"docker-archive:{tmp_path / 'base.tar'}")
 
 

@@ -93,8 +93,9 @@ class RegistryImage(LayeredImage):
 
     def _layer(self, descriptor: Mapping[str, Any]) -> StoredLayer:
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
-        at = partial(read_range, self.client, self.at.repository, descriptor["digest"])
-        return StoredLayer(label, self._opener(descriptor, label), descriptor, at)
+        digest = descriptor["digest"]
+        at = partial(read_range, self.client, self.at.repository, digest)
+        return StoredLayer(label, self._opener(descriptor, label), descriptor, digest, at)
 
     def _opener(
         self, descriptor: Mapping[str, Any], label: str
