@@ -59,7 +59,7 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         on_one_side = path not in made and None in (before, after)
         if on_one_side and package.is_of_the_wheel(path, after):
             continue
-        if on_one_side and (package.is_untracked(path) if after is None else _looks_made(path)):
+        if on_one_side and (package.is_untracked(path) if after is None else looks_made(path)):
             left_out.append(path)
         elif on_one_side and after is not None and package.is_tracked(path):
             uncertain.append(path)
@@ -68,7 +68,8 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
     return Edits(tuple(changes), tuple(left_out), tuple(uncertain))
 
 
-def _looks_made(path: str) -> bool:
+def looks_made(path: str) -> bool:
+    """Whether a file looks built, or left behind by a tool."""
     name = path.rpartition("/")[2]
     return any(fnmatchcase(name, pattern) for pattern in (*_BUILT, *_LEFTOVERS))
 

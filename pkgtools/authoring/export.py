@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.message import FROM_LINE, NOBODY, file_name, full_message, mail_head
 from pkgtools.catalog.series import LISTING
 from pkgtools.errors import DoesNotApplyError
 from pkgtools.patch import header_length
@@ -18,23 +19,9 @@ if TYPE_CHECKING:
     from pkgtools.patch import Patch
     from pkgtools.source import Source
 
-_MBOX: Final = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
-_HEAD: Final = """\
-From: nobody <nobody@localhost>
-Date: Thu, 1 Jan 1970 00:00:00 +0000
-Subject: [PATCH] {subject}
-Content-Type: text/plain; charset=UTF-8
-
-{body}
----
-
-"""
-# git am ends a message at such a line (mailinfo.c, `patchbreak`).
-_BREAK: Final = re.compile(r"^(?=---|diff -|Index: )", re.MULTILINE)
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9._]+")
-_LENGTH: Final = 52
-"""Of a name's subject, as git cuts it."""
+_NAMED: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
+"""Of a patch without a subject, which is called like its file."""
 
 
 def export_diff(series: Series, source: Source) -> bytes:
@@ -67,8 +54,8 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
     """
     mails = {}
     for number, layer in enumerate(layers_on(series.patches, source), 1):
-        subject = _UNFIT.sub("-", layer.patch.subject).strip("-.")[:_LENGTH].strip("-.")
-        mails[f"{number:04}-{subject}.patch"] = _mail(layer.patch, diff_text(layer.changes))
+        name = file_name(_NAMED.sub("", layer.patch.subject))
+        mails[f"{number:04}-{name}"] = _mail(layer.patch, diff_text(layer.changes))
     return {LISTING: "".join(f"{name}\n" for name in mails).encode(), **mails}
 
 
@@ -76,12 +63,7 @@ def _mail(patch: Patch, diff: bytes) -> bytes:
     header = patch.text[: header_length(patch.text)]
     if not _AUTHOR.search(header):
         head, tail = text_around(patch)
-        return _MBOX + _head(patch, head).encode() + diff + tail
+        message = full_message(patch, head.decode(errors="replace").strip())
+        return mail_head(NOBODY, message) + diff + tail
     mail = with_headers(patch, diff)
-    return mail if mail.startswith(b"From ") else _MBOX + mail
-
-
-def _head(patch: Patch, text: bytes) -> str:
-    """Return headers for a patch that is not a mail; its text becomes the message."""
-    body = text.decode(errors="replace").strip()
-    return _HEAD.format(subject=patch.subject, body=_BREAK.sub(" ", body))
+    return mail if mail.startswith(b"From ") else FROM_LINE + mail

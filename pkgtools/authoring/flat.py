@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
 from pkgtools.blob import Blob
-from pkgtools.catalog.series import LISTING, is_empty_series, line_of, load_series
+from pkgtools.catalog.listing import line_of
+from pkgtools.catalog.series import LISTING, is_empty_series, load_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.patch import in_order, split_mails, subject_of

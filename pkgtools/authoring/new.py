@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pkgtools.authoring.edits import edits_of
+from pkgtools.authoring.message import mail_head
+from pkgtools.authoring.names import check_name
 from pkgtools.blob import Blob
 from pkgtools.catalog.series import LISTING
 from pkgtools.catalog.writes import write_catalog
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
     from pkgtools.authoring.work import SeriesWork
     from pkgtools.patch import Patch
     from pkgtools.source import Tree
-
-_HEAD: Final = """\
-From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
-From: {author}
-Date: Thu, 1 Jan 1970 00:00:00 +0000
-Subject: [PATCH] {message}
-
----
-"""
-
-
-_NAME: Final = re.compile(r"[^\s/#]+")
 
 
 @dataclass(frozen=True)
@@ -83,9 +72,8 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
                 + (f" (left out: {', '.join(edits.left_out)})" if edits.left_out else ""),
                 remedy="edit it first, or name the tree that is edited with --tree",
             )
-        head = _HEAD.format(author=draft.author, message=message)
         diff = diff_text(edits.changes, find_renames=True)
-        patch = parse_patch(draft.name, head.encode() + diff)
+        patch = parse_patch(draft.name, mail_head(draft.author, message) + diff)
         listing = series.directory / LISTING
         names = read_bytes(listing).rstrip(b"\n") + f"\n{draft.name}\n".encode()
         write_catalog(
@@ -95,11 +83,7 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
 
 
 def _message(draft: PatchDraft) -> str:
-    if not _NAME.fullmatch(draft.name):
-        raise UsageError(
-            f"{draft.name!r} cannot be the name of a patch: a `series` file lists it",
-            remedy="name it like limit.patch, without folder, blank or #",
-        )
+    check_name(draft.name)
     subject, _, body = draft.message.strip().partition("\n")
     if not subject or "\n" in draft.author or "\n---" in draft.message:
         raise UsageError(

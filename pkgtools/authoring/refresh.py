@@ -10,7 +10,8 @@ import msgspec
 from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
 from pkgtools.blob import Blob
-from pkgtools.catalog.series import LISTING, reference_of, without_levels
+from pkgtools.catalog.listing import SeriesFile
+from pkgtools.catalog.series import LISTING, reference_of
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.port.model import AppliedPatch, FileChange
@@ -136,6 +137,7 @@ def _writes(
 ) -> tuple[dict[Path, Blob | None], list[str], list[str]]:
     """Return the series' own files to write, and which patches are rewritten and which kept."""
     old = {layer.patch.name: layer.patch for layer in before}
+    file = listed = SeriesFile.parse(read_text(directory / LISTING))
     writes: dict[Path, Blob | None] = {}
     rewritten, kept = [], []
     for patch in patches_of(after, source):
@@ -144,16 +146,15 @@ def _writes(
             kept.append(patch.name)
             continue
         rewritten.append(patch.name)
+        file = file.at_level(patch.name, patch)
         if not was.is_shared:
             writes[directory / patch.name] = Blob(patch.data)
         elif not patch.is_shared:
             raise CheckFailedError(
                 f"{reference_of(was)}: the edited patch does not make the edited files"
             )
-    if any(layer.patch.level != 1 for layer in before if layer.patch.name in rewritten):
-        listing = directory / LISTING
-        text = without_levels(read_text(listing), rewritten)
-        writes[listing] = Blob(text.encode())
+    if file != listed:
+        writes[directory / LISTING] = Blob(file.text().encode())
     return writes, rewritten, kept
 
 

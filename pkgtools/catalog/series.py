@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog.added import is_added_folder, read_added
 from pkgtools.errors import MalformedError
-from pkgtools.patch import Patch, parse_patch, shown_level
+from pkgtools.patch import Patch, parse_patch
 from pkgtools.util.files import read_bytes, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 LISTING: Final = "series"
@@ -114,25 +114,6 @@ def reference_of(patch: Patch) -> str:
         return patch.name
     is_folder = patch.path is not None and patch.path.is_dir()
     return f"{_ABOVE}{patch.name}{'/' if is_folder else ''}"
-
-
-def line_of(patch: Patch, reference: str) -> str:
-    """Return the line of a ``series`` file, with ``-pN`` where the names do not show it."""
-    shown = shown_level(patch.name, patch.data)
-    is_shown = shown is not None and shown.is_certain and shown.number == patch.level
-    return reference if is_shown else f"{reference} -p{patch.level}"
-
-
-def without_levels(listing: str, references: Collection[str]) -> str:
-    """Return a ``series`` file without ``-pN`` behind `references`, which now have a/ and b/."""
-    lines = []
-    for line in listing.splitlines(keepends=True):
-        words = line.partition("#")[0].split()
-        if words[1:] and words[0] in references:
-            lines.append(line.replace(f" {words[1]}", "", 1))
-        else:
-            lines.append(line)
-    return "".join(lines)
 
 
 def is_shared_reference(reference: str) -> bool:

@@ -17,6 +17,8 @@ _COMMANDS: Final = {
     "apply": "Apply a target's series to a tree, exactly or not at all.",
     "build": "Build a patched wheel or container image.",
     "changelog": "Check that every changed series has an entry in CHANGELOG.md.",
+    "checkout": "Make a git repository of a series, a commit for each patch.",
+    "commit": "Write the commits of a checkout back into its series.",
     "export": "Write a series as one flat diff.",
     "identify": "Say which known revision a tree, a wheel or a commit is.",
     "image": "Inspect a patched container image, or test it inside.",

@@ -64,9 +64,12 @@ def diff_text(
 
 def patch_text(patch: Patch, changes: Iterable[FileChange]) -> bytes:
     """Return a patch file with the headers and the message of `patch` and these changes."""
-    return with_headers(
-        patch, diff_text(changes, full_index=_FULL_ID.search(patch.text) is not None)
-    )
+    return with_headers(patch, diff_text(changes, full_index=patch_index(patch)))
+
+
+def patch_index(patch: Patch) -> bool:
+    """Whether the blob ids of a patch have all their digits."""
+    return _FULL_ID.search(patch.text) is not None
 
 
 def with_headers(patch: Patch, diff: bytes) -> bytes:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.authoring.lock import prove_absorbed
+from pkgtools.catalog.listing import line_of
 from pkgtools.catalog.series import (
     LISTING,
     is_shared_reference,
-    line_of,
     load_series,
     reference_of,
 )

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from project import Project
 
 VERBS = [
-    *("apply", "build", "changelog", "export", "identify", "image", "import", "init"),
+    *(
+        "apply",
+        "build",
+        "changelog",
+        "checkout",
+        "commit",
+        "export",
+        "identify",
+        "image",
+        "import",
+        "init",
+    ),
     *("lock", "new"),
     *("port", "recipe", "recover", "refresh", "report", "reverse", "status", "targets", "verify"),
 ]

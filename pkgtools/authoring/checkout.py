@@ -1,0 +1,133 @@
+"""A series as git commits: one for each patch, to edit with any git tool."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pkgtools.authoring.edits import looks_made
+from pkgtools.authoring.message import author_of, full_message
+from pkgtools.authoring.workbench import (
+    TRAILER,
+    BenchState,
+    NewCommit,
+    make_repository,
+    write_state,
+)
+from pkgtools.blob import DIRECTORY
+from pkgtools.errors import TreeError
+from pkgtools.port.series import layers_on, refuse_existing
+from pkgtools.source import WheelSource
+from pkgtools.source.listing import package_files
+
+if TYPE_CHECKING:
+    from pkgtools.authoring.work import SeriesWork
+    from pkgtools.blob import Blob
+    from pkgtools.catalog import Series
+    from pkgtools.patch import Patch
+    from pkgtools.port.model import AppliedPatch
+
+_TRAILER: Final = re.compile(rf"^{TRAILER}: *(.*?) *$\n?", re.MULTILINE)
+_BLANKS: Final = re.compile(r"\n{3,}")
+
+
+class CheckedOut(msgspec.Struct, frozen=True):
+    """A series as commits."""
+
+    folder: str
+    series: str
+    source: str
+    base: str
+    """The commit of the source without the series."""
+    commits: dict[str, str]
+    """The commit of each patch, by its name."""
+
+
+def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
+    """Make a repository of a series on its source: all of it, or nothing.
+
+    Raises:
+        UsageError: there is something at `folder`.
+        DoesNotApplyError: the series does not apply to its source.
+        TreeError: the folder cannot be written.
+
+    """
+    refuse_existing(folder)
+    series = work.named.load()
+    commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
+    commits += [_commit(layer) for layer in layers_on(series.patches, work.source)]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise TreeError(
+            f"{folder} cannot be written: {error.strerror}", remedy="name another folder"
+        ) from None
+    try:
+        scratch.chmod(0o755)
+        ids = make_repository(scratch, commits)
+        state = BenchState(
+            version=1,
+            catalog=str(work.catalog.path.absolute()),
+            series=str(series.directory.absolute()),
+            digest=series.digest,
+            base=ids[0],
+            from_wheel=isinstance(work.source, WheelSource),
+            names={},
+        )
+        write_state(scratch, state)
+        if folder.is_dir():
+            folder.rmdir()
+        scratch.rename(folder)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    names = [patch.name for patch in series.patches]
+    return CheckedOut(
+        folder=str(folder),
+        series=str(series.directory),
+        source=work.source.label,
+        base=ids[0],
+        commits=dict(zip(names, ids[1:], strict=True)),
+    )
+
+
+def _base(work: SeriesWork, series: Series) -> dict[str, Blob | None]:
+    """Return the files of the source: all of a git revision, else the package's.
+
+    Built files are left out: nobody edits them, and some are large.
+    """
+    everything = getattr(work.source, "paths", None)
+    listed = everything("") if everything else package_files(work.source, work.named.upstream)
+    wanted = {path for path in listed if not looks_made(path)} | set(series.paths)
+    blobs = {path: work.source.read(path) for path in sorted(wanted)}
+    return {path: blob for path, blob in blobs.items() if blob and blob.mode != DIRECTORY}
+
+
+def _commit(layer: AppliedPatch) -> NewCommit:
+    files: dict[str, Blob | None] = {c.old_path: None for c in layer.changes}
+    files |= {change.path: change.after for change in layer.changes}
+    message = f"{full_message(layer.patch)}\n{TRAILER}: {layer.patch.name}\n"
+    return NewCommit(message, author_of(layer.patch), files)
+
+
+def named_in(message: str) -> str | None:
+    """Return the patch that a commit's message names; the first of a squashed one."""
+    match = _TRAILER.search(message)
+    return match[1] if match else None
+
+
+def told(message: str) -> str:
+    """Return a message without the trailer, and with the blanks that git leaves in one."""
+    lines = (line.rstrip() for line in _TRAILER.sub("", message).splitlines())
+    return _BLANKS.sub("\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def is_told(patch: Patch, message: str) -> bool:
+    """Whether a commit's message is still that of a patch."""
+    return told(full_message(patch)) == told(message)

@@ -1,0 +1,365 @@
+"""A series made of the commits of a workbench: what nobody edited keeps its bytes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pkgtools.authoring.checkout import is_told, named_in, told
+from pkgtools.authoring.message import author_of, file_name, mail_head
+from pkgtools.authoring.names import check_name, refuse_absorbed
+from pkgtools.authoring.refresh import EditedShared
+from pkgtools.authoring.shared import edit_shared, targets_of
+from pkgtools.authoring.work import SeriesWork
+from pkgtools.authoring.workbench import Workbench, read_state, write_state
+from pkgtools.blob import Blob
+from pkgtools.catalog import load_catalog
+from pkgtools.catalog.added import MESSAGE
+from pkgtools.catalog.listing import SeriesFile
+from pkgtools.catalog.named import named_series
+from pkgtools.catalog.series import LISTING, reference_of
+from pkgtools.catalog.writes import write_catalog
+from pkgtools.errors import CheckFailedError, UsageError
+from pkgtools.patch import parse_patch
+from pkgtools.plan import plan_series
+from pkgtools.port.gitdiff import diff_text, patch_index, text_around, with_headers
+from pkgtools.port.model import FileChange
+from pkgtools.util.files import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.authoring.workbench import MadeCommit
+    from pkgtools.catalog import Series
+    from pkgtools.patch import Patch
+    from pkgtools.util.progress import Reporter
+
+_NUMBER: Final = re.compile(r"(\d+)-")
+
+
+class CommitOutcome(StrEnum):
+    """What became of a patch."""
+
+    UNCHANGED = "unchanged"
+    EDITED = "edited"
+    NEW = "new"
+
+
+class CommittedPatch(msgspec.Struct, frozen=True):
+    """A patch of the series as it is now."""
+
+    patch: str
+    """What the ``series`` file names it."""
+    outcome: CommitOutcome
+    commit: str
+    was: str | None = None
+    """The name that it had, where that is another one."""
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """What `commit_series` wrote."""
+
+    series: str
+    changed: bool
+    """Whether the series is another one now, so that it has to be locked."""
+    patches: list[CommittedPatch]
+    dropped: list[str]
+    empty: list[str]
+    """Commits that change nothing, of which there is no patch."""
+    shared: list[EditedShared]
+    """The shared patches that were edited, and the other targets that this changes."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A commit, and the patch that it becomes."""
+
+    commit: MadeCommit
+    old: Patch | None
+    patch: Patch
+    files: Mapping[Path, Blob | None]
+    """What is written for it; empty where it keeps its bytes and name."""
+
+    @property
+    def reference(self) -> str:
+        return reference_of(self.patch)
+
+
+def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committed]:
+    """Write the commits of a workbench into the series that it was made of.
+
+    Raises:
+        UsageError: the folder is no workbench, the series changed since, or a commit cannot
+            become a patch.
+        TreeError: the catalog cannot be written; nothing is.
+
+    """
+    state = read_state(folder)
+    bench = Workbench(folder, state.base)
+    catalog = load_catalog(Path(state.catalog))
+    work = SeriesWork(catalog, named_series(catalog, state.series), bench, reporter)
+    with work.locked() as locked:
+        series = work.named.load()
+        if series.digest != state.digest:
+            raise UsageError(
+                f"{series.directory} changed since it was checked out to {folder}",
+                remedy="check it out again to another folder, and carry the commits over with "
+                "git cherry-pick",
+            )
+        commits = bench.commits()
+        bench.fetch({p for c in commits for p in c.changes} | set(series.paths))
+        reader = _Reader(work, series, bench, from_wheel=state.from_wheel)
+        names = {c.id: named_in(c.message) or state.names.get(c.id) for c in commits}
+        for commit in commits:
+            reader.take(commit, names)
+        dropped = reader.dropped()
+        _refuse_lost(work, dropped, reader.entries)
+        write_catalog(locked, _writes(series, reader.entries, dropped))
+        digest = state.digest
+        state.digest = work.named.load().digest
+        state.names = {e.commit.id: e.patch.name for e in reader.entries}
+        write_state(folder, state)
+    return work, _report(work, series, reader, dropped, changed=digest != state.digest)
+
+
+class _Reader:
+    """Takes one commit after the other, each on the files of the ones before it."""
+
+    def __init__(
+        self, work: SeriesWork, series: Series, bench: Workbench, *, from_wheel: bool
+    ) -> None:
+        self.entries: list[_Entry] = []
+        self.empty: list[str] = []
+        self._work = work
+        self._series = series
+        self._bench = bench
+        self._from_wheel = from_wheel
+        self._known = {patch.name: patch for patch in series.patches}
+        self._overlay: dict[str, Blob | None] = {}
+
+    def read(self, path: str) -> Blob | None:
+        """Return a file as the commits so far leave it."""
+        return self._overlay[path] if path in self._overlay else self._bench.read(path)
+
+    def dropped(self) -> list[Patch]:
+        """Return the patches that no commit became."""
+        kept = {entry.old.name for entry in self.entries if entry.old}
+        return [patch for patch in self._series.patches if patch.name not in kept]
+
+    def take(self, commit: MadeCommit, names: Mapping[str, str | None]) -> None:
+        """Make a patch of the next commit.
+
+        Args:
+            commit: what changes.
+            names: what each commit says that its patch is.
+
+        """
+        if not commit.changes:
+            self.empty.append(commit.subject)
+            return
+        self._refuse_outside(commit)
+        old = self._patch_of(commit, names)
+        self.entries.append(self._entry(commit, old, names[commit.id]))
+        self._overlay |= {path: after for path, (_, after) in commit.changes.items()}
+
+    def _refuse_outside(self, commit: MadeCommit) -> None:
+        upstream = self._work.named.upstream
+        outside = [
+            path
+            for path in commit.changes
+            if upstream.installed_path(path) is None and path not in self._series.paths
+        ]
+        if self._from_wheel and outside:
+            raise UsageError(
+                f"{commit.subject!r} changes what no wheel of {upstream.name} has: "
+                f"{', '.join(outside)}",
+                remedy="take these files out of the commit, or check the series out of a "
+                "repository: --git REPOSITORY --from its tag or commit",
+            )
+
+    def _patch_of(self, commit: MadeCommit, names: Mapping[str, str | None]) -> Patch | None:
+        """Return the patch that a commit was: by name, else the one that it still is otherwise."""
+        taken = {entry.old.name for entry in self.entries if entry.old}
+        name = names[commit.id]
+        if name in self._known:
+            return self._known[name] if name not in taken else None
+        free = self._known.keys() - taken - set(filter(None, names.values()))
+        candidates = [patch for patch in self._series.patches if patch.name in free]
+        same = [p for p in candidates if is_told(p, commit.message) or self._makes(p, commit)]
+        return same[0] if same else None
+
+    def _makes(self, patch: Patch, commit: MadeCommit) -> bool:
+        """Whether a patch changes exactly what a commit does."""
+        plan = plan_series([patch], self.read)
+        if not plan.ok:
+            return False
+        made = {c.path: (c.before, c.after) for c in plan.changes if c.before != c.after}
+        return made == commit.changes
+
+    def _entry(self, commit: MadeCommit, old: Patch | None, name: str | None) -> _Entry:
+        directory = self._series.directory
+        if old is None:
+            name = check_name(name or self._new_name(commit))
+            patch = self._checked(commit, name, _mail(commit) + _diff(commit, full_index=True))
+            return _Entry(commit, None, patch, {directory / name: Blob(patch.data)})
+        same_text = _is_same_text(old, commit)
+        same_files = self._makes(old, commit)
+        name = check_name(name or old.name) if not old.is_shared else old.name
+        if same_text and same_files and name == old.name:
+            return _Entry(commit, old, old, {})
+        if old.is_shared:
+            return self._shared_entry(commit, old, same_text=same_text, same_files=same_files)
+        data = old.data
+        if not same_text or not same_files:
+            head, tail = text_around(old)
+            diff = old.text[len(head) : len(old.text) - len(tail)]
+            if not same_files:
+                diff = _diff(commit, full_index=patch_index(old))
+            data = with_headers(old, diff) if same_text else _mail(commit) + diff + tail
+        level = old.level if data == old.data else None
+        patch = self._checked(commit, name, data, level)
+        return _Entry(commit, old, patch, {directory / name: Blob(data)})
+
+    def _shared_entry(
+        self, commit: MadeCommit, old: Patch, *, same_text: bool, same_files: bool
+    ) -> _Entry:
+        path = old.path
+        assert path is not None  # noqa: S101 - a shared patch is read from a file
+        files: dict[Path, Blob | None] = {}
+        patch = old
+        if not same_files:
+            self._refuse_other_files(commit, old)
+            made = {c.path: c.after for c in plan_series([old], self.read).changes}
+            after = {p: commit.changes[p][1] if p in commit.changes else self.read(p) for p in made}
+            edited = [FileChange(p, p, self.read(p), after[p]) for p in made if made[p] != after[p]]
+            edit = edit_shared(old, path, edited, self.read)
+            patch, files = edit.patch, dict(edit.files)
+        if not same_text:
+            if path.is_dir():
+                files[path / MESSAGE] = Blob(told(commit.message).encode())
+            else:
+                head, _ = text_around(patch)
+                data = _mail(commit) + patch.text[len(head) :]
+                files[path] = Blob(data)
+                patch = replace(parse_patch(old.name, data), path=path, is_shared=True)
+        if not self._makes(patch, commit):
+            raise CheckFailedError(
+                f"{reference_of(old)}: the edited patch does not make the files of the commit",
+                remedy="put the edit into a commit of its own",
+            )
+        return _Entry(commit, old, patch, files)
+
+    def _refuse_other_files(self, commit: MadeCommit, old: Patch) -> None:
+        more = sorted(commit.changes.keys() - old.paths)
+        if more:
+            raise UsageError(
+                f"{reference_of(old)} is shared by several series, and its commit changes other "
+                f"files too: {', '.join(more)}",
+                remedy="put these files into a commit of their own",
+            )
+
+    def _checked(
+        self, commit: MadeCommit, name: str, data: bytes, level: int | None = None
+    ) -> Patch:
+        patch = parse_patch(name, data, level)
+        if not self._makes(patch, commit):
+            raise CheckFailedError(f"{name}: the patch that was written does not make the commit")
+        return patch
+
+    def _new_name(self, commit: MadeCommit) -> str:
+        """Return a name that is free, with a number where every patch of the series has one."""
+        own = [patch.name for patch in self._series.patches if not patch.is_shared]
+        taken = set(self._known) | {entry.patch.name for entry in self.entries}
+        numbers = [int(match[1]) for name in taken if (match := _NUMBER.match(name))]
+        name = file_name(commit.subject)
+        if own and all(map(_NUMBER.match, own)):
+            return f"{max(numbers) + 1:04}-{name}"
+        stem, number = name.removesuffix(".patch"), 2
+        while name in taken:
+            name, number = f"{stem}-{number}.patch", number + 1
+        return name
+
+
+def _is_same_text(patch: Patch, commit: MadeCommit) -> bool:
+    """Whether message, author and date of a commit are still those of its patch."""
+    author = author_of(patch)
+    same = (author.mailbox, author.date) == (commit.author, commit.date)
+    return same and is_told(patch, commit.message)
+
+
+def _mail(commit: MadeCommit) -> bytes:
+    return mail_head(commit.author, told(commit.message), commit.mail_date)
+
+
+def _diff(commit: MadeCommit, *, full_index: bool) -> bytes:
+    changes = [FileChange(path, path, *sides) for path, sides in commit.changes.items()]
+    return diff_text(changes, full_index=full_index, find_renames=True)
+
+
+def _refuse_lost(work: SeriesWork, dropped: Sequence[Patch], entries: Sequence[_Entry]) -> None:
+    """Raise where a file goes that a target calls absorbed."""
+    renamed = [e.old for e in entries if e.old and e.old.name != e.patch.name]
+    refuse_absorbed(work.catalog, [p for p in (*dropped, *renamed) if not p.is_shared])
+
+
+def _writes(
+    series: Series, entries: Sequence[_Entry], dropped: Sequence[Patch]
+) -> dict[Path, Blob | None]:
+    """Return every file to write: what goes first, as another patch may take its name."""
+    listing = series.directory / LISTING
+    file = SeriesFile.parse(read_text(listing)).ordered(
+        [(reference_of(e.old) if e.old else None, e.reference) for e in entries]
+    )
+    gone = [*dropped, *(e.old for e in entries if e.old and e.old.name != e.patch.name)]
+    writes: dict[Path, Blob | None] = {
+        series.directory / patch.name: None for patch in gone if not patch.is_shared
+    }
+    for entry in entries:
+        if entry.files and not entry.patch.is_shared:
+            file = file.at_level(entry.reference, entry.patch)
+        writes |= entry.files
+    return writes | {listing: Blob(file.text().encode())}
+
+
+def _report(
+    work: SeriesWork,
+    series: Series,
+    reader: _Reader,
+    dropped: Sequence[Patch],
+    *,
+    changed: bool,
+) -> Committed:
+    shared = [entry for entry in reader.entries if entry.patch.is_shared and entry.files]
+    return Committed(
+        series=str(series.directory),
+        changed=changed,
+        patches=[_told_of(entry) for entry in reader.entries],
+        dropped=[reference_of(patch) for patch in dropped],
+        empty=reader.empty,
+        shared=[
+            EditedShared(
+                entry.reference,
+                [str(path) for path in entry.files],
+                [n for n in targets_of(work.catalog, entry.patch) if n != work.named.source],
+            )
+            for entry in shared
+        ],
+    )
+
+
+def _told_of(entry: _Entry) -> CommittedPatch:
+    if entry.old is None:
+        return CommittedPatch(entry.reference, CommitOutcome.NEW, entry.commit.id)
+    renamed = entry.old.name != entry.patch.name
+    edited = bool(entry.files) and entry.old.data != entry.patch.data
+    return CommittedPatch(
+        entry.reference,
+        CommitOutcome.EDITED if edited else CommitOutcome.UNCHANGED,
+        entry.commit.id,
+        was=entry.old.name if renamed else None,
+    )

@@ -1,0 +1,104 @@
+"""A patch's message and author, and the mail around it as ``git format-patch`` writes one."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.patch import header_length
+from pkgtools.patch.headers import message_of
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+    from pkgtools.patch import Patch
+
+NOBODY: Final = "nobody <nobody@localhost>"
+FROM_LINE: Final = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
+_EPOCH: Final = "Thu, 1 Jan 1970 00:00:00 +0000"
+_MIME: Final = (
+    "MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
+)
+# git am ends a message at such a line (mailinfo.c, `patchbreak`).
+_BREAK: Final = re.compile(r"^(?=---|diff -|Index: )", re.MULTILINE)
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._]+")
+_LENGTH: Final = 52
+"""Of a name's subject, as git cuts it."""
+
+
+@dataclass(frozen=True)
+class PatchAuthor:
+    """Who wrote a patch, and when."""
+
+    name: str
+    address: str
+    date: str
+    """Seconds since the epoch and the time zone, as git writes them in a commit."""
+
+    @property
+    def mailbox(self) -> str:
+        """Return the value of a ``From:`` header."""
+        return f"{self.name} <{self.address}>"
+
+
+def mail_head(author: str, message: str, date: str = _EPOCH) -> bytes:
+    """Return what stands before the diff of a mail.
+
+    Args:
+        author: name and address.
+        message: the subject, and the body behind an empty line.
+        date: as a mail has it.
+
+    """
+    subject, _, body = message.partition("\n\n")
+    head = f"From: {author}\nDate: {date}\nSubject: [PATCH] {' '.join(subject.split())}\n"
+    mime = "" if (author + message).isascii() else _MIME
+    body = f"{_BREAK.sub(' ', body.strip())}\n" if body.strip() else ""
+    return FROM_LINE + f"{head}{mime}\n{body}---\n\n".encode()
+
+
+def full_message(patch: Patch, body: str | None = None) -> str:
+    """Return the subject and the body of a patch."""
+    body = message_of(patch) if body is None else body
+    return "\n\n".join(filter(None, (patch.subject, body))) + "\n"
+
+
+def mail_date(date: str) -> str:
+    """Return git's seconds and time zone as the value of a ``Date:`` header."""
+    seconds, _, zone = date.partition(" ")
+    offset = int(f"{zone[0]}1") * (int(zone[1:3]) * 3600 + int(zone[3:]) * 60)
+    parts = email.utils.formatdate(int(seconds) + offset).rsplit(" ", 1)
+    return f"{parts[0]} {zone}"
+
+
+def author_of(patch: Patch) -> PatchAuthor:
+    """Return the author of a patch as ``git am`` reads it; nobody where it names none."""
+    import email.parser  # noqa: PLC0415 - slow to import
+    import email.policy  # noqa: PLC0415
+
+    parser = email.parser.BytesParser(policy=email.policy.default)
+    head = patch.text[: header_length(patch.text)].removeprefix(b"".join(_from_line(patch.text)))
+    mail: EmailMessage = parser.parsebytes(head)
+    name, address = email.utils.parseaddr(str(mail["From"] or NOBODY))
+    date = email.utils.parsedate_tz(str(mail["Date"] or _EPOCH))
+    seconds = email.utils.mktime_tz(date) if date else 0
+    offset = (date[9] or 0) // 60 if date else 0
+    zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}{abs(offset) % 60:02}"
+    return PatchAuthor(_plain(name) or "nobody", _plain(address) or "nobody", f"{seconds} {zone}")
+
+
+def _from_line(text: bytes) -> list[bytes]:
+    return re.findall(rb"\AFrom [^\n]*\n", text)
+
+
+def _plain(text: str) -> str:
+    """Return a name without the characters that end it in a commit."""
+    return " ".join(re.sub(r"[<>\0\n]", "", text).split())
+
+
+def file_name(subject: str) -> str:
+    """Return the name of a patch file, made of a subject as git makes it."""
+    name = _UNFIT.sub("-", subject).strip("-.")[:_LENGTH].strip("-.")
+    return f"{name or 'patch'}.patch"

@@ -1,0 +1,316 @@
+"""The repository that ``pkgtools checkout`` makes of a series: what it holds and how it is read.
+
+The base is one commit, tagged ``base``, and each patch is a commit on it::
+
+    base   the files of the source, without the series
+    0001   one commit for each patch, whose message ends with ``Patch-Filename: 0001-fix.patch``
+    HEAD   the branch ``series``
+
+The trailer is Electron's (script/lib/git.py): it survives a rebase, an amended message and a
+reordered list, so that the commit still says which patch it is. ``.git/pkgtools.json`` says
+which series it was, and the digest that this series had.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from pkgtools.authoring.message import mail_date
+from pkgtools.blob import DIRECTORY, REGULAR, SUBMODULE, Blob
+from pkgtools.errors import CheckFailedError, MalformedError, UsageError
+from pkgtools.port.gitdiff import git
+from pkgtools.util.files import read_bytes, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pkgtools.authoring.message import PatchAuthor
+
+TRAILER: Final = "Patch-Filename"
+BRANCH: Final = "series"
+BASE: Final = "base"
+_STATE: Final = ".git/pkgtools.json"
+_NOBODY: Final = "pkgtools <pkgtools@localhost> 0 +0000"
+# Nobody's settings decide what is checked out or committed: no line ends are converted, no
+# filter, hook or signature runs, and no ignore list of the user's hides a file.
+_CONFIG: Final = {
+    "core.autocrlf": "false",
+    "core.eol": "lf",
+    "core.fileMode": "true",
+    "core.hooksPath": ".git/no-hooks",
+    "core.excludesFile": os.devnull,
+    "core.attributesFile": os.devnull,
+    "commit.gpgSign": "false",
+}
+_ATTRIBUTES: Final = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
+_EXCLUDED: Final = "__pycache__/\n*.py[cod]\n*.orig\n*.rej\n*~\n.*.sw?\n"
+_MODES: Final = {f"{REGULAR:o}", "100755", "120000"}
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+\Z")]
+_Commit = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")]
+
+
+class BenchState(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a workbench came from."""
+
+    version: Literal[1]
+    catalog: _Name
+    series: _Name
+    digest: str
+    """Of the series as it is in the workbench."""
+    base: _Commit
+    from_wheel: bool
+    names: dict[str, str]
+    """The patches of commits without a trailer, by commit."""
+
+
+@dataclass(frozen=True)
+class NewCommit:
+    """A commit to make."""
+
+    message: str
+    author: PatchAuthor | None
+    files: Mapping[str, Blob | None]
+    """What changes; None removes a file."""
+
+
+@dataclass(frozen=True)
+class MadeCommit:
+    """A commit that is there."""
+
+    id: str
+    message: str
+    author: str
+    """Name and address, as the commit has them."""
+    date: str
+    changes: Mapping[str, tuple[Blob | None, Blob | None]]
+    """Each changed path, before and after."""
+
+    @property
+    def mail_date(self) -> str:
+        """The date as a mail has it."""
+        return mail_date(self.date)
+
+    @property
+    def subject(self) -> str:
+        """The first paragraph of the message."""
+        return " ".join(self.message.strip().partition("\n\n")[0].split())
+
+
+def make_repository(folder: Path, commits: Sequence[NewCommit]) -> list[str]:
+    """Make a repository of commits in an empty folder, the first one the base; return their ids.
+
+    Raises:
+        CheckFailedError: git cannot be run.
+
+    """
+    git(["init", "--quiet", "--template=", f"--initial-branch={BRANCH}"], cwd=folder)
+    for name, value in _CONFIG.items():
+        git(["config", name, value], cwd=folder)
+    info = folder / ".git" / "info"
+    info.mkdir()
+    (info / "attributes").write_text(_ATTRIBUTES)
+    (info / "exclude").write_text(_EXCLUDED)
+    # fast-import takes contents byte by byte: `git add` would ask attributes and filters.
+    stream = b"".join(_stream(commits))
+    git(["fast-import", "--quiet", "--date-format=raw"], cwd=folder, given=stream)
+    ids = git(["rev-list", "--reverse", BRANCH], cwd=folder).decode().split()
+    git(["tag", BASE, ids[0]], cwd=folder)
+    git(["reset", "--quiet", "--hard"], cwd=folder)
+    return ids
+
+
+def _stream(commits: Iterable[NewCommit]) -> Iterator[bytes]:
+    for commit in commits:
+        yield f"commit refs/heads/{BRANCH}\n".encode()
+        if commit.author is not None:
+            yield f"author {commit.author.mailbox} {commit.author.date}\n".encode()
+        yield f"committer {_NOBODY}\n".encode() + _data(commit.message.encode())
+        for path, blob in commit.files.items():
+            name = _quoted(path)
+            if blob is None:
+                yield b"D " + name + b"\n"
+            else:
+                yield f"M {blob.mode:o} inline ".encode() + name + b"\n" + _data(blob.data)
+
+
+def _data(data: bytes) -> bytes:
+    return b"data %d\n%s\n" % (len(data), data)
+
+
+def _quoted(path: str) -> bytes:
+    raw = os.fsencode(path)
+    if not raw.startswith(b'"') and b"\n" not in raw:
+        return raw
+    inner = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + inner + b'"'
+
+
+def write_state(folder: Path, state: BenchState) -> None:
+    """Keep what a workbench is for."""
+    replace_file(folder / _STATE, msgspec.json.format(msgspec.json.encode(state), indent=1))
+
+
+def read_state(folder: Path) -> BenchState:
+    """Return what a workbench is for.
+
+    Raises:
+        UsageError: it is none.
+        MalformedError: its state is damaged.
+
+    """
+    path = folder / _STATE
+    if not path.is_file():
+        raise UsageError(
+            f"{folder} is not a folder that `pkgtools checkout` made",
+            remedy="make one: pkgtools checkout DIR --series SERIES",
+        )
+    try:
+        return msgspec.json.decode(read_bytes(path), type=BenchState)
+    except (OSError, msgspec.DecodeError) as error:
+        raise MalformedError(
+            f"{path} is damaged: {error}", remedy="check the series out again, to another folder"
+        ) from None
+
+
+class Workbench:
+    """A repository that was made by `make_repository`, as its user left it.
+
+    It is the source of its base.
+
+    Raises:
+        UsageError: a rebase is under way, or files are not committed.
+
+    """
+
+    upstream = None
+
+    def __init__(self, folder: Path, base: str) -> None:
+        self.folder = folder
+        self.base = base
+        self._contents: dict[str, bytes] = {}
+        for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD"):
+            if (folder / ".git" / name).exists():
+                raise UsageError(
+                    f"{folder}: a rebase, merge or cherry-pick is not finished",
+                    remedy=f"finish it there (git -C {folder} status says how), then commit again",
+                )
+        dirty = self._git("status", "--porcelain", "--no-renames", "-z").split(b"\0")
+        if names := [os.fsdecode(line[3:]) for line in dirty if line]:
+            raise UsageError(
+                f"{folder} has edits that no commit has: {', '.join(names)}",
+                remedy=f"commit them there: git -C {folder} add --all, then git commit --amend "
+                "for the last patch, or git commit for a new one",
+            )
+
+    def commits(self) -> list[MadeCommit]:
+        """Return the commits on the base, in order.
+
+        Raises:
+            UsageError: the base is gone, or a commit has two parents.
+
+        """
+        listed = self._git("rev-list", "--reverse", "--parents", f"{self.base}..HEAD").decode()
+        found = []
+        parent = self.base
+        for line in listed.splitlines():
+            commit, *parents = line.split()
+            if parents != [parent]:
+                raise UsageError(
+                    f"{self.folder}: {commit[:12]} does not follow {parent[:12]}: the commits are "
+                    "not one line on the base",
+                    remedy=f"make one of it: git -C {self.folder} rebase {self.base[:12]}",
+                )
+            found.append(self._commit(commit, parent))
+            parent = commit
+        if not found and self._git("rev-parse", "HEAD").decode().strip() != self.base:
+            raise UsageError(
+                f"{self.folder}: HEAD does not stand on the base {self.base[:12]}",
+                remedy=f"go back: git -C {self.folder} reset --hard {BRANCH}@{{1}}",
+            )
+        return found
+
+    @property
+    def label(self) -> str:
+        """What to call its base in errors."""
+        return f"the base of {self.folder}"
+
+    def read(self, path: str) -> Blob | None:
+        """Return a file of the base."""
+        facts = self._files.get(path)
+        if facts is None:
+            below = f"{path}/"
+            inside = any(name.startswith(below) for name in self._files)
+            return Blob(b"", DIRECTORY) if inside else None
+        mode, name = facts
+        if name not in self._contents:
+            self._contents |= self._blobs([name])
+        return Blob(self._contents[name], mode)
+
+    def fetch(self, paths: Iterable[str]) -> None:
+        """Read some files of the base at once."""
+        self._contents |= self._blobs([self._files[p][1] for p in paths if p in self._files])
+
+    @cached_property
+    def _files(self) -> dict[str, tuple[int, str]]:
+        listed = self._git("ls-tree", "-r", "-z", "--full-tree", self.base)
+        entries = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
+        facts = {os.fsdecode(path): head.decode().split() for head, _, path in entries}
+        return {path: (int(mode, 8), name) for path, (mode, _, name) in facts.items()}
+
+    def _commit(self, commit: str, parent: str) -> MadeCommit:
+        form = "%an <%ae>%x00%ad%x00%B"
+        raw = self._git("show", "-s", "--encoding=UTF-8", "--date=raw", f"--format={form}", commit)
+        author, date, message = raw.decode(errors="replace").split("\0", 2)
+        return MadeCommit(
+            commit, message.strip() + "\n", author, date, self._changes(commit, parent)
+        )
+
+    def _changes(self, commit: str, parent: str) -> dict[str, tuple[Blob | None, Blob | None]]:
+        options = ["-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--abbrev=40"]
+        words = self._git("diff-tree", *options, parent, commit).split(b"\0")
+        found = {}
+        for head, path in zip(words[::2], words[1::2], strict=False):
+            old_mode, new_mode, old_id, new_id, _ = head.decode().lstrip(":").split()
+            name = os.fsdecode(path)
+            if {old_mode, new_mode} - {*_MODES, "000000"}:
+                kind = "a submodule" if new_mode == f"{SUBMODULE:o}" else f"mode {new_mode}"
+                raise UsageError(
+                    f"{self.folder}: {commit[:12]} makes {name} {kind}, which no patch can hold",
+                    remedy="take it out of the commit",
+                )
+            found[name] = (old_mode, old_id), (new_mode, new_id)
+        ids = [each for pair in found.values() for mode, each in pair if int(mode, 8)]
+        blobs = self._blobs(ids)
+
+        def blob(side: tuple[str, str]) -> Blob | None:
+            mode, name = side
+            return Blob(blobs[name], int(mode, 8)) if int(mode, 8) else None
+
+        return {path: (blob(old), blob(new)) for path, (old, new) in found.items()}
+
+    def _blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Return contents by their ids, read by one process."""
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return {}
+        given = "".join(f"{each}\n" for each in wanted).encode()
+        out = self._git("cat-file", "--batch", given=given)
+        found, at = {}, 0
+        for each in wanted:
+            end = out.index(b"\n", at)
+            words = out[at:end].split()
+            if len(words) != 3 or words[1] != b"blob":
+                raise CheckFailedError(f"{self.folder}: git has no blob {each}")
+            size = int(words[2])
+            found[each] = out[end + 1 : end + 1 + size]
+            at = end + 1 + size + 1
+        return found
+
+    def _git(self, *arguments: str, given: bytes = b"") -> bytes:
+        return git(["--no-replace-objects", *arguments], cwd=self.folder, given=given)

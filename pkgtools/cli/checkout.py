@@ -1,0 +1,58 @@
+"""``pkgtools checkout``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pkgtools.authoring.checkout import check_out
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.cli.sources import from_option, git_option, open_work, series_option, wheel_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Make a git repository of a series, a commit for each patch.")
+@click.argument("folder", metavar="DIR", type=common.PATH)
+@series_option
+@from_option
+@wheel_option
+@git_option
+@common.catalog_option
+@common.json_option
+@common.command
+def checkout(
+    folder: Path,
+    series: str,
+    start_name: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+    as_json: bool,
+) -> int:
+    """Make a git repository of a series: its source as the commit `base`, then each patch.
+
+    Edit the commits with any git tool: `git rebase -i base` reorders, drops, edits and squashes
+    them, and a new commit becomes a new patch. `pkgtools commit DIR` brings them back. The line
+    `Patch-Filename` of a message names the patch file.
+
+    \b
+    Examples:
+      pkgtools checkout work --series v0.5.23
+      pkgtools checkout work --series kimi-k3-ee560a2 --git ~/src/sglang
+    """
+    done = check_out(open_work(catalog, series, start_name, wheels, repositories), folder)
+    if as_json:
+        common.print_json(done)
+        return 0
+    say(f"wrote {folder}: {done.source}, and a commit for each patch")
+    for name, commit in done.commits.items():
+        say(f"  {commit[:12]} {name}")
+    say(
+        f"  next: edit the commits (git -C {folder} rebase -i base), then "
+        f"`{common.shell('commit', str(folder))}`"
+    )
+    return 0
