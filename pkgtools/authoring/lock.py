@@ -188,6 +188,7 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
             AbsorbedPatch(target.absorbed_name(path), prove_absorbed(load_patch(path), source))
             for path in target.absorbed
         ],
+        requires=list(target.requires),
     )
 
 
@@ -248,7 +249,8 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
                 f"{wheel.sha256}, not {known[wheel.name]}",
                 remedy="find out where this one comes from",
             )
-    if (locked.file, locked.absorbed) == (proven.file, proven.absorbed):
+    facts = [(each.file, each.absorbed, each.requires) for each in (locked, proven)]
+    if facts[0] == facts[1]:
         return
     raise CheckFailedError(
         f"{target.directory / 'lock.toml'}: {locked.name} is not what its sources say",

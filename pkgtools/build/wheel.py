@@ -7,6 +7,7 @@ that names the target and the series, so that installers tell the two wheels apa
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,6 +21,7 @@ from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
 from pkgtools.build.zipcopy import ZipCopy, dos_time
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.source.requires import with_requirements
 from pkgtools.source.wheel import FETCH_AGAIN, fits_wheel
 from pkgtools.tree.check import check
 from pkgtools.tree.receipt import PROVENANCE
@@ -28,7 +30,7 @@ from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -59,6 +61,8 @@ class BuiltWheel:
     """The line of a requirements file that pins it, with its hash."""
     attestations: tuple[str, ...] = ()
     """The files of ``--attest``."""
+    index: tuple[str, ...] = ()
+    """The pages of ``--index``."""
 
 
 def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: Path) -> BuiltWheel:
@@ -97,7 +101,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         base_sha256=digest,
     )
     metadata_files = {
-        names.info + "METADATA": _metadata(source, names),
+        names.info + "METADATA": _metadata(source, names, target.requires),
         names.info + PROVENANCE: Blob(_provenance(package, source.path.name, digest)),
         names.info + SBOM: Blob(wheel_sbom(package)),
     }
@@ -128,9 +132,17 @@ def local_version(version: str, target: Target) -> str:
     alone as a number, so the digest has a letter before it.
     """
     name = re.sub(r"[^a-z0-9]+", ".", target.name.lower()).strip(".")
-    local = f"{name}.s{target.series.short_digest}"
+    local = f"{name}.s{_build_digest(target)}"
     joint = "." if Version(version).local else "+"
     return str(Version(f"{version}{joint}{local}"))
+
+
+def _build_digest(target: Target) -> str:
+    """Return a short digest of all that a target changes in a wheel."""
+    if not target.requires:
+        return target.series.short_digest
+    facts = "\n".join([target.series.digest, *target.requires])
+    return hashlib.sha256(facts.encode()).hexdigest()[: len(target.series.short_digest)]
 
 
 class _Names:
@@ -218,8 +230,8 @@ def _write(
         new.write(names.info + "RECORD", rows, when, REGULAR)
 
 
-def _metadata(source: WheelSource, names: _Names) -> Blob:
-    """Check the .dist-info and return METADATA with the new version."""
+def _metadata(source: WheelSource, names: _Names, requires: Sequence[str]) -> Blob:
+    """Check the .dist-info and return METADATA with the new version and requirements."""
     present = {info.filename for info in source.members()}
     for name in ("METADATA", "WHEEL", "RECORD"):
         if names.old_info + name not in present:
@@ -229,7 +241,7 @@ def _metadata(source: WheelSource, names: _Names) -> Blob:
     new, count = re.subn(rb"^Version:[^\r\n]*", version, old, count=1, flags=re.MULTILINE)
     if count != 1:
         raise UsageError(f"the METADATA of {source.label} has no version", remedy=FETCH_AGAIN)
-    return Blob(new)
+    return Blob(with_requirements(new, requires) if requires else new)
 
 
 def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> bytes:

@@ -70,6 +70,8 @@ class LockedRevision(_LockTable):
     release: str | None = None
     wheel: list[LockedWheel] = []
     absorbed: list[AbsorbedPatch] = []
+    requires: list[str] = []
+    """The target's requirements, which a patched wheel has in its METADATA."""
 
     @property
     def name(self) -> str:

@@ -106,3 +106,14 @@ def environment_of_tag(tag: Tag) -> dict[str, str]:
             if machine != "universal2":
                 found["platform_machine"] = machine.upper() if windows else machine
     return found
+
+
+def requirement_fault(text: str) -> str | None:
+    """Return what is wrong with a requirement (PEP 508), or None."""
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - few have one
+
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        return str(error).splitlines()[0]
+    return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.catalog.lock import Lockfile, load_lock
 from pkgtools.catalog.series import Series, load_series
+from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,8 @@ class Target:
     """Patches of other series, or shared ones, that this revision carries itself."""
     marker: str | None = None
     """The environments that it is for; None for all. See `pkgtools.catalog.marker`."""
+    requires: tuple[str, ...] = ()
+    """Requirements (PEP 508) of the patched package, in place of the upstream's of that name."""
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
@@ -117,7 +120,17 @@ class Target:
     @cached_property
     def lock(self) -> Lockfile:
         """What was proven of it, read on first use; held against the series."""
-        return load_lock(self.directory / "lock.toml", self.series.digest, self.name)
+        path = self.directory / "lock.toml"
+        lock = load_lock(path, self.series.digest, self.name)
+        for revision in self.revisions:
+            locked = lock.find(revision.name)
+            if locked is not None and locked.requires != list(self.requires):
+                raise MalformedError(
+                    f"{path}: {revision.name} has other requirements than {self.name}",
+                    remedy=f"run `pkgtools lock --target {self.name}`",
+                    file=str(path),
+                )
+        return lock
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog.added import is_added_folder
-from pkgtools.catalog.marker import VARIABLES, variables_of
+from pkgtools.catalog.marker import VARIABLES, requirement_fault, variables_of
 from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.catalog.writes import recover_catalog
@@ -50,6 +50,7 @@ class _Target(_CatalogTable):
     alias: list[_AliasTable] = []
     absorbed: list[str] = []
     marker: str | None = None
+    requires: list[str] = []
 
 
 class _Set(_CatalogTable):
@@ -333,6 +334,9 @@ class _Reader:
             path = base / patch
             if not _is_inside(patch) or not (path.is_file() or is_added_folder(path)):
                 self.file.fail(f"there is no patch {base / patch}", f"{at}.absorbed")
+        for requirement in raw.requires:
+            if fault := requirement_fault(requirement):
+                self.file.fail(f"invalid requirement {requirement!r}: {fault}", f"{at}.requires")
         aliases = tuple(
             Alias(
                 alias.name,
@@ -351,6 +355,7 @@ class _Reader:
             shelf=base,
             absorbed=tuple(base / patch for patch in raw.absorbed),
             marker=self._marker(raw.marker, f"{at}.marker") if raw.marker is not None else None,
+            requires=tuple(raw.requires),
         )
 
     def _marker(self, text: str, key: str) -> str:

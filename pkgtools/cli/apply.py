@@ -95,6 +95,8 @@ def _show(target: Target, outcome: TreeChange) -> None:
         say(f"replaced the older series {outcome.replaced[:19]}")
     say(f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}")
     show_changed(outcome)
+    for requirement in outcome.requires:
+        say(f"  requires {requirement}, which the package's METADATA does not say: install it")
 
 
 def show_recovered(outcome: TreeChange) -> None:

@@ -46,6 +46,7 @@ def build() -> None:
     show_default=True,
     help="The folder to write into.",
 )
+@click.option("--index", is_flag=True, help="Make that folder a package index (PEP 503 and 691).")
 @click.option(
     "--attest",
     type=common.PATH,
@@ -58,6 +59,7 @@ def wheel(
     target: str | None,
     path: Path | None,
     folder: Path,
+    index: bool,
     attest: Path | None,
     catalog: Path,
     as_json: bool,
@@ -67,13 +69,14 @@ def wheel(
     Without --wheel, pip downloads the release into a cache. The version gets a
     local part that names the target and its series (0.5.23+v0.5.23.s2d5cf77c88ff).
     Same target, same wheel: same bytes. A CycloneDX SBOM with the patches lies in
-    its .dist-info/sboms (PEP 770). The folder serves pip and uv as --find-links;
-    the printed requirement pins the wheel.
+    its .dist-info/sboms (PEP 770). The folder serves pip and uv as --find-links, or
+    with --index as --index-url; the printed requirement pins the wheel.
 
     \b
     Examples:
       pkgtools build wheel --target v0.5.23
       pkgtools build wheel --target v0.5.17 --wheel sglang-0.5.17-*.whl -o wheels
+      pkgtools build wheel --target v0.5.23 -o public --index
       pkgtools build wheel --target v0.5.23 --attest attestations
     """
     from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - an image needs none of it
@@ -81,7 +84,14 @@ def wheel(
     table = load_catalog(catalog)
     chosen = table.target(target)
     with _source(chosen, path) as source:
-        built = build_wheel(table, chosen, source, folder)
+        if index:
+            from pkgtools.build.index import project_folder, write_index  # noqa: PLC0415 - as above
+
+            built = build_wheel(table, chosen, source, project_folder(folder, chosen.upstream))
+            pages = write_index(folder, chosen.upstream)
+            built = replace(built, index=tuple(map(str, pages)))
+        else:
+            built = build_wheel(table, chosen, source, folder)
         if attest is not None:
             from pkgtools.build.attest import attest_wheel  # noqa: PLC0415 - few ask for it
 
@@ -97,7 +107,7 @@ def wheel(
         say(f"  {name}")
     for name in built.dropped:
         say(f"  without {name}: it signs the upstream wheel")
-    for name in built.attestations:
+    for name in (*built.index, *built.attestations):
         say(f"  {name}")
     say(f"  requirement: {built.requirement}")
     return 0

@@ -45,6 +45,8 @@ class TreeChange:
     """False for a tree that is patched, but by other means, so that it cannot be reversed."""
     recovered: str | None = None
     """What became of an earlier run that was killed: finished or undone."""
+    requires: tuple[str, ...] = ()
+    """What the target needs installed: METADATA is the package manager's, and stays."""
 
 
 class EditedError(ForeignError):
@@ -154,6 +156,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         changed=tuple(sorted(changed)),
         replaced=own.series if own is not None else None,
         recovered=recovered,
+        requires=target.requires,
     )
 
 

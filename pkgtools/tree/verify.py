@@ -24,6 +24,7 @@ from pkgtools.tree.apply import edited_error
 from pkgtools.tree.check import check, other_release
 from pkgtools.tree.identify import identify
 from pkgtools.tree.record import make_row, row_path
+from pkgtools.tree.requires import check_requires
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import refuse_shadowed, shadowed
 from pkgtools.tree.stack import Stack, is_of, load_stack, pristine
@@ -216,6 +217,7 @@ def verify(
         if not match.is_patched:
             raise _not_patched(catalog, match, source)
         _compile_all(catalog, match, source)
+        check_requires(catalog.target(match.target), source)
         return match
     stack = load_stack(source)
     matches = _matches(catalog, target, source, stack)
@@ -223,6 +225,7 @@ def verify(
         _compile_all(catalog, match, source, pristine(stack, source) if stack.entries else None)
         _check_record(match, source)
         _refuse_modules(match, source)
+        check_requires(catalog.target(match.target), source)
     if not series_only:
         _refuse_edited(stack, source, [match.target for match in matches])
         touched = {file.path for match in matches for file in match.files}

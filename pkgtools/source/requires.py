@@ -1,0 +1,71 @@
+"""The dependencies of a package, as METADATA has them.
+
+See https://packaging.python.org/en/latest/specifications/core-metadata/#requires-dist-multiple-use.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIELD: Final = re.compile(rb"^Requires-Dist:((?:[^\n]*\n)(?:[ \t][^\n]*\n)*)", re.MULTILINE)
+
+
+def with_requirements(metadata: bytes, requires: Sequence[str]) -> bytes:
+    """Return METADATA with requirements in place of those of the same name.
+
+    Those of an extra stay: they are another set of dependencies.
+    """
+    end = _end(metadata)
+    fields = metadata[:end]
+    names = {canonicalize_name(Requirement(each).name) for each in requires}
+    newline = b"\r\n" if b"\r\n" in fields else b"\n"
+    fields += b"" if fields.endswith(b"\n") else newline
+    kept = b""
+    last = at = 0
+    for match in _FIELD.finditer(fields):
+        found = _parsed(match)
+        is_replaced = found is not None and canonicalize_name(found.name) in names
+        kept += fields[last : match.start() if is_replaced else match.end()]
+        last, at = match.end(), len(kept)
+    kept += fields[last:]
+    at = at or len(kept)
+    lines = b"".join(b"Requires-Dist: " + each.encode() + newline for each in requires)
+    return kept[:at] + lines + kept[at:] + metadata[end:]
+
+
+def differing(metadata: bytes, requires: Sequence[str]) -> list[str]:
+    """Return the requirements whose package METADATA requires otherwise, or not at all."""
+    found = [_parsed(match) for match in _FIELD.finditer(metadata, 0, _end(metadata))]
+    wanted = [Requirement(each) for each in requires]
+
+    def of(requirements: Sequence[Requirement | None], name: str) -> list[Requirement]:
+        return [r for r in requirements if r and canonicalize_name(r.name) == name]
+
+    names = [canonicalize_name(requirement.name) for requirement in wanted]
+    return [
+        each
+        for each, name in zip(requires, names, strict=True)
+        if of(found, name) != of(wanted, name)
+    ]
+
+
+def _end(metadata: bytes) -> int:
+    """Return where the fields end: at the empty line before the description."""
+    found = re.search(rb"^\r?$", metadata, re.MULTILINE)
+    return found.start() if found else len(metadata)
+
+
+def _parsed(field: re.Match[bytes]) -> Requirement | None:
+    """Return a requirement; None for one of an extra, or that cannot be read."""
+    try:
+        found = Requirement(" ".join(field[1].decode().split()))
+    except (InvalidRequirement, UnicodeDecodeError):  # installers report it themselves
+        return None
+    return None if "extra" in str(found.marker or "") else found
