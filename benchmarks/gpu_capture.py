@@ -110,7 +110,8 @@ def k3_experts(setup: Setup) -> dict[str, Any]:
 
 
 def _k3(setup: Setup, *, moe: bool) -> dict[str, Any]:
-    model = write_k3(setup.folder / "model", moe=moe, text=K3_ON_GPU, linear_attention=K3_HEADS)
+    text = {**K3_ON_GPU, "moe_intermediate_size": 64 * setup.tp}  # 64 a rank
+    model = write_k3(setup.folder / "model", moe=moe, text=text, linear_attention=K3_HEADS)
     entries = [ask(str(i)) for i in range(len(k3.PROMPTS))]
     environment = {**SMALL, "PKGTOOLS_E2E_SPY": str(setup.folder)}
     arguments = [*k3.CAPTURE[1:], *K3_ARGUMENTS, "--disable-cuda-graph"]  # the spy is in Python

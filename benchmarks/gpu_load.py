@@ -1,8 +1,9 @@
-"""Capture beside decode with CUDA graphs, and under retraction and aborts."""
+"""Capture beside decode: with CUDA graphs, under retraction and aborts, behind a stuck store."""
 
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_capture import LLAMA_LAYERS, judge, layers_of, llama_model, read
 from gpu_server import GpuServer, Setup, serve
 
-from serving.entries import ask, is_answered_as_stored
+from serving.entries import ask, captured, is_answered_as_stored
 from serving.llama import LAYERS
 from serving.models import hugging_face
 from serving.server import greedy
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from serving.mooncake import Reader
 
 _REQUESTS: Final = 48
+_STEPS: Final = 1000
 
 
 def graphs(setup: Setup) -> dict[str, Any]:
@@ -106,3 +108,63 @@ def _request(server: GpuServer, number: int, entry: dict[str, Any]) -> Any:
         sampling_params=greedy(150, ignore_eos=False),
         spec_capture=entry,
     )
+
+
+def waiting(setup: Setup) -> dict[str, Any]:
+    """Time decode steps while a captured request waits for a place behind a stuck store.
+
+    Then rank 0 tells the others in each round of the scheduler's loop how many batches are
+    done. `added_us` is what a step takes more; at one rank it has everything but the broadcast.
+    """
+    model = llama_model(setup.folder / "model")
+    environment = {"SGLANG_SPEC_CAPTURE_MAX_INFLIGHT": "1"}
+    with (
+        serve(setup, setup.release, model, LLAMA_LAYERS, environment=environment) as (server, _),
+        ThreadPoolExecutor(2) as pool,
+    ):
+        _steps(server)
+        quiet, beside = [], []
+        for _ in range(5):
+            quiet.append(_steps(server))
+            beside.append(_steps_beside_a_waiting_request(server, pool))
+    return {
+        "step_ms": statistics.median(quiet),
+        "step_while_waiting_ms": statistics.median(beside),
+        "added_us": 1e3 * (statistics.median(beside) - statistics.median(quiet)),
+        "steps_ms": [quiet, beside],
+    }
+
+
+def _steps(server: GpuServer) -> float:
+    """Return the milliseconds of a decode step: the mean of a stream's."""
+    chunks = server.stream(input_ids=[5, 6, 7], sampling_params=greedy(_STEPS))
+    next(chunks)
+    start = time.perf_counter()
+    for _ in chunks:
+        pass
+    return (time.perf_counter() - start) / (_STEPS - 1) * 1e3
+
+
+def _steps_beside_a_waiting_request(server: GpuServer, pool: ThreadPoolExecutor) -> float:
+    _flush(server)
+    server.master.pause()
+    try:
+        # The first is on its way to the store, so the second waits in the queue.
+        first = pool.submit(_captured_prefill, server)
+        time.sleep(0.3)
+        second = pool.submit(_captured_prefill, server)
+        time.sleep(0.1)
+        found = _steps(server)
+        assert not second.done(), second.result()
+    finally:
+        server.master.resume()
+    assert "error" not in first.result(), first.result()
+    assert "error" not in second.result(), second.result()
+    return found
+
+
+def _captured_prefill(server: GpuServer) -> Any:
+    reply = server.generate(
+        timeout=120, input_ids=[*range(3, 40)], sampling_params=greedy(), spec_capture=ask()
+    )
+    return captured(reply)

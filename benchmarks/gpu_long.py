@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import statistics
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 from gpu_capture import K3_ARGUMENTS, K3_HEADS, K3_ON_GPU, SMALL, layers_of, read
-from gpu_server import GIB, GpuServer, Setup, distance, serve
+from gpu_server import FAST_COPIES, GIB, GpuServer, Setup, distance, serve
 
 from serving import k3
 from serving.entries import ask, captured, keys
 from serving.models import LLAMA, write_k3
-from serving.mooncake import Master
 from serving.server import greedy
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
 TOKENS: Final = 65_536
 HIDDEN: Final = 7168
@@ -54,7 +56,10 @@ def timeline(setup: Setup) -> dict[str, Any]:
     (model / "config.json").write_text(json.dumps(_LLAMA))
     arguments = ["--load-format=dummy", *_LONG, "--max-running-requests=4"]
     arguments += ["--spec-capture-aux-layer-ids", *map(str, _LAYERS)]
-    with serve(setup, setup.release, model, arguments, segment=12 * GIB) as (server, reader):
+    environment = {**FAST_COPIES, "SGLANG_SPEC_CAPTURE_LOG": "1"}
+    with serve(
+        setup, setup.release, model, arguments, environment=environment, segment=12 * GIB
+    ) as (server, reader):
         _prefill(server, 0, None)  # what the engine itself does once
         plain = [_prefill(server, n, None) for n in range(1, 4)]
         samples = []
@@ -65,6 +70,7 @@ def timeline(setup: Setup) -> dict[str, Any]:
         quiet = _gaps(server, None)
         entry = ask("gaps")
         busy = _gaps(server, entry)
+        puts = _put_rates(server.process.log())
     later = statistics.median(samples[1:])
     return {
         "sample_bytes": _BYTES,
@@ -73,7 +79,9 @@ def timeline(setup: Setup) -> dict[str, Any]:
         "later_s": later,
         "first_over_later": samples[0] / later,
         "into_the_store_gb_s": _BYTES / (later - statistics.median(plain)) / 1e9,
-        "mooncake_alone_gb_s": _mooncake_alone(setup.folder),
+        "puts_gb_s": puts,
+        "mooncake_alone_gb_s": _mooncake_alone(setup.folder, FAST_COPIES),
+        "mooncake_alone_untuned_gb_s": _mooncake_alone(setup.folder, {}),
         "pauses_plain_ms": quiet,
         "pauses_captured_ms": busy,
     }
@@ -110,25 +118,27 @@ def _gaps(server: GpuServer, entry: dict[str, Any] | None) -> list[float]:
     return [round(gap * 1e3, 1) for gap in sorted(np.diff(times), reverse=True)[:5]]
 
 
-def _mooncake_alone(folder: Path) -> dict[str, float]:
-    """Return how fast Mooncake puts an object of this size into memory of its own process."""
-    from mooncake.store import MooncakeDistributedStore  # noqa: PLC0415
+def _put_rates(log: str) -> list[float]:
+    """Return how fast each captured batch was put, from the times that the server logs."""
+    jobs = [line.partition("spec capture job: ")[2].split() for line in log.splitlines()]
+    spans = [float(job[4]) - float(job[3]) for job in jobs if len(job) == 5]
+    assert spans, "the server logged no times"
+    return [round(_BYTES / span / 1e9, 2) for span in spans]
 
-    (folder / "alone").mkdir()
-    source = torch.ones(_BYTES, dtype=torch.uint8)
-    with Master(folder / "alone") as master:
-        store: Any = MooncakeDistributedStore()
-        assert not store.setup(
-            "127.0.0.1", master.metadata, 8 * GIB, 64 << 20, "tcp", "", master.address
-        )
-        assert not store.register_buffer(source.data_ptr(), source.numel())
-        rates = {}
-        for memory in ("untouched", "touched"):
-            start = time.perf_counter()
-            assert not store.put_from(memory, source.data_ptr(), source.numel())
-            rates[memory] = round(_BYTES / (time.perf_counter() - start) / 1e9, 2)
-            store.batch_remove([memory], True)
-        store.close()
+
+def _mooncake_alone(folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
+    """Return how fast Mooncake puts as many bytes into memory of its own process."""
+    script = Path(__file__).with_name("gpu_store.py")
+    alone = folder / f"alone-{len(environment)}"
+    alone.mkdir()
+    done = subprocess.run(
+        [sys.executable, script, alone, str(_BYTES)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    rates: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return rates
 
 

@@ -37,6 +37,7 @@ CASES: Final[dict[str, Callable[[Setup], Any]]] = {
     "k3-experts": gpu_capture.k3_experts,
     "graphs": gpu_load.graphs,
     "load": gpu_load.load,
+    "waiting": gpu_load.waiting,
     "timeline": gpu_long.timeline,
     "guards": gpu_long.guards,
 }
