@@ -13,16 +13,17 @@ SYMLINK: Final = 0o120000
 DIRECTORY: Final = 0o040000
 SUBMODULE: Final = 0o160000
 LIMIT: Final = 256 * 1024 * 1024
-"""The largest content that is read out of an archive, an image, a receipt or a patch, in bytes:
-a source file is far smaller, and what claims to be larger was made to do harm."""
+"""The most bytes to read from one member of an archive, image, receipt or patch.
+
+Source files are far smaller; a larger claim is a decompression bomb (CWE-409)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
     """What a source holds at a path.
 
-    A symbolic link's data is its target, as in git. A directory has no data; it
-    is told apart from "nothing there" so that no file is planned on top of it.
+    A symbolic link's data is its target, as in git. A directory has no data; it differs
+    from a missing path so that a plan never puts a file on top of it.
     """
 
     data: bytes
@@ -35,12 +36,15 @@ class Blob:
 
     @property
     def is_directory(self) -> bool:
-        """Whether this only says that the path is a directory."""
+        """Whether the path is a directory."""
         return self.mode == DIRECTORY
 
 
 def blob_id(data: bytes) -> str:
-    """Return git's blob id of `data`: SHA-1 over a header and the bytes."""
+    """Return git's blob id of `data`: SHA-1 over a header and the bytes.
+
+    See https://git-scm.com/book/en/v2/Git-Internals-Git-Objects.
+    """
     digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest()

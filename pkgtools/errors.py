@@ -1,8 +1,7 @@
-"""What can go wrong, one class an exit code.
+"""Errors: each class has an exit code.
 
-An error has a message and, where the message does not say it, a remedy: what to do next.
-A class that knows more has fields of its own, and returns them as ``details``, which
-``--json`` prints.
+An error has a message and, unless the message says it, a remedy: the next thing to do.
+A class can have more fields; ``--json`` prints them as ``details``.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class PkgtoolsError(Exception):
 
     @property
     def details(self) -> object:
-        """The facts of this class as ``--json`` prints them, or None."""
+        """The additional facts for ``--json``, or None."""
         return None
 
 
 class UsageError(PkgtoolsError):
-    """An unknown target, an option that does not fit, a path that is not there."""
+    """The command line is wrong: an unknown target, conflicting options, a missing path."""
 
     exit_code = 2
     code = "usage"
@@ -61,7 +60,7 @@ class SourceError(PkgtoolsError):
         message: what happened.
         remedy: what to do next.
         refusal: why a series does not apply to it.
-        found: what it is instead.
+        found: what the source is.
 
     """
 
@@ -98,7 +97,7 @@ class PartialError(SourceError):
 
 
 class ForeignError(SourceError):
-    """The tree is no known revision, or was edited since it was patched."""
+    """The tree is not a known revision, or was edited after it was patched."""
 
     exit_code = 5
     code = "foreign"
@@ -141,7 +140,7 @@ class TreeError(PkgtoolsError):
 
     @classmethod
     def of(cls, error: OSError) -> Self:
-        """Return the error for what the operating system refused."""
+        """Return the error for a failed system call."""
         return cls(f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
@@ -152,13 +151,13 @@ class EngineError(TreeError):
 
 
 class RegistryError(TreeError):
-    """A registry did not do what it was asked, or does not answer."""
+    """A registry refused a request or did not answer."""
 
     code = "registry"
 
 
 class CheckFailedError(PkgtoolsError):
-    """A check of a tree failed, or could not be made."""
+    """A check of a tree failed or could not run."""
 
     exit_code = 8
     code = "check-failed"

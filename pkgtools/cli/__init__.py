@@ -1,4 +1,4 @@
-"""The command line: it parses and renders, and the core does the rest."""
+"""The command line: it parses and renders; the core does the work."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ import click
 
 from pkgtools import __version__
 
-# Each verb's module is imported when it runs: --version and --help stay quick.
+# Lazy imports keep --version and --help fast: each command's module loads when it runs.
 _COMMANDS: Final = {
-    "adopt": "Give a receipt to a tree that is patched already.",
+    "adopt": "Write a receipt for a tree that is already patched.",
     "apply": "Apply a target's series to a tree, exactly or not at all.",
     "build": "Build a patched wheel or container image.",
     "changelog": "Check that every changed series has an entry in CHANGELOG.md.",
     "checkout": "Make a git repository of a series, a commit for each patch.",
     "commit": "Write the commits of a checkout back into its series.",
     "export": "Write a series as one flat diff.",
-    "identify": "Say which known revision a tree, a wheel or a commit is.",
+    "identify": "Name the known revision of a tree, wheel or commit.",
     "image": "Inspect a patched container image, or test it inside.",
-    "import": "Make a series of patches or of a flat diff.",
+    "import": "Make a series from patches or a flat diff.",
     "init": "Start a catalog for a package.",
-    "lock": "Prove series on real sources and write their locks.",
+    "lock": "Prove series on real sources and write their lockfiles.",
     "merge-file": "Merge three versions of a file, Python by structure.",
-    "new": "Make a patch of what a tree has beyond its series.",
+    "new": "Make a patch from edits of a tree.",
     "port": "Move a series to another revision of its upstream.",
     "recipe": "Check, render and validate a deployment of spec capture.",
-    "recover": "Finish or undo what a killed run left half done.",
-    "refresh": "Take the edits of a patched tree into its series.",
+    "recover": "Finish or undo a run that was killed.",
+    "refresh": "Update a series from edits of a patched tree.",
     "report": "Write a page that shows every patch on every revision.",
-    "reverse": "Take a series out of a tree again, to the byte.",
-    "status": "Say what a tree is and what is applied to it.",
+    "reverse": "Restore the exact files from before a series.",
+    "status": "Show what a tree is and what is applied to it.",
     "targets": "List the targets, their aliases, revisions and patches.",
     "upgrade": "Port the newest series to the newest release.",
-    "verify": "Check that a series would apply, or that a tree is patched.",
+    "verify": "Check that a series applies, or that a tree is patched.",
 }
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is asked for."""
+    """A group that imports a command when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -49,7 +49,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        name = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))  # Python's word
+        name = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))  # a keyword
         command = getattr(importlib.import_module(f"pkgtools.cli.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above and the modules agree
         return command
@@ -108,5 +108,5 @@ def run() -> None:
 
 
 def _end(number: int, _frame: object) -> None:
-    """End with what a shell reports, once containers and folders for temporary files are gone."""
+    """Exit with a shell's code for the signal; context managers clean up first."""
     sys.exit(128 + number)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(short_help="Check the changelog.")
 def changelog() -> None:
-    """Hold CHANGELOG.md against the series.
+    """Compare CHANGELOG.md with the series.
 
     \b
     Examples:
@@ -35,12 +35,12 @@ def changelog() -> None:
 def check(catalog: Path, as_json: bool) -> int:
     """Check that every series that changed since the last tag has an entry.
 
-    CHANGELOG.md lies beside targets.toml, in a git repository. Each target whose
-    series has another digest than at the last tag (each target, where there is no
-    tag) needs an entry that is new since then, names the target, and links to an
-    issue, a pull request, a commit or a release on a forge; a release of the
-    target's upstream has to be the target's. No new entry says TBD or the like,
-    and the sections of released versions are what they were.
+    CHANGELOG.md is beside targets.toml, in a git repository. If the digest of a
+    target's series changed since the last tag (or the repository has no tag), a
+    new entry must name the target and link to an issue, pull request, commit or
+    release on a forge. A link to a release of the upstream must be the target's
+    release. New entries must not have placeholders such as TBD, and the sections
+    of released versions must not change.
 
     \b
     Examples:
@@ -53,8 +53,8 @@ def check(catalog: Path, as_json: bool) -> int:
     root = next(around, None)
     if root is None:
         raise UsageError(
-            f"{folder} is not in a git repository: its last tag says what changed",
-            remedy="commit the catalog to one (git init), or name another with --catalog",
+            f"{folder} is not in a git repository: changes are counted from its last tag",
+            remedy="commit the catalog to a repository (git init), or name another with --catalog",
         )
     repository = open_repositories([root])[0]
     found = check_changelog(table, repository)
@@ -62,7 +62,7 @@ def check(catalog: Path, as_json: bool) -> int:
         common.print_json(found)
         return 0
     since = f"since {found.since}" if found.since else "no tag yet"
-    say(f"{found.changelog} tells every changed series ({since})")
+    say(f"{found.changelog} has an entry for every changed series ({since})")
     for changed in found.changed:
         say(f"  {changed.target} at line {changed.line}: {', '.join(changed.links)}")
     return 0

@@ -1,4 +1,4 @@
-"""What every verb shares: options, finding things, errors, progress."""
+"""What all commands share: options, error output, JSON and progress."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ S = TypeVar("S", bound="Source")
 
 
 class _FullPath(click.Path):
-    """A path that is not empty: an unset shell variable must not mean the current folder."""
+    """A non-empty path: an unset shell variable must not mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -78,7 +78,7 @@ def _catalog(ctx: click.Context, param: click.Parameter, value: Path | None) -> 
 
 
 class _FullText(click.ParamType[str]):
-    """A text that is not empty, for the same reason."""
+    """A non-empty text: an unset shell variable must not count as a value."""
 
     name = "text"
 
@@ -92,7 +92,7 @@ TEXT: Final = _FullText()
 
 
 def count(number: int, one: str, many: str) -> str:
-    """Say how many there are."""
+    """Return a number with its noun."""
     return f"{number} {one if number == 1 else many}"
 
 
@@ -123,8 +123,8 @@ tree_option = click.option(
 python_option = click.option(
     "--python",
     type=TEXT,
-    help="The interpreter whose package is meant.  [default: the one running pkgtools; where "
-    "pipx or uv tool installed that, the active environment's]",
+    help="The interpreter that imports the package.  [default: the one running pkgtools; if "
+    "pipx or uv tool installed it, the active environment's]",
 )
 image_tree_option = click.option(
     "--tree",
@@ -134,14 +134,14 @@ image_tree_option = click.option(
 image_platform_option = click.option(
     "--platform",
     type=TEXT,
-    help="The one of an image's platforms that is meant, as linux/arm64.",
+    help="The platform of a multi-platform image, such as linux/arm64.",
 )
 image_python_option = click.option(
     "--python",
     type=TEXT,
-    help="The interpreter in the image whose package is meant.  [default: its python3]",
+    help="The interpreter in the image that imports the package.  [default: its python3]",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print facts for a program.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 # The formats are those of pkgtools.cli.findings, which most runs do not import.
@@ -151,12 +151,12 @@ format_option = click.option(
     type=click.Choice(["text", "json", "github", "junit", "sarif"]),
     default="text",
     show_default=True,
-    help="For people, a program (as --json), GitHub's annotations, or a report of JUnit or SARIF.",
+    help="Text, JSON (as --json), GitHub annotations, or a JUnit or SARIF report.",
 )
 
 
 def command(function: F) -> F:
-    """Turn a refusal into its exit code and its words, or JSON."""
+    """Report a `PkgtoolsError` as text or JSON, and exit with its code."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -168,7 +168,7 @@ def command(function: F) -> F:
             code = function(*args, **kwargs)
         except PkgtoolsError as error:
             refusal = error
-        except BrokenPipeError:  # click's affair: whoever read the output is gone
+        except BrokenPipeError:  # the reader of the output is gone: click exits quietly
             raise
         except OSError as error:
             refusal = TreeError.of(error)
@@ -181,7 +181,7 @@ def command(function: F) -> F:
 
 
 def _report(kind: str, run: Callable[..., None], kwargs: dict[str, Any]) -> NoReturn:
-    """Run a command for its JSON, print that in another format, and exit as the command."""
+    """Run a command with --json, convert its output, and exit with its code."""
     from pkgtools.cli.findings import render  # noqa: PLC0415 - for continuous integration
 
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -198,7 +198,7 @@ def _report(kind: str, run: Callable[..., None], kwargs: dict[str, Any]) -> NoRe
 
 
 def error_facts(error: PkgtoolsError) -> dict[str, object]:
-    """Return a refusal as ``--json`` prints it."""
+    """Return an error as ``--json`` prints it."""
     facts = {
         "code": error.code,
         "exit_code": error.exit_code,
@@ -210,7 +210,7 @@ def error_facts(error: PkgtoolsError) -> dict[str, object]:
 
 
 def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
-    """Print a refusal."""
+    """Print an error."""
     if as_json:
         print_json(error_facts(error))
         return
@@ -224,7 +224,7 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
 
 
 def to_json(facts: object) -> bytes:
-    """Return facts as JSON; what is no UTF-8 in a name is U+FFFD."""
+    """Encode facts as JSON; bytes of a name that are not UTF-8 become U+FFFD."""
     try:
         raw = msgspec.json.encode(facts, enc_hook=str)
     except UnicodeEncodeError:
@@ -239,10 +239,12 @@ def print_json(facts: object) -> None:
 
 
 def check_output(path: Path, remedy: str = "name another file") -> None:
-    """Make the folder for a file that long work will end in, so that it is not done in vain.
+    """Create the folder of an output file and check that the file can be written.
+
+    Call it before long work that ends in that file.
 
     Raises:
-        TreeError: the file could not be written.
+        TreeError: the file cannot be written.
 
     """
     folder = Path(os.path.realpath(path)).parent  # as `replacing`: a link stays
@@ -250,7 +252,7 @@ def check_output(path: Path, remedy: str = "name another file") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         reason = in_the_way(path)
         if reason is None and not os.access(folder, os.W_OK):
-            reason = f"{folder} is not yours to write"
+            reason = f"{folder} is not writable"
     except OSError as error:
         reason = error.strerror
     if reason is not None:
@@ -258,7 +260,7 @@ def check_output(path: Path, remedy: str = "name another file") -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file that the user asked for, and the folder around it.
+    """Write an output file that the user named.
 
     Raises:
         TreeError: it cannot be written.
@@ -269,7 +271,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def given(*names: str) -> list[str]:
-    """Return options of the running command as the user gave them, for a command to run next."""
+    """Return options that the user gave to this command, for a suggested next command."""
     context = click.get_current_context()
     words: list[str] = []
     for parameter in context.command.params:
@@ -283,22 +285,22 @@ def given(*names: str) -> list[str]:
 
 
 def shell(verb: str, *words: str) -> str:
-    """Return a command of pkgtools as a shell takes it."""
+    """Return a pkgtools command line, quoted for a shell."""
     return shlex.join(["pkgtools", verb, *words])
 
 
 def short(revisions: Sequence[str]) -> str:
-    """Return revisions as a person reads them: commits abbreviated."""
+    """Return revisions with abbreviated commits."""
     return " or ".join(revision[:12] for revision in revisions)
 
 
 class Progress:
-    """Says on stderr what takes a while, with a spinner on a terminal."""
+    """Shows long work on stderr, with a spinner on a terminal."""
 
     @contextlib.contextmanager
     def task(self, text: str) -> Iterator[None]:
         """Show `text` while the work lasts."""
-        if sys.stderr is None or not sys.stderr.isatty():  # None: it was closed before
+        if sys.stderr is None or not sys.stderr.isatty():  # None: closed by the parent
             say(f"{text} ...", err=True)
             yield
             return
@@ -306,7 +308,7 @@ class Progress:
         from rich.progress import Progress as Bar  # noqa: PLC0415
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-        name = TextColumn("{task.description}", markup=False)  # brackets are a folder's
+        name = TextColumn("{task.description}", markup=False)  # folder names may have brackets
         columns = SpinnerColumn(), name, TimeElapsedColumn()
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             bar.add_task(text, total=None)

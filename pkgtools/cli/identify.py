@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pkgtools.tree.state import Identity
 
 
-@click.command(short_help="Say which known revision something is.")
+@click.command(short_help="Name the known revision of a tree, wheel or commit.")
 @common.tree_option
 @common.python_option
 @click.option("--wheel", type=common.EXISTING_PATH, help="A wheel file.")
@@ -41,10 +41,11 @@ def identify(
     catalog: Path,
     as_json: bool,
 ) -> int:
-    """Say which known revision a tree, a wheel or a commit is, by its files alone.
+    """Name the known revision of a tree, wheel or commit, from its files alone.
 
-    Exits with 0 when it is known, 4 when it is partially patched, 5 when no
-    target knows it; then the nearest is named, with the files that differ.
+    Exits with 0 if the revision is known, 4 if some of a series is applied, and 5
+    if no target matches; then the output has the nearest target and the files
+    that differ.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def identify(
 def _show(source: str, found: Sequence[Identity]) -> None:
     best = found[0]
     if not best.is_known:
-        say(f"{source}: no known revision")
+        say(f"{source}: unknown revision")
         say("\n".join(match_lines(best)))
         return
     for each in found:

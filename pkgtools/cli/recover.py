@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Finish or undo what a killed run left.")
+@click.command(short_help="Finish or undo a run that was killed.")
 @common.tree_option
 @common.python_option
 @common.catalog_option
 @common.json_option
 @common.command
 def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool) -> int:
-    """Finish or undo what a killed run left half done.
+    """Finish or undo a run that was killed.
 
-    `apply` and `reverse` do this first by themselves; this does only this.
+    `apply` and `reverse` do this before their own work.
 
     \b
     Examples:
@@ -43,5 +43,5 @@ def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
     for outcome in killed:
         say(f"{outcome.recovered} the run that was killed on {outcome.tree}")
     if not killed:
-        say(f"no run was killed on {done[0].tree}: nothing to do")
+        say(f"{done[0].tree} has no unfinished run: nothing to do")
     return 0

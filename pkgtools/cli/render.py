@@ -1,4 +1,4 @@
-"""Refusals and verdicts as text."""
+"""Refusals and identities as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pkgtools.tree.state import Identity
 
 _SHOWN_LINES = 14
-"""Of a nearest place, how many lines are shown."""
+"""The most lines to show of the nearest place."""
 
 
 def refusal_lines(refusal: Refusal) -> Iterator[str]:
@@ -32,7 +32,7 @@ def match_lines(match: Identity) -> Iterator[str]:
     for file in match.files:
         known = file.state not in (State.FOREIGN, State.MISSING)
         ids = f"  {file.found[:12] or 'no file'}, not {file.before[:12] or 'no file'}"
-        note = " (only its line ends differ)" if file.crlf else ""
+        note = " (only its line endings differ)" if file.crlf else ""
         yield f"    {file.state:8} {file.path}{'' if known else ids}{note}"
 
 

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pkgtools.source import Tree
 
 SOURCES: Final = ("wheels", "repositories")
-"""The parameters that say where a release is read from."""
+"""The parameters that name sources of a release."""
 
 series_option = click.option(
     "--series",
     type=common.TEXT,
     required=True,
-    help="The series' folder, or a target that has it.",
+    help="A series folder, or the target of a series.",
 )
 from_option = click.option(
     "--from",
     "start_name",
     type=common.TEXT,
     metavar="SOURCE",
-    help="What the series is for.  [default: the revision of --series' target]",
+    help="The source that the series applies to.  [default: the revision of --series' target]",
 )
 wheel_option = click.option(
     "--wheel", "wheels", type=common.EXISTING_PATH, multiple=True, help="A wheel; can be repeated."
@@ -65,12 +65,12 @@ def open_work(
 
 
 def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree:
-    """Return the tree with the edits: what --tree or --python names, else the installed package."""
+    """Return the tree with the edits: from --tree or --python, else the installed package."""
     return open_trees(work.catalog, [work.named.upstream], tree, python)[0]
 
 
 def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool = False) -> None:
-    """Say what comes after a change of a series: its lockfile, then a receipt.
+    """Print the commands to run after a change of a series: `lock`, then `adopt`.
 
     Args:
         named: the series.
@@ -86,4 +86,4 @@ def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool 
     say(f"  next: `{common.shell('lock', *target, *sources)}`")
     if edited:
         words = ["--target", named.source, *common.given("tree", "python"), *sources]
-        say(f"  then: `{common.shell('adopt', *words)}` gives the edited tree a receipt")
+        say(f"  then: `{common.shell('adopt', *words)}` writes a receipt for the edited tree")

@@ -71,7 +71,7 @@ def _show(found: Status) -> None:
         say("  no receipt: it was patched by other means")
         say(f"  next: pkgtools adopt --target {found.target}")
     for file in found.files:
-        note = "  (only its line ends differ)" if file.crlf else ""
+        note = "  (only its line endings differ)" if file.crlf else ""
         say(f"  {file.state:8} {file.path}{note}")
     for path in found.edited:
         say(f"  edited since it was patched: {path}")

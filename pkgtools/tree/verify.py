@@ -351,7 +351,7 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
             found=match,
         )
     differing = ", ".join(
-        f.path + (" (only its line ends differ)" if f.crlf else "") for f in match.differing
+        f.path + (" (only its line endings differ)" if f.crlf else "") for f in match.differing
     )
     return ForeignError(
         f"{source.label} is not what {name} makes; these files differ: {differing}",
