@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pkgtools.authoring.applied import AppliedPatch, FileChange, applied_on
 from pkgtools.catalog import load_catalog
 from pkgtools.cli.common import Progress
 from pkgtools.merge.blocks import parse
@@ -39,9 +40,8 @@ from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import accept_proposals
 from pkgtools.merge.names import definitions
 from pkgtools.patch import parse_patch
-from pkgtools.port.model import AppliedPatch, Conflict, FileChange, HunkOutcome, StepReport
+from pkgtools.port.model import Conflict, HunkOutcome, StepReport
 from pkgtools.port.route import Finder
-from pkgtools.port.series import layers_on
 from pkgtools.port.step import PortStep
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _layers(folder: Path, source: Source, upstream: Upstream) -> Iterator[Applie
         sections = re.split(rb"^(?=diff --git )", path.read_bytes(), flags=re.MULTILINE)
         kept = [s for s in sections if b" a/" + inside in s.partition(b"\n")[0]]
         if kept:
-            yield from layers_on([parse_patch(str(path), b"".join(kept))], source)
+            yield from applied_on([parse_patch(str(path), b"".join(kept))], source)
 
 
 def _case(change: FileChange, new: Source, people: dict[str, bytes]) -> Case | None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pkgtools.authoring.applied import applied_on
 from pkgtools.authoring.edits import looks_made
+from pkgtools.authoring.folder import refuse_existing
 from pkgtools.authoring.message import author_of, full_message
 from pkgtools.authoring.workbench import (
     TRAILER,
@@ -21,16 +23,15 @@ from pkgtools.authoring.workbench import (
 )
 from pkgtools.blob import DIRECTORY
 from pkgtools.errors import TreeError
-from pkgtools.port.series import layers_on, refuse_existing
 from pkgtools.source import WheelSource
 from pkgtools.source.listing import package_files
 
 if TYPE_CHECKING:
+    from pkgtools.authoring.applied import AppliedPatch
     from pkgtools.authoring.work import SeriesWork
     from pkgtools.blob import Blob
     from pkgtools.catalog import Series
     from pkgtools.patch import Patch
-    from pkgtools.port.model import AppliedPatch
 
 _TRAILER: Final = re.compile(rf"^{TRAILER}: *(.*?) *$\n?", re.MULTILINE)
 _BLANKS: Final = re.compile(r"\n{3,}")
@@ -60,7 +61,7 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
     refuse_existing(folder)
     series = work.named.load()
     commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
-    commits += [_commit(layer) for layer in layers_on(series.patches, work.source)]
+    commits += [_commit(layer) for layer in applied_on(series.patches, work.source)]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pkgtools.authoring.applied import FileChange
 from pkgtools.authoring.checkout import is_told, named_in, told
+from pkgtools.authoring.gitdiff import diff_text, patch_index, text_around, with_headers
 from pkgtools.authoring.message import author_of, file_name, mail_head
 from pkgtools.authoring.names import check_name, refuse_absorbed
 from pkgtools.authoring.refresh import EditedShared
@@ -27,8 +29,6 @@ from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.patch import parse_patch
 from pkgtools.plan import plan_series
-from pkgtools.port.gitdiff import diff_text, patch_index, text_around, with_headers
-from pkgtools.port.model import FileChange
 from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:

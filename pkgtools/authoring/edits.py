@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.applied import FileChange, applied_on
 from pkgtools.blob import DIRECTORY
-from pkgtools.port.model import FileChange
-from pkgtools.port.series import layers_on
 from pkgtools.source import WheelSource
 from pkgtools.source.listing import not_ignored, package_files
 from pkgtools.tree.record import recorded
@@ -44,7 +43,7 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         TreeError: a file, or RECORD, cannot be read.
 
     """
-    layers = layers_on(series.patches, source)
+    layers = applied_on(series.patches, source)
     made: dict[str, Blob | None] = {}
     for change in (change for layer in layers for change in layer.changes):
         made[change.old_path] = None  # a rename takes the file away

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.applied import FileChange, applied_on, refusal
+from pkgtools.authoring.gitdiff import diff_text, text_around, with_headers
 from pkgtools.authoring.message import FROM_LINE, NOBODY, file_name, full_message, mail_head
 from pkgtools.catalog.series import LISTING
 from pkgtools.errors import DoesNotApplyError
 from pkgtools.patch import header_length
 from pkgtools.plan import plan_series
-from pkgtools.port.gitdiff import diff_text, text_around, with_headers
-from pkgtools.port.model import FileChange
-from pkgtools.port.series import layers_on, refusal
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Series
@@ -53,7 +52,7 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
 
     """
     mails = {}
-    for number, layer in enumerate(layers_on(series.patches, source), 1):
+    for number, layer in enumerate(applied_on(series.patches, source), 1):
         name = file_name(_NAMED.sub("", layer.patch.subject))
         mails[f"{number:04}-{name}"] = _mail(layer.patch, diff_text(layer.changes))
     return {LISTING: "".join(f"{name}\n" for name in mails).encode(), **mails}

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.applied import refusal
+from pkgtools.authoring.folder import refuse_existing, write_folder
 from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
 from pkgtools.blob import Blob
@@ -15,7 +17,6 @@ from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.patch import in_order, split_mails, subject_of
 from pkgtools.plan import plan_series
-from pkgtools.port.series import refusal, refuse_existing, write_folder
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.util.files import read_bytes
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkgtools.authoring.edits import edits_of
+from pkgtools.authoring.gitdiff import diff_text
 from pkgtools.authoring.message import mail_head
 from pkgtools.authoring.names import check_name
 from pkgtools.blob import Blob
@@ -13,7 +14,6 @@ from pkgtools.catalog.series import LISTING
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import UsageError
 from pkgtools.patch import parse_patch
-from pkgtools.port.gitdiff import diff_text
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:

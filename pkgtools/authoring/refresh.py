@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pkgtools.authoring.applied import AppliedPatch, FileChange, Overlay, applied_on, patches_of
 from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
 from pkgtools.blob import Blob
@@ -14,8 +15,6 @@ from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.series import LISTING, reference_of
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.port.model import AppliedPatch, FileChange
-from pkgtools.port.series import layers_on, patches_of
 from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def refresh_series(
     named, source = work.named, work.source
     with work.locked() as folder:
         series = named.load()
-        before = layers_on(series.patches, source)
+        before = applied_on(series.patches, source)
         if into is not None and into not in {layer.patch.name for layer in before}:
             raise UsageError(
                 f"{series.directory} has no patch {into!r}",
@@ -110,22 +109,15 @@ def _shared_edits(
     source: Callable[[str], Blob | None],
 ) -> dict[str, SharedEdit]:
     """Return the shared patches that take an edit, by name."""
-    overlay: dict[str, Blob | None] = {}
-
-    def read(path: str) -> Blob | None:
-        return overlay[path] if path in overlay else source(path)
-
+    overlay = Overlay(source)
     edits = {}
     for old, new in zip(before, after, strict=True):
         changes = zip(old.changes, new.changes, strict=True)
         edited = [after for before, after in changes if before != after]
         patch = old.patch
         if edited and patch.is_shared and patch.path is not None:
-            edits[patch.name] = edit_shared(patch, patch.path, edited, read)
-        for change in new.changes:
-            if change.old_path != change.path:
-                overlay[change.old_path] = None
-            overlay[change.path] = change.after
+            edits[patch.name] = edit_shared(patch, patch.path, edited, overlay.read)
+        overlay.add(new.changes)
     return edits
 
 

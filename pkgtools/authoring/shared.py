@@ -17,22 +17,22 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.authoring.gitdiff import diff_text, with_headers
 from pkgtools.blob import Blob
 from pkgtools.catalog.added import read_added
 from pkgtools.catalog.series import shared_patches
 from pkgtools.errors import MalformedError, UsageError
 from pkgtools.patch import Kind, parse_patch
 from pkgtools.plan import plan_series
-from pkgtools.port.gitdiff import diff_text, with_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from pkgtools.authoring.applied import FileChange
     from pkgtools.catalog import Catalog
     from pkgtools.patch import Patch
     from pkgtools.plan import Plan
-    from pkgtools.port.model import FileChange
     from pkgtools.source import Source
 
 _CONTEXT: Final = 3

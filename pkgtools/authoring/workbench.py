@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from pkgtools.authoring.gitdiff import git
 from pkgtools.authoring.message import mail_date
 from pkgtools.blob import DIRECTORY, REGULAR, SUBMODULE, Blob
 from pkgtools.errors import CheckFailedError, MalformedError, UsageError
-from pkgtools.port.gitdiff import git
 from pkgtools.util.files import read_bytes, replace_file
 
 if TYPE_CHECKING:

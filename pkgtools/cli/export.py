@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkgtools.authoring.export import export_diff, export_mails
+from pkgtools.authoring.folder import refuse_existing, write_folder
 from pkgtools.authoring.waiver import waiver_page
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
@@ -18,7 +19,6 @@ from pkgtools.cli.sources import (
     series_option,
     wheel_option,
 )
-from pkgtools.port.series import refuse_existing, write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pkgtools.blob import Blob
-    from pkgtools.patch import Patch
 
 
 class HunkOutcome(StrEnum):
@@ -25,26 +24,6 @@ class HunkOutcome(StrEnum):
     """It changes a file that waits for a person."""
     EMPTY = "empty"
     """Nothing of it is left, and not because upstream has it."""
-
-
-@dataclass(frozen=True)
-class FileChange:
-    """What one patch does to one file of one source."""
-
-    old_path: str
-    path: str
-    """Differs from `old_path` where the patch renames the file."""
-    before: Blob | None
-    after: Blob | None
-
-
-@dataclass(frozen=True)
-class AppliedPatch:
-    """One patch on one source."""
-
-    patch: Patch
-    """As it was when the port began."""
-    changes: tuple[FileChange, ...]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pkgtools.authoring.applied import AppliedPatch, FileChange
 from pkgtools.blob import DIRECTORY, SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.check import syntax_error
@@ -15,10 +16,8 @@ from pkgtools.merge.proposals import filled
 from pkgtools.merge.uses import misuse_of_file
 from pkgtools.patch.lines import text
 from pkgtools.port.model import (
-    AppliedPatch,
     Conflict,
     Decision,
-    FileChange,
     HunkOutcome,
     HunkReport,
     PatchReport,

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from pkgtools.authoring.applied import applied_on, patches_of
+from pkgtools.authoring.folder import references_from, refuse_existing, write_folder, write_series
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.merge.check import syntax_error
@@ -22,17 +24,7 @@ from pkgtools.merge.markers import accept_proposals, has_markers
 from pkgtools.patch.paths import safe_path
 from pkgtools.port.finished import Finished, keep, kept
 from pkgtools.port.model import Decision, StepReport
-from pkgtools.port.series import (
-    Ported,
-    is_absorbed,
-    layers_on,
-    patches_of,
-    port_series,
-    references_from,
-    refuse_existing,
-    write_folder,
-    write_series,
-)
+from pkgtools.port.series import Ported, is_absorbed, port_series
 from pkgtools.util.files import read_bytes, read_file, replace_file
 
 if TYPE_CHECKING:
@@ -340,7 +332,7 @@ def read_state(output: Path) -> PortState:
 def _run(job: Job, reporter: Reporter) -> PortReport:
     patches, stops = job.series.patches, job.state.stops
     finished = kept(job.folder, patches, stops)
-    finished = finished or Finished(tuple(layers_on(patches, job.sources[0])), ())
+    finished = finished or Finished(tuple(applied_on(patches, job.sources[0])), ())
     ported = port_series(finished, job.upstream, job.sources, lambda c: _decision(job, c), reporter)
     if ported.conflicts:
         _wait(job, ported.conflicts)

@@ -734,18 +734,18 @@ def test_a_series_that_does_not_fit_its_source(small: Small, tmp_path: Path) -> 
 
 _KILLED = """
 import os, signal, sys
-from pkgtools.port import series
+from pkgtools.authoring import folder
 left = int(sys.argv[1])
-real = series.write_new
+real = folder.write_new
 def write_new(*arguments):
     global left
     left -= 1
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     real(*arguments)
-series.write_new = write_new
+folder.write_new = write_new
 from pathlib import Path
-series.write_folder(Path(sys.argv[2]), {f"f{n}": b"x" for n in range(4)})
+folder.write_folder(Path(sys.argv[2]), {f"f{n}": b"x" for n in range(4)})
 """
 
 

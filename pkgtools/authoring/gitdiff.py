@@ -18,9 +18,9 @@ from pkgtools.patch.section import BELONGS_BELOW
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pkgtools.authoring.applied import FileChange
     from pkgtools.blob import Blob
     from pkgtools.patch import Patch
-    from pkgtools.port.model import FileChange
 
 # One of the two folders alone stands twice in the header of a file that comes or goes.
 _ONE_SIDED: Final = re.compile(rb'^diff --git ("?)([ab])/(.*)\1 \1\2/\3\1$', re.MULTILINE)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pkgtools.authoring.applied import FileChange
+from pkgtools.authoring.gitdiff import diff_text
 from pkgtools.blob import Blob
-from pkgtools.port.gitdiff import diff_text
-from pkgtools.port.model import FileChange
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,139 @@
+"""What each patch of a series does to a source, and patches made from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.authoring.gitdiff import patch_text
+from pkgtools.errors import CheckFailedError, DoesNotApplyError
+from pkgtools.patch import Kind, parse_patch
+from pkgtools.plan import plan_series
+from pkgtools.source.wheel import all_outside_named
+from pkgtools.tree.check import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pkgtools.blob import Blob
+    from pkgtools.patch import Patch
+    from pkgtools.plan import Plan
+    from pkgtools.source import Source
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """What one patch does to one file of one source."""
+
+    old_path: str
+    path: str
+    """Differs from `old_path` where the patch renames the file."""
+    before: Blob | None
+    after: Blob | None
+
+
+@dataclass(frozen=True)
+class AppliedPatch:
+    """One patch on one source."""
+
+    patch: Patch
+    """As it was when the port began."""
+    changes: tuple[FileChange, ...]
+
+
+class Overlay:
+    """A source with the changes of some patches on top."""
+
+    def __init__(self, read: Callable[[str], Blob | None]) -> None:
+        self._read = read
+        self._changed: dict[str, Blob | None] = {}
+
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path` after the changes."""
+        return self._changed[path] if path in self._changed else self._read(path)
+
+    def add(self, changes: Iterable[FileChange]) -> None:
+        """Add the changes of one patch."""
+        changes = list(changes)
+        # The old names go first: two renames can swap two names.
+        self._changed |= {change.old_path: None for change in changes}
+        self._changed |= {change.path: change.after for change in changes}
+
+
+def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
+    """Return what each patch does to a source.
+
+    Raises:
+        DoesNotApplyError: the patches do not apply to it.
+
+    """
+    with all_outside_named(source, {path for patch in patches for path in patch.paths}):
+        plan = plan_series(patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"the series does not apply to {source.label}",
+            remedy="give the source that it was made for with --from",
+            refusal=refusal(source, plan),
+        )
+    overlay = Overlay(source.read)
+    applied = []
+    for patch in patches:
+        done = {c.path: c for c in plan_series([patch], overlay.read).changes}
+        renamed = {f.new_path: f.old_path for f in patch.files if f.kind is Kind.RENAME}
+        taken = {old for new, old in renamed.items() if new in done and old in done}
+        changes = []
+        for path, change in done.items():
+            old = renamed.get(path)
+            if path in taken and change.after is None:
+                continue  # the change at the new path has both halves of the rename
+            before = done[old].before if old in done and old is not None else change.before
+            changes.append(FileChange(old or path, path, before, change.after))
+        applied.append(AppliedPatch(patch, tuple(changes)))
+        overlay.add(changes)
+    return applied
+
+
+def patches_of(applied: Sequence[AppliedPatch], source: Source) -> list[Patch]:
+    """Return the patches that make `applied`; a patch that still fits stays as it is.
+
+    A patch of the series itself fits where its headers name the right lines. A shared patch
+    serves several revisions, so its hunks may be at other lines.
+
+    Raises:
+        CheckFailedError: what was written does not make what was planned.
+
+    """
+    overlay = Overlay(source.read)
+    written = []
+    for each in applied:
+        if not each.changes:
+            continue
+        patch = each.patch
+        if not _fits(each, patch, overlay.read, moved=patch.is_shared):
+            patch = parse_patch(patch.name, patch_text(patch, each.changes))
+            if not _fits(each, patch, overlay.read):
+                raise CheckFailedError(
+                    f"{each.patch.name}: the patch that was written does not make the ported files"
+                )
+        written.append(patch)
+        overlay.add(each.changes)
+    return written
+
+
+def _fits(
+    applied: AppliedPatch, patch: Patch, read: Callable[[str], Blob | None], *, moved: bool = False
+) -> bool:
+    """Whether a patch makes the files of `applied`, with each hunk in place unless `moved`."""
+    plan = plan_series([patch], read)
+    offsets = [p.offset for step in plan.steps for p in step.placements]
+    if not plan.ok or (any(offsets) and not moved):
+        return False
+    made = {change.path: change.after for change in plan.changes}
+    wanted: dict[str, Blob | None] = {c.path: c.after for c in applied.changes}
+    wanted |= {c.old_path: None for c in applied.changes if c.old_path not in wanted}
+    return made == wanted
+
+
+def refusal(source: Source, plan: Plan) -> Refusal:
+    """Return why patches that belong to no target do not apply."""
+    return Refusal("", source.label, None, plan.rejections)

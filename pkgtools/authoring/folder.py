@@ -1,0 +1,139 @@
+"""Writing a series folder, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.catalog.listing import line_of
+from pkgtools.catalog.series import (
+    LISTING,
+    is_shared_reference,
+    load_series,
+    reference_of,
+)
+from pkgtools.errors import TreeError, UsageError
+from pkgtools.util.files import read_bytes, read_text, sync_folder, write_new
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pkgtools.patch import Patch
+
+_LEFT_BEHIND: Final = {LISTING, "lock.toml"}
+"""Files of a series that are written anew, or not at all."""
+
+
+def write_series(folder: Path, patches: Sequence[Patch], original: Path | None) -> list[str]:
+    """Write a series folder, whole or not at all, and return which other files came along.
+
+    A shared patch stays a reference where the folder is beside it; elsewhere it is copied.
+
+    Args:
+        folder: must not exist, or be empty.
+        patches: in order.
+        original: a series whose comments and other files come along.
+
+    Raises:
+        UsageError: there is something at `folder`.
+
+    """
+    refuse_existing(folder)
+    others = {}
+    if original is not None:
+        for path in sorted(original.iterdir()):
+            is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
+            if path.is_file() and is_other:
+                others[path.name] = read_bytes(path)
+    references = references_from(folder, patches)
+    own = {
+        name: patch.data
+        for name, patch in zip(references, patches, strict=True)
+        if not is_shared_reference(name)
+    }
+    listing = _listing(patches, references, original)
+    write_folder(folder, {LISTING: listing.encode(), **own, **others})
+    return list(others)
+
+
+def references_from(folder: Path, patches: Sequence[Patch]) -> list[str]:
+    """Return what the ``series`` file in `folder` names each patch."""
+    return [_reference(folder, patch) for patch in patches]
+
+
+def _reference(folder: Path, patch: Patch) -> str:
+    beside = folder.absolute().parent / patch.name
+    if patch.is_shared and patch.path and beside.exists() and beside.samefile(patch.path):
+        return reference_of(patch)
+    return patch.name if patch.name.endswith((".patch", ".diff")) else f"{patch.name}.patch"
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new folder that is there whole or not at all.
+
+    Raises:
+        TreeError: it cannot be written.
+
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise TreeError(
+            f"{folder} cannot be written: {error.strerror}", remedy="name another folder with -o"
+        ) from None
+    try:
+        scratch.chmod(0o755)
+        for name, data in files.items():
+            path = scratch / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_new(path, data, 0o644)
+        sync_folder(scratch)
+        if folder.is_dir():
+            folder.rmdir()
+        os.rename(scratch, folder)  # noqa: PTH104 - fails where a folder with files appeared
+        sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise unless `folder` can be made.
+
+    Raises:
+        UsageError: there is something.
+
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(
+            f"{folder} exists already", remedy="give another folder with -o, or move it away"
+        )
+
+
+def _listing(patches: Sequence[Patch], references: Sequence[str], original: Path | None) -> str:
+    """Return the ``series`` file: the original's, without what is gone.
+
+    Args:
+        patches: what the series has.
+        references: what the file names each patch.
+        original: the series whose lines and comments stay.
+
+    """
+    named = list(zip(patches, references, strict=True))
+    if original is None:
+        return "".join(f"{line_of(patch, reference)}\n" for patch, reference in named)
+    names = {reference_of(patch): patch.name for patch in load_series(original).patches}
+    lines = {patch.name: line_of(patch, reference) for patch, reference in named}
+    out = []
+    for line in read_text(original / LISTING).splitlines():
+        entry, hash_, comment = line.partition("#")
+        words = entry.split()
+        if not words:
+            out.append(line)
+        elif new := lines.get(names[words[0]]):
+            out.append(f"{new}{entry[len(entry.rstrip()) :]}{hash_}{comment}")
+    return "".join(f"{line}\n" for line in out)
