@@ -102,7 +102,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
     state = read_state(folder)
     bench = Workbench(folder, state.base)
     catalog = load_catalog(Path(state.catalog))
-    work = SeriesWork(catalog, named_series(catalog, state.series), bench, reporter)
+    work = SeriesWork(catalog, named_series(catalog, state.series), reporter, bench)
     with work.locked() as locked:
         series = work.named.load()
         if series.digest != state.digest:

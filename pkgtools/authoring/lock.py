@@ -80,17 +80,27 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
     waiting = partial(at_hand.reporter.task, f"waiting for another pkgtools run on {folder}")
     with locked_catalog(folder, waiting):
         for directory, sharing in _by_series(targets).items():
-            path = directory / "lock.toml"
-            old = _old_lock(sharing[0], path)
-            entries = []
-            for target, revision in _revisions(sharing):
-                entry, proof = _prove_or_keep(target, revision, at_hand, old)
-                entries.append(entry)
-                proofs.append(proof)
-            lock = Lockfile(1, sharing[0].series.digest, entries)
-            files[path] = Blob(render_lock(lock).encode())
+            lock, proven = prove_lock(sharing, at_hand)
+            files[directory / "lock.toml"] = Blob(lock)
+            proofs += proven
         write_catalog(folder, files)
     return proofs
+
+
+def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[Proof]]:
+    """Return the lockfile of targets that share a series, and how it was proven.
+
+    Raises:
+        SourceUnavailableError: there is no source of a revision that changed.
+        DoesNotApplyError: the series does not apply to a revision.
+
+    """
+    old = _old_lock(targets[0], targets[0].directory / "lock.toml")
+    made = [
+        _prove_or_keep(target, revision, at_hand, old) for target, revision in _revisions(targets)
+    ]
+    lock = Lockfile(1, targets[0].series.digest, [entry for entry, _ in made])
+    return render_lock(lock).encode(), [proof for _, proof in made]
 
 
 def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SeriesWork:
-    """A series to edit, with its catalog and the source that it applies to."""
+class CatalogWork:
+    """A series to edit, with its catalog."""
 
     catalog: Catalog
     named: NamedSeries
-    source: Source
     reporter: Reporter
 
     @contextlib.contextmanager
@@ -38,3 +37,10 @@ class SeriesWork:
         waiting = partial(self.reporter.task, f"waiting for another pkgtools run on {folder}")
         with locked_catalog(folder, waiting):
             yield folder
+
+
+@dataclass(frozen=True)
+class SeriesWork(CatalogWork):
+    """A series to edit, with the source that it applies to."""
+
+    source: Source

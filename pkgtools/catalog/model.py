@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,12 @@ class Target:
     def absorbed_name(self, path: Path) -> str:
         """Return what targets.toml and the lockfile call an absorbed patch."""
         return path.relative_to(self.shelf).as_posix()
+
+    def with_series(self, series: Series) -> Target:
+        """Return the target with a series that is not on disk yet."""
+        made = replace(self)
+        made.__dict__["series"] = series  # where a cached property keeps its value
+        return made
 
     @cached_property
     def series(self) -> Series:

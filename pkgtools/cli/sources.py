@@ -61,7 +61,7 @@ def open_work(
     named = named_series(table, series)
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
-    return SeriesWork(table, named, source, common.Progress())
+    return SeriesWork(table, named, common.Progress(), source)
 
 
 def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree:

@@ -32,6 +32,7 @@ VERBS = [
         "changelog",
         "checkout",
         "commit",
+        "drop",
         "export",
         "identify",
         "image",
@@ -39,7 +40,19 @@ VERBS = [
         "init",
     ),
     *("lock", "new"),
-    *("port", "recipe", "recover", "refresh", "report", "reverse", "status", "targets", "verify"),
+    *(
+        "port",
+        "recipe",
+        "recover",
+        "refresh",
+        "rename",
+        "reorder",
+        "report",
+        "reverse",
+        "status",
+        "targets",
+        "verify",
+    ),
 ]
 GROUPS = {
     "build": ["wheel", "image"],
@@ -146,7 +159,15 @@ def _complete(words: str, cwd: Path) -> list[str]:
 
 def test_completion(project: Project, tmp_path: Path) -> None:
     folder = project.targets.parent
-    assert _complete("pkgtools re", folder) == ["recipe", "recover", "refresh", "report", "reverse"]
+    assert _complete("pkgtools re", folder) == [
+        "recipe",
+        "recover",
+        "refresh",
+        "rename",
+        "reorder",
+        "report",
+        "reverse",
+    ]
     assert _complete("pkgtools apply --ta", folder) == ["--target"]
     assert _complete("pkgtools apply --target w-d", folder) == [
         "w-dev",

@@ -1,0 +1,45 @@
+"""What `drop`, `reorder` and `rename` share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pkgtools.authoring.work import CatalogWork
+from pkgtools.catalog import load_catalog
+from pkgtools.catalog.named import named_series
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+from pkgtools.source.at_hand import AtHand
+from pkgtools.source.choose import check_wheels, open_repositories
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pkgtools.authoring.arrange import Arranged
+
+
+def open_arranging(
+    catalog: Path, series: str, wheels: Sequence[Path] = (), repositories: Sequence[Path] = ()
+) -> tuple[CatalogWork, AtHand]:
+    """Return a series, and the sources that its lockfile is proven on."""
+    table = load_catalog(catalog)
+    reporter = common.Progress()
+    repos = open_repositories(repositories)
+    at_hand = AtHand(reporter, check_wheels(table, wheels), repos, download=True)
+    return CatalogWork(table, named_series(table, series), reporter), at_hand
+
+
+def show_arranged(done: Arranged, verb: str, *, as_json: bool) -> int:
+    """Print what changed."""
+    if as_json:
+        common.print_json(done)
+        return 0
+    for name in done.changed:
+        say(f"{verb} {name}")
+    for name in done.patches:
+        say(f"  {name}")
+    for name in done.kept:
+        say(f"{name} is shared: its file stays for other series")
+    say(f"wrote {done.series} and the lockfile of {', '.join(done.targets) or 'no target'}")
+    return 0
