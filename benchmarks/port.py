@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     Sides = tuple[bytes, bytes, bytes]
     Merge = Callable[[Sides], tuple[int, bytes]]
 
+_HERE = b"\0the proposal\0\n"
 _COLUMNS = ("left", "files", "equal", "elsewhere", "broken", "undefined")
 
 
@@ -221,7 +222,9 @@ def _judge_proposals(conflict: Conflict, human: bytes | None, tally: Tally) -> N
     for number, text in texts.items():
         others = rb"^<{7} proposal (?!%d\n)(?:.*\n)*?>{7} proposal.*\n" % number
         marked = re.sub(others, b"", conflict.marked.data, flags=re.MULTILINE)
-        before, _, after = accept_proposals(marked)[0].partition(text.encode())
+        head = b"<<<<<<< proposal %d\n" % number
+        marked = marked.replace(head + text.encode(), head + _HERE)
+        before, _, after = accept_proposals(marked)[0].partition(_HERE)
         lines = _squeezed(before)[-1:] + _squeezed(text.encode()) + _squeezed(after)[:1]
         is_persons = b"".join(lines) in person
         tally.proposals += 1

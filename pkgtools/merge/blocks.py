@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import tree_sitter
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _LANGUAGE: Final = tree_sitter.Language(tree_sitter_python.language())
 _DEEPEST: Final = 500
 """Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
+_SHALLOW: Final = 100
+"""So many bytes cannot nest deeper than is still quick to align."""
 _BODIES: Final = {"module", "block"}
 _LISTS: Final = {
     "argument_list",
@@ -114,6 +117,12 @@ class Block:
         """The 1-based line on which it starts."""
         return self.source.count(b"\n", 0, self.start) + 1
 
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        """Where each line of the source starts, and where the last one ends."""
+        lines = self.source.splitlines(keepends=True)
+        return tuple(accumulate(map(len, lines), initial=0))
+
     @property
     def is_definition(self) -> bool:
         """Whether it is a class or a function."""
@@ -144,8 +153,8 @@ class Block:
 
     @cached_property
     def counted_by_depth(self) -> Counter[tuple[int, bytes]]:
-        """How often each token of a module stands in how many blocks of its definition."""
-        return Counter(block_tokens(self.raw[0]))
+        """How often each of its tokens stands in how many blocks of its definition."""
+        return Counter(token for raw in self.raw for token in block_tokens(raw))
 
     @cached_property
     def name(self) -> bytes | None:
@@ -206,17 +215,18 @@ def parse(source: bytes) -> Block:
 @lru_cache(maxsize=32)
 def is_deep(source: bytes) -> bool:
     """Whether `source` nests deeper than people write: alignment takes the square of the depth."""
-    cursor = parse(source).raw[0].walk()
-    depth = 0
-    while depth <= _DEEPEST:
-        if cursor.goto_first_child():
-            depth += 1
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return False
-            depth -= 1
-    return True
+    stack = [(parse(source).raw[0], 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > _DEEPEST:
+            return True
+        # Each level takes a byte; most statements are too short to be looked into.
+        stack += [
+            (child, depth + 1)
+            for child in node.children
+            if child.end_byte - child.start_byte > _SHALLOW
+        ]
+    return False
 
 
 def is_sound(module: Block) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pkgtools.merge.blocks import is_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from pkgtools.merge.blocks import Block
 
@@ -40,17 +40,15 @@ def problem(merge: Comparison, *, renested: bool) -> str | None:
     """
     if not all(reads_as_well(made, theirs) for theirs, made in merge.ported):
         return "the result is not Python"
-    wanted = _difference(merge.base.counted, merge.ours.counted)
+    wanted = _difference(merge.base, merge.ours, _tokens)
     wanted.subtract(merge.absorbed)
-    made = _sum(_difference(old.counted, new.counted) for old, new in merge.ported)
+    made = _sum(_difference(old, new, _tokens) for old, new in merge.ported)
     if _differ(wanted, made):
         return "the patch's change is not in the result, once and whole"
     if renested or merge.absorbed:
         return None
-    deep = _difference(merge.base.counted_by_depth, merge.ours.counted_by_depth)
-    made_deep = _sum(
-        _difference(old.counted_by_depth, new.counted_by_depth) for old, new in merge.ported
-    )
+    deep = _difference(merge.base, merge.ours, _deep_tokens)
+    made_deep = _sum(_difference(old, new, _deep_tokens) for old, new in merge.ported)
     if _differ(deep, made_deep):
         return "the patch's change is in the result, but not in the same block"
     return None
@@ -80,9 +78,25 @@ def syntax_error(source: bytes) -> str | None:
     return None
 
 
-def _difference(old: Counter[T], new: Counter[T]) -> Counter[T]:
-    found = Counter(new)
-    found.subtract(old)
+def _tokens(block: Block) -> Counter[bytes]:
+    return block.counted
+
+
+def _deep_tokens(block: Block) -> Counter[tuple[int, bytes]]:
+    return block.counted_by_depth
+
+
+def _difference(old: Block, new: Block, count: Callable[[Block], Counter[T]]) -> Counter[T]:
+    """Return how many more of each token the new module has; equal statements are not read."""
+    common = Counter(n.text for n in old.elements) & Counter(n.text for n in new.elements)
+    found: Counter[T] = Counter()
+    for module, add in ((new, found.update), (old, found.subtract)):
+        left = Counter(common)
+        for block in module.elements:
+            if left[block.text]:
+                left[block.text] -= 1
+            else:
+                add(count(block))
     return found
 
 

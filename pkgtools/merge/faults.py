@@ -16,13 +16,23 @@ from pkgtools.merge.twins import repeated
 from pkgtools.merge.uses import Landing, misuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pkgtools.merge.versions import Versions
 
 
-def find_faults(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chunk, str]:
-    """Return the chunks that are wrong in the result, each with the reason."""
+def find_faults(
+    versions: Versions, merged: Merge, others: OtherFiles, known: Collection[Chunk] = ()
+) -> dict[Chunk, str]:
+    """Return the chunks that are wrong in the result, each with the reason.
+
+    Args:
+        versions: the files.
+        merged: the result.
+        others: what is known of other files.
+        known: chunks whose names and uses were looked at before.
+
+    """
     is_new = not merged.conflicts and merged.data != versions.theirs.source
     if is_new and versions.are_sound and not reads_as_well(parse(merged.data), versions.theirs):
         return {c.chunk: "the result is not Python" for c in merged.chunks}
@@ -33,6 +43,7 @@ def find_faults(versions: Versions, merged: Merge, others: OtherFiles) -> dict[C
         chunk = merge.chunk
         if (
             chunk in faults
+            or chunk in known
             or merge.how not in (How.MOVED, How.MERGED)
             or chunk.new == chunk.new_end
         ):

@@ -6,6 +6,7 @@ import builtins
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.effects import imported_names
@@ -111,7 +112,8 @@ def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
     return tuple((name.text or b"") if name is not None else b"" for name in names)
 
 
-def definitions(module: Block) -> set[tuple[bytes, ...]]:
+@lru_cache(maxsize=8)
+def definitions(module: Block) -> frozenset[tuple[bytes, ...]]:
     """Return the qualified names of all definitions of a module."""
     found: set[tuple[bytes, ...]] = set()
     stack: list[tuple[tree_sitter.Node, tuple[bytes, ...]]] = [(module.raw[0], ())]
@@ -122,7 +124,7 @@ def definitions(module: Block) -> set[tuple[bytes, ...]]:
                 inner = (*path, *qualified_name([raw]))
                 found.add(inner)
                 stack.append((raw, inner))
-    return found
+    return frozenset(found)
 
 
 def owner_of_lines(module: Block, start: int, end: int) -> tuple[bytes, ...]:
@@ -130,12 +132,13 @@ def owner_of_lines(module: Block, start: int, end: int) -> tuple[bytes, ...]:
 
     Lines count from 0.
     """
-    lines = module.source.splitlines(keepends=True)
-    at = sum(map(len, lines[:start]))
-    for line in lines[start:end]:
+    starts = module.line_starts
+    at = starts[min(start, len(starts) - 1)]
+    for first, last in pairwise(starts[start : end + 1]):
+        line = module.source[first:last]
         if line.strip():
-            return owner_at(module, at + len(line) - len(line.lstrip()))
-        at += len(line)
+            return owner_at(module, first + len(line) - len(line.lstrip()))
+        at = last
     return owner_at(module, min(at, max(len(module.source) - 1, 0)))
 
 
@@ -201,16 +204,19 @@ def _means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byt
     if len(found) == len(names):
         return any(name in bound(scope) for scope in found)
     # A definition around it moved or was renamed: look in what is called like the innermost.
-    twins = [raw for raw in raw_walk([module]) if _is_called(raw, names[-1])]
-    return any(name in bound(scope) for scope in (twins or _functions(module)))
+    functions = _bound_in_functions(module)
+    return name in functions.get(names[-1], functions[None])
 
 
-def _is_called(raw: tree_sitter.Node, name: bytes) -> bool:
-    return raw.type == "function_definition" and qualified_name([raw]) == (name,)
-
-
-def _functions(module: tree_sitter.Node) -> list[tree_sitter.Node]:
-    return [raw for raw in raw_walk([module]) if raw.type == "function_definition"]
+@lru_cache(maxsize=32)
+def _bound_in_functions(module: tree_sitter.Node) -> dict[bytes | None, set[bytes]]:
+    """Return what the functions of each name bind; under None, what all of them do."""
+    found: dict[bytes | None, set[bytes]] = {None: set()}
+    for raw in raw_walk([module]):
+        if raw.type == "function_definition":
+            for name in (*qualified_name([raw]), None):
+                found.setdefault(name, set()).update(bound(raw))
+    return found
 
 
 def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:
@@ -232,7 +238,7 @@ def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter
     return found
 
 
-@lru_cache(maxsize=512)  # each name of each chunk asks for the same few scopes
+@lru_cache(maxsize=2048)  # each name of each chunk asks for the same few scopes
 def statements_of(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return everything in a scope that is not in a scope inside it."""
     body = scope if scope.type == "module" else scope.child_by_field_name("body")
@@ -246,7 +252,7 @@ def statements_of(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=2048)
 def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return the names that a scope binds; a function's with those of the functions in it."""
     names: set[bytes] = set()

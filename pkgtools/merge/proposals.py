@@ -6,6 +6,7 @@ result by itself.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,11 +40,11 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
     if not versions.are_sound:
         return merged
     conflicts = list(conflicts_in(*sides[:2], merged))
-    rivals = {block.line - 1 for block in doubled(versions.base, versions.ours, versions.theirs)}
+    both = {block.line - 1 for block in doubled(versions.base, versions.ours, versions.theirs)}
     taken: dict[int, Proposal] = {}
     for _ in range(2):  # one can need what another one brings
         for number, conflict in enumerate(conflicts):
-            for proposal in _candidates(conflict, rivals) if number not in taken else ():
+            for proposal in _candidates(conflict, both) if number not in taken else ():
                 if _holds(versions, merged, others, [*taken.values(), proposal]):
                     taken[number] = proposal
                     break
@@ -58,27 +59,44 @@ def filled(data: bytes, proposals: Sequence[Proposal]) -> bytes:
     return b"".join(lines)
 
 
-def _candidates(conflict: ConflictLines, rivals: Collection[int]) -> Iterator[Proposal]:
+def _candidates(conflict: ConflictLines, both: Collection[int]) -> Iterator[Proposal]:
     """Yield what may be an answer, the likeliest first.
 
     Args:
         conflict: the lines.
-        rivals: the lines of ours that add what upstream adds in another form.
+        both: the lines of ours that add what upstream adds as well, or another of that name.
 
     """
     base, ours, theirs = conflict.base, conflict.ours, conflict.theirs
-    if any(line in rivals for c in conflict.chunks for line in range(c.new, c.new_end)):
-        found = [(theirs, "upstream-has-another")]
-    else:
-        words = merge_words(base, ours, theirs)
-        found = [(words.text, "words")] if words else []
+    found: list[tuple[bytes, str]] = []
+    if base not in (ours, theirs):
         if _holds_words(ours, theirs) and _holds_words(theirs, base):
             found.append((ours, "ours-has-both"))
         if _holds_words(theirs, ours) and _holds_words(ours, base):
             found.append((theirs, "upstream-has-both"))
+    if any(line in both for c in conflict.chunks for line in range(c.new, c.new_end)):
+        found.append((theirs, "upstream-has-another"))
+    else:
+        before = _before_a_new_block(base, ours, theirs)
+        found += [(before, "before-new-block")] if before else []
+        words = merge_words(base, ours, theirs)
+        found += [(words.text, "words")] if words else []
     for text, rule in found:
         if not text or text.endswith(b"\n"):
             yield Proposal(conflict.chunks, conflict.lines, text, rule)
+
+
+def _before_a_new_block(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Return what ours adds above lines that upstream put into a block, above that block."""
+    added = ours.removesuffix(base)
+    first, header = (next(iter(text.splitlines()), b"") for text in (base, theirs))
+    inside = re.search(rb"^( *)" + re.escape(first.strip()) + rb"$", theirs, re.MULTILINE)
+    if not base or added == ours or inside is None or not first.strip():
+        return None
+    wrapped = (
+        len(inside[1]) > len(first) - len(first.lstrip()) == len(header) - len(header.lstrip())
+    )
+    return added + theirs if wrapped else None
 
 
 def _holds_words(whole: bytes, part: bytes) -> bool:
@@ -90,7 +108,7 @@ def _holds_words(whole: bytes, part: bytes) -> bool:
 def _holds(
     versions: Versions, merged: Merge, others: OtherFiles, chosen: Sequence[Proposal]
 ) -> bool:
-    """Whether the file passes the checks with some proposals in it."""
+    """Whether the file passes the checks with the last of some proposals in it, too."""
     rules = {chunk: p.rule for p in chosen for chunk in p.chunks}
     chunks = tuple(
         replace(c, how=How.MERGED, rules=(rules[c.chunk],), reason=None) if c.chunk in rules else c
@@ -99,4 +117,5 @@ def _holds(
     made = Merge(filled(merged.data, chosen), chunks, merged.others)
     if not reads_as_well(parse(made.data), versions.theirs):
         return False
-    return rules.keys().isdisjoint(find_faults(versions, made, others))
+    known = {c.chunk for c in chunks} - {*chosen[-1].chunks}
+    return rules.keys().isdisjoint(find_faults(versions, made, others, known))

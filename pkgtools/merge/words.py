@@ -39,27 +39,51 @@ def merge_words(base: bytes, ours: bytes, theirs: bytes) -> MergedWords | None:
     if max(map(len, words)) > _MOST:
         return None
     mine, upstream = (list(_changes(sides[0], side)) for side in sides[1:])
+    gone = {n for c in (*mine, *upstream) for n in range(c.old, c.old_end)}
+    added: dict[int, list[bytes]] = {}
+    for chunk in upstream:
+        added.setdefault(chunk.old, []).extend(words[2][chunk.new : chunk.new_end])
+    for chunk in mine:
+        text = words[1][chunk.new : chunk.new_end]
+        twin = next((c for c in upstream if _span(c) == _span(chunk)), None)
+        if twin is not None and words[2][twin.new : twin.new_end] == text:
+            continue
+        if any(_meet(chunk, other) for other in upstream):
+            return None
+        added.setdefault(chunk.old, []).extend(text)  # behind upstream's, where both add
     out: list[bytes] = []
-    at = 0
-    is_apart = True
-    last: tuple[int, bool] | None = None
-    for chunk, is_mine in sorted(
-        [*((c, True) for c in mine), *((c, False) for c in upstream)],
-        key=lambda item: (item[0].old, item[0].old_end, item[1]),
-    ):
-        twin = chunk in (upstream if is_mine else mine)
-        text = words[1 if is_mine else 2][chunk.new : chunk.new_end]
-        if twin and words[1][chunk.new : chunk.new_end] == words[2][chunk.new : chunk.new_end]:
-            if is_mine:
-                continue
-        elif last is not None and last[1] != is_mine:
-            if chunk.old < last[0]:
-                return None
-            is_apart = is_apart and any(map(_NAME.match, words[0][last[0] : chunk.old]))
-        out += [*words[0][at : chunk.old], *text]
-        at = chunk.old_end
-        last = at, is_mine
-    return MergedWords(b"".join([*out, *words[0][at:]]), is_apart)
+    for number, word in enumerate([*words[0], b""]):
+        out += added.get(number, [])
+        out += [word] if number not in gone else []
+    return MergedWords(b"".join(out), _are_apart(mine, upstream, words[0]))
+
+
+def _span(chunk: Chunk) -> tuple[int, int]:
+    return chunk.old, chunk.old_end
+
+
+def _meet(one: Chunk, other: Chunk) -> bool:
+    """Whether two changes want different things of the same words.
+
+    One may take away words that the other one replaces.
+    """
+    if not (one.old < other.old_end and other.old < one.old_end):
+        return False
+    writing = [c for c in (one, other) if c.new < c.new_end]
+    if len(writing) != 1:
+        return bool(writing)
+    taking = other if writing[0] is one else one
+    return not writing[0].old <= taking.old <= taking.old_end <= writing[0].old_end
+
+
+def _are_apart(mine: Sequence[Chunk], upstream: Sequence[Chunk], base: Sequence[bytes]) -> bool:
+    """Whether a name or number that stays stands between each change of ours and of theirs."""
+    for one in mine:
+        for other in upstream:
+            first, last = sorted((one, other), key=lambda c: (c.old, c.old_end))
+            if not any(map(_NAME.match, base[first.old_end : last.old])):
+                return False
+    return True
 
 
 def _words(lines: Sequence[bytes]) -> list[bytes]:

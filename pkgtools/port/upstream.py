@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _SIMILAR: Final = 0.5
 """Git's own threshold for a rename."""
 _CLEAR: Final = 0.1
+_DEFINED: Final = re.compile(
+    rb"\b(?:def|class)[ \t]+(\w+)|\bself\.(\w+)(?=[^=\n(]*=(?!=))|^[ \t]+(\w+)[ \t]*:", re.MULTILINE
+)
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
 
@@ -33,6 +36,7 @@ class Listing:
         files = package_files(source, upstream)
         self.marks = {path: mark for path, mark in files.items() if path.endswith(".py")}
         self._texts: dict[str, bytes] = {}
+        self._defined: dict[str, frozenset[bytes]] = {}
 
     def read(self, path: str) -> bytes:
         """Return a file's content; nothing where there is no file."""
@@ -41,6 +45,13 @@ class Listing:
             is_file = blob is not None and blob.mode != DIRECTORY
             self._texts[path] = blob.data if blob is not None and is_file else b""
         return self._texts[path]
+
+    def defined(self, path: str) -> frozenset[bytes]:
+        """Return what a file defines: functions, classes, attributes of ``self``, fields."""
+        if path not in self._defined:
+            found = _DEFINED.findall(self.read(path))
+            self._defined[path] = frozenset(name for names in found for name in names)
+        return self._defined[path]
 
 
 class Movement:
@@ -116,18 +127,13 @@ class Movement:
             added: files with patches in them, which may define it, too.
 
         """
+        old, new = self.listings
+        changed = (p for p in near if p in old.marks and new.marks.get(p) != old.marks[p])
+        if not any(name in old.defined(path) for path in changed):
+            return False
         word = re.escape(name)
         # What only gives it a value, or is a keyword of that name, counts as new, but not as old.
         given = re.compile(rb"\b(?:def|class)[ \t]+%b\b|\b%b[ \t]*(?::|=(?!=))" % (word, word))
-        defined = re.compile(
-            rb"\b(?:def|class)[ \t]+%b\b|\bself\.%b\b[^=\n(]*=(?!=)|^[ \t]+%b[ \t]*:"
-            % (word, word, word),
-            re.MULTILINE,
-        )
-        old, new = self.listings
-        changed = (p for p in near if p in old.marks and new.marks.get(p) != old.marks[p])
-        if not any(name in data and defined.search(data) for data in map(old.read, changed)):
-            return False
         everything = (*added, *map(new.read, new.marks))
         return not any(name in data and given.search(data) for data in everything)
 

@@ -11,6 +11,7 @@ from commands import call
 from small import Small, make_small
 
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge.proposals import filled
 from pkgtools.merge.words import MergedWords, merge_words
 
 if TYPE_CHECKING:
@@ -159,6 +160,31 @@ def test_what_upstream_adds_in_another_form_is_not_proposed_twice() -> None:
     assert all(p.text.count(b"saver") == 1 for p in proposed(base, ours, theirs).proposals)
 
 
+NESTED = "def f(x):\n    if x:\n        one(x)\n        end(x)\n"
+NESTED_OURS = NESTED.replace("        end", "        ours(x)\n        end")
+WRAPPED = NESTED.replace("        end", "        # only some\n        if x.a:\n            end")
+LONGER = CALLS.replace("    end", "    new(x)\n    more(x)\n    end")
+SHORTER = CALLS.replace("    end", "    more(x)\n    end")
+
+
+@pytest.mark.parametrize(
+    ("sides", "rule", "made"),
+    [
+        (
+            (NESTED, NESTED_OURS, WRAPPED),
+            "before-new-block",
+            WRAPPED.replace("        # only", "        ours(x)\n        # only"),
+        ),
+        ((CALLS, LONGER, SHORTER), "ours-has-both", LONGER),
+        ((CALLS, CALLS_OURS, CALLS_THEIRS), "words", CALLS_BOTH),
+    ],
+)
+def test_the_likeliest_proposal(sides: tuple[str, str, str], rule: str, made: str) -> None:
+    merged = proposed(*sides)
+    assert [proposal.rule for proposal in merged.proposals] == [rule]
+    assert filled(merged.data, merged.proposals).decode() == made
+
+
 @pytest.mark.parametrize(
     ("base", "ours", "theirs", "made"),
     [
@@ -171,6 +197,9 @@ def test_what_upstream_adds_in_another_form_is_not_proposed_twice() -> None:
         # The lines that ours adds are indented as those around them in theirs.
         ("a\nd\n", "a\nb\nd\n", "if c:\n    a\n    d\n", "if c:\n    a\n    b\n    d\n"),
         ("if c:\n    a\n    d\n", "if c:\n    a\n    b\n    d\n", "a\nd\n", "a\nb\nd\n"),
+        # One takes away what the other one replaces.
+        ("a b c\n", "x\n", "a c\n", "x\n"),
+        ("a b c\n", "a x c\n", "\n", None),
         # Upstream moves one line in and the other one stays: the new one goes with the deeper.
         ("  a\nd\n", "  a\n  b\nd\n", "    a\nd\n", "    a\n    b\nd\n"),
     ],
