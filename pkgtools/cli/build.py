@@ -160,6 +160,7 @@ def image(
     what docker save wrote. --tag docker://HOST/NAME:TAG pushes the new image; base and
     new image can lie in different places. Of a base for several platforms, each is
     patched. The base's own name is never taken. Same target, same base: same digest.
+    Without --target, the base's labels say which one is meant, else the catalog.
 
     \b
     Examples:
@@ -171,18 +172,21 @@ def image(
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
     """
     from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
-    from pkgtools.image.exchange import open_facts, trust_facts  # noqa: PLC0415
+    from pkgtools.image.exchange import images_of, open_facts, trust_facts  # noqa: PLC0415
+    from pkgtools.image.inspect import labelled_target  # noqa: PLC0415
     from pkgtools.image.model import Image  # noqa: PLC0415
     from pkgtools.image.reference import open_base  # noqa: PLC0415
 
     table = load_catalog(catalog)
-    chosen = [table.target(n) for n in table.expanded(targets)] or [table.target(None)]
+    chosen = [table.target(n) for n in table.expanded(targets)]
     trusted: AbstractContextManager[KnownFacts | None] = (
         open_facts(facts) if facts else contextlib.nullcontext()
     )
     with open_base(base, tree, python, platform) as opened, trusted as known:
         if known is not None:
             trust_facts(opened, known)
+        said = images_of(opened)[0].config.labels
+        chosen = chosen or [labelled_target(table, said) or table.target(None)]
         pusher = _pushable(opened) if push else None
         if not isinstance(opened, Image):
             if attest is not None:

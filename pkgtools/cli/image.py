@@ -76,6 +76,7 @@ def inspect(
 
 @image.command(short_help="Write what builds on an image need to know of it.")
 @click.argument("reference", metavar="IMAGE", type=common.TEXT)
+@common.targets_option
 @click.option(
     "-o",
     "--output",
@@ -92,6 +93,7 @@ def inspect(
 @common.command
 def facts(
     reference: str,
+    targets: tuple[str, ...],
     place: str,
     platform: str | None,
     tree: str | None,
@@ -103,7 +105,8 @@ def facts(
     With it, pkgtools build image --facts PLACE reads no layer of the image. PLACE is a
     file of a few MB, or a repository: there it is an OCI referrer of the image's digest,
     and the image itself can lie elsewhere. Facts cannot be proved without reading the
-    image, so a build uses those of a place that it is told to trust.
+    image, so a build uses those of a place that it is told to trust. Of several
+    packages in one image, --target says which are meant.
 
     \b
     Examples:
@@ -113,7 +116,8 @@ def facts(
     """
     table = load_catalog(catalog)
     with open_base(reference, tree, None, platform) as opened:
-        exported = export_facts(table, opened, place, common.Progress())
+        upstreams = {table.target(name).upstream for name in table.expanded(targets)}
+        exported = export_facts(table, list(upstreams), opened, place, common.Progress())
     if as_json:
         common.print_json(exported)
         return 0

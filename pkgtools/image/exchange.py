@@ -22,9 +22,9 @@ from pkgtools.image.tree import query_of
 from pkgtools.util.files import open_regular, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from pkgtools.catalog import Catalog
+    from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.known import KnownFacts
     from pkgtools.image.model import Portable
     from pkgtools.image.package import FoundPackage, PackageQuery
@@ -78,7 +78,7 @@ def trust_facts(opened: Image | RegistryIndex, facts: KnownFacts) -> None:
         UsageError: the image is in an engine, which says by itself what is in it.
 
     """
-    for image in _images(opened):
+    for image in images_of(opened):
         if not isinstance(image, LayeredImage):
             raise UsageError(
                 f"{image.reference} is in an engine: --facts is for images that are read by layers",
@@ -101,12 +101,17 @@ class ExportedFacts:
 
 
 def export_facts(
-    catalog: Catalog, opened: Image | RegistryIndex, place: str, reporter: Reporter
+    catalog: Catalog,
+    upstreams: Sequence[Upstream],
+    opened: Image | RegistryIndex,
+    place: str,
+    reporter: Reporter,
 ) -> ExportedFacts:
     """Write what builds need to know of an image, to a file or a repository.
 
     Args:
         catalog: whose series say which files matter.
+        upstreams: the packages; by default the one that the image's labels name.
         opened: the image, or all its platforms.
         place: a file, or ``docker://HOST/NAME``, where the facts refer to the image's digest.
         reporter: receives progress.
@@ -117,10 +122,12 @@ def export_facts(
 
     """
     found = []
-    for image in _images(opened):
+    for image in images_of(opened):
         with reporter.task(f"reading {image.reference}"):
-            found.append(_facts_of(catalog, image))
-    manifests = tuple(str(image.manifest_digest) for image, _, _ in found)
+            said = upstream_of(catalog, image.config.labels)
+            queries = [query_of(catalog, upstream) for upstream in upstreams or [said]]
+            found += [_facts_of(image, query) for query in queries]
+    manifests = tuple(dict.fromkeys(str(image.manifest_digest) for image, _, _ in found))
     if not place.startswith(REGISTRY):
         try:
             replace_file(Path(place), encode_facts({key: package for _, key, package in found}))
@@ -139,16 +146,16 @@ def export_facts(
     return ExportedFacts(opened.reference, place, manifests, referrers)
 
 
-def _images(opened: Image | RegistryIndex) -> list[Image]:
+def images_of(opened: Image | RegistryIndex) -> list[Image]:
+    """Return an image, or those of all its platforms."""
     return [opened] if isinstance(opened, Image) else list(opened.images.values())
 
 
-def _facts_of(catalog: Catalog, image: Image) -> tuple[LayeredImage, str, FoundPackage]:
+def _facts_of(image: Image, query: PackageQuery) -> tuple[LayeredImage, str, FoundPackage]:
     """Return an image and the package in it with its key."""
     if not isinstance(image, LayeredImage) or image.identity is None:
         raise UsageError(
             f"{image.reference} is not known by the digest of its manifest",
             remedy=f"name it in a registry or a layout: {REGISTRY}HOST/NAME, oci:DIR:NAME",
         )
-    query = query_of(catalog, upstream_of(catalog, image.config.labels))
     return image, facts_key(image.identity, query), known_package(image, query)

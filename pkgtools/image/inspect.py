@@ -134,6 +134,18 @@ def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
     return [*named, *catalog.upstreams][0]
 
 
+def labelled_target(catalog: Catalog, said: Mapping[str, str]) -> Target | None:
+    """Return the one target that an image's labels mean: by its name, or by its commit.
+
+    Labels narrow the choice of a user who names no target; the files decide whether they are true.
+    """
+    commits = {said.get(names.OCI_REVISION), *said.get(names.REVISION, "").split()}
+    targets = catalog.sound_targets
+    found = [t for t in targets if t.name == said.get(names.TARGET)]
+    found = found or [t for t in targets if commits & {r.commit for r in t.revisions if r.commit}]
+    return found[0] if len(found) == 1 else None
+
+
 def named_target(catalog: Catalog, name: str, label: str) -> Target:
     """Return the target that an image names.
 

@@ -9,10 +9,13 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
@@ -38,15 +41,30 @@ class Registry:
     address: str
     root: Path
     login: tuple[str, str] | None = None
-    seen: list[str] = field(default_factory=list)
+    authority: Path | None = None
+    """The certificate that its own is signed with, if it speaks TLS."""
+    bearer: str | None = None
+    """A token that it takes for anything."""
+
+    def ask(self, method: str, url: str, **more: Any) -> requests.Response:
+        """Send a request, by no code of pkgtools'."""
+        headers = more.pop("headers", {})
+        if self.bearer:
+            headers = {**headers, "Authorization": f"Bearer {self.bearer}"}
+        if "://" not in url:
+            url = f"http{'s' if self.authority else ''}://{self.address}/v2/{url}"
+        return requests.request(
+            method,
+            url,
+            headers=headers,
+            auth=self.login,
+            verify=str(self.authority) if self.authority else True,
+            timeout=60,
+            **more,
+        )
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(
-            f"http://{self.address}/v2/{path}",
-            headers={"Accept": TYPES},
-            auth=self.login,
-            timeout=10,
-        )
+        return self.ask("GET", path, headers={"Accept": TYPES})
 
     def manifest(self, repository: str, tag: str) -> Any:
         """Return a manifest; None where nothing has that name."""
@@ -65,16 +83,13 @@ class Registry:
 
     def put_blob(self, repository: str, data: bytes) -> dict[str, Any]:
         """Push a blob, by no code of pkgtools'; return its digest and size."""
-        start = requests.post(
-            f"http://{self.address}/v2/{repository}/blobs/uploads/", auth=self.login, timeout=10
-        )
-        done = requests.put(
+        start = self.ask("POST", f"{repository}/blobs/uploads/")
+        done = self.ask(
+            "PUT",
             start.headers["Location"],
             params={"digest": digest(data)},
             data=data,
             headers={"Content-Type": "application/octet-stream"},
-            auth=self.login,
-            timeout=60,
         )
         assert done.status_code == 201, done.text
         return {"digest": digest(data), "size": len(data)}
@@ -82,12 +97,11 @@ class Registry:
     def put_manifest(self, repository: str, tag: str, facts: Any) -> dict[str, Any]:
         """Push a manifest or an index; return its descriptor."""
         raw = json.dumps(facts).encode()
-        done = requests.put(
-            f"http://{self.address}/v2/{repository}/manifests/{tag or digest(raw)}",
+        done = self.ask(
+            "PUT",
+            f"{repository}/manifests/{tag or digest(raw)}",
             data=raw,
             headers={"Content-Type": facts["mediaType"]},
-            auth=self.login,
-            timeout=10,
         )
         assert done.status_code == 201, done.text
         return {"mediaType": facts["mediaType"], "digest": digest(raw), "size": len(raw)}
@@ -111,8 +125,22 @@ class Registry:
 
 
 @contextlib.contextmanager
-def docker_registry(where: Path, *, login: tuple[str, str] | None = None) -> Iterator[Registry]:
-    """Run Debian's docker-registry on a free port of this machine."""
+def docker_registry(
+    where: Path,
+    *,
+    login: tuple[str, str] | None = None,
+    certificate: tuple[Path, Path] | None = None,
+    tokens: dict[str, str] | None = None,
+) -> Iterator[Registry]:
+    """Run Debian's docker-registry on a free port of this machine.
+
+    Args:
+        where: a folder for it.
+        login: the user and password that it asks for.
+        certificate: for TLS, signed by itself, and its key.
+        tokens: what it asks for tokens by, as its configuration has it.
+
+    """
     program = shutil.which("docker-registry")
     if program is None:
         pytest.skip("docker-registry is not installed: apt-get install docker-registry")
@@ -132,12 +160,18 @@ def docker_registry(where: Path, *, login: tuple[str, str] | None = None) -> Ite
     if login is not None:
         (where / "htpasswd").write_text(HTPASSWD)
         settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(where / "htpasswd")}}
+    if tokens is not None:
+        settings["auth"] = {"token": tokens}
+    if certificate is not None:
+        settings["http"]["tls"] = dict(
+            zip(("certificate", "key"), map(str, certificate), strict=True)
+        )
     (where / "config.yml").write_text(json.dumps(settings))  # JSON is YAML
     with (where / "log").open("wb") as log:
         server = subprocess.Popen([program, "serve", where / "config.yml"], stdout=log, stderr=log)
     try:
         _wait_for(address, server)
-        yield Registry(address, where / "data", login)
+        yield Registry(address, where / "data", login, certificate[0] if certificate else None)
     finally:
         server.terminate()
         server.wait()
@@ -151,6 +185,100 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.05)
     pytest.fail("docker-registry does not answer")
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for this machine's own address, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed: apt-get install openssl")
+    folder.mkdir(parents=True, exist_ok=True)
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *(openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=tests", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", key, "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
+class TokenServer:
+    """Gives tokens that docker-registry takes (distribution's "Token Authentication")."""
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate, self._key = self_signed(folder)
+        self.scopes: list[list[str]] = []
+        self.lifetime = 300
+        """Seconds that a token is good for."""
+        self.address = ""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the registry is told."""
+        return {
+            "realm": f"http://{self.address}/token",
+            "service": "tests",
+            "issuer": "tests",
+            "rootcertbundle": str(self.certificate),
+        }
+
+    def token(self, scopes: list[str]) -> str:
+        """Return a token for some scopes: a JWT (RFC 7519)."""
+        access = [
+            {"type": kind, "name": name, "actions": actions.split(",")}
+            for kind, name, actions in (scope.split(":") for scope in scopes)
+        ]
+        now = int(time.time())
+        times = {"iat": now - 5, "nbf": now - 5, "exp": now + self.lifetime}
+        claims = {"iss": "tests", "sub": "tester", "aud": "tests", "jti": "1", "access": access}
+        lines = self.certificate.read_text().splitlines()
+        header = {"typ": "JWT", "alg": "RS256", "x5c": ["".join(lines[1:-1])]}
+        signed = f"{_base64(json.dumps(header).encode())}."
+        signed += _base64(json.dumps({**claims, **times}).encode())
+        made = subprocess.run(
+            ["openssl", "dgst", "-sha256", "-sign", self._key],
+            input=signed.encode(),
+            capture_output=True,
+            check=True,
+        )
+        return f"{signed}.{_base64(made.stdout)}"
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[TokenServer]:
+        """Serve on a free port; ``tester`` may do all that is asked for."""
+        state = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                word = base64.b64encode(":".join(LOGIN).encode()).decode()
+                is_known = self.headers.get("Authorization") == f"Basic {word}"
+                scopes = parse_qs(urlsplit(self.path).query).get("scope", [])
+                state.scopes.append(scopes)
+                body = json.dumps({"token": state.token(scopes)}).encode()
+                self.send_response(200 if is_known else 401)
+                self.end_headers()
+                self.wfile.write(body if is_known else b"{}")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            self.address = f"127.0.0.1:{server.server_port}"
+            thread = threading.Thread(target=server.serve_forever, args=[0.01])
+            thread.start()
+            try:
+                yield self
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def docker_config(folder: Path, address: str, login: tuple[str, str]) -> Path:

@@ -30,8 +30,10 @@ from .images import (
     installed_entries,
     read,
     symlink,
+    tar,
     unpack,
     whiteout,
+    write_layout,
 )
 
 if TYPE_CHECKING:
@@ -333,6 +335,32 @@ def test_a_commits_image_says_so_in_ocis_words(project: Project, tmp_path: Path)
         release = labels_of(catalog.target("w-1.0"), ["1.0"], image, "opt/widget")
     assert one["org.opencontainers.image.revision"] == commits[0]
     assert "org.opencontainers.image.revision" not in release
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        ("pkgtools.target", "w-1.0"),
+        ("org.opencontainers.image.revision", "dev"),
+        ("pkgtools.revision", "dev"),
+        ("pkgtools.target", "another catalog's"),
+        ("org.opencontainers.image.revision", "0" * 40),
+    ],
+)
+def test_labels_narrow_the_target_and_files_decide(
+    label: str, value: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """The catalog's default is w-1.1."""
+    said = {label: project.commits.get(value, value)}
+    base = write_layout(tmp_path / "layout", [tar(widget)], said)
+    done = call("build", "image", "--base", base, "--json", "--catalog", project.targets)
+    if value == "w-1.0":
+        assert done.facts["target"] == "w-1.0"
+    elif value == "dev":
+        assert done.code in (3, 5), done
+        assert done.facts["error"]["details"]["target"] == "w-dev"
+    else:
+        assert done.facts["error"]["details"]["target"] == "w-1.1"
 
 
 def test_a_link_to_a_module_that_is_not_touched_stays(

@@ -14,7 +14,14 @@ from pkgtools.image.reference import open_image
 
 from .building import SYSTEM, build, call_build, write_base
 from .images import DOCKER_TYPES, Entry, moved, read, tar, write_archive, write_layout
-from .registries import LOGIN, Registry, docker_config, docker_registry
+from .registries import (
+    LOGIN,
+    Registry,
+    TokenServer,
+    docker_config,
+    docker_registry,
+    self_signed,
+)
 from .test_early_stop import LOCAL, engine_layer
 
 if TYPE_CHECKING:
@@ -254,3 +261,48 @@ def test_a_report_reads_registries_and_a_test_asks_for_an_engine(
     tested = call("image", "test", made, "--catalog", project.targets)
     assert (tested.code, "is not in an engine" in tested.err) == (2, True)
     assert "next: copy it into one: skopeo copy docker://" in tested.err
+
+
+def test_a_registry_with_tls_is_held_against_its_authority(
+    project: Project, layers: list[list[Entry]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = self_signed(tmp_path / "tls")
+    with docker_registry(tmp_path / "registry", certificate=certificate) as registry:
+        base = registry.push_layout(write_base(tmp_path / "layout", layers), "widget:1")
+        refused = call_build(project, base)
+        assert (refused.code, refused.facts["error"]["code"]) == (7, "registry")
+        assert "certificate" in refused.facts["error"]["message"]
+        assert "REQUESTS_CA_BUNDLE" in refused.facts["error"]["remedy"]
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate[0]))
+        done = call_build(project, base, "--tag", f"docker://{registry.address}/widget:2")
+        assert done.code == 0, done
+        assert registry.manifest("widget", "2")["layers"][-1]["digest"] == done.facts["layer"]
+
+
+def test_one_token_covers_the_base_and_the_result(
+    project: Project, layers: list[list[Entry]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docker-registry checks the signature, the scope and the time of each token."""
+    with (
+        TokenServer(tmp_path / "tokens").running() as tokens,
+        docker_registry(tmp_path / "registry", tokens=tokens.settings) as registry,
+    ):
+        names = ("base/widget", "new/widget")
+        registry.bearer = tokens.token([f"repository:{name}:pull,push" for name in names])
+        base = registry.push_layout(write_base(tmp_path / "layout", layers), "base/widget:1")
+        tag = f"docker://{registry.address}/new/widget:2"
+        assert "log in" in _refused(project, base, "--tag", tag).facts["error"]["remedy"]
+        _login(tmp_path, registry, monkeypatch)
+        del tokens.scopes[:]
+        done = call_build(project, base, "--tag", tag)
+        assert done.code == 0, done
+        assert tokens.scopes[-1] == [
+            "repository:base/widget:pull",
+            "repository:new/widget:pull,push",
+        ]
+        assert len(tokens.scopes) == 2  # the first to read alone, before the result is named
+        assert registry.manifest("new/widget", "2")["annotations"]["pkgtools.target"] == "w-1.0"
+        # A token that has expired in between is asked for anew: the registry allows 60 s.
+        tokens.lifetime = -120
+        refused = _refused(project, base, "--tag", tag)
+        assert "status 401" in refused.facts["error"]["message"]

@@ -10,6 +10,7 @@ from commands import Result, call
 from several import Two, make_site
 
 from .building import SYSTEM, write_base
+from .fake_registry import fake_registry
 from .images import SITE, Entry, entries_of, read, unpack, write_layout
 
 if TYPE_CHECKING:
@@ -63,6 +64,28 @@ def test_one_layer_has_both_packages_as_apply_makes_them(two: Two, tmp_path: Pat
     ]
     again = _build(two.targets, base, "-t", "alpha-1", "-t", "beta-1", "--tag", built["reference"])
     assert again.facts["digest"] == built["digest"]
+
+
+def test_both_are_patched_in_a_registry_too(two: Two, tmp_path: Path) -> None:
+    base = write_base(tmp_path / "base", [SYSTEM, entries_of(two.root)])
+    facts = tmp_path / "facts"
+    with fake_registry() as registry:
+        source = registry.push_layout(base, "base:1")
+        expected = _build(two.targets, base, "--target", "both").facts
+        options = ("--target", "both", "-o", facts, "--catalog", two.targets)
+        assert call("image", "facts", source, *options).code == 0
+        del registry.asked[:]
+        (tmp_path / "cache").mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+            new = f"docker://{registry.address}/base:new"
+            done = _build(two.targets, source, "--target", "both", "--tag", new, "--facts", facts)
+        assert done.code == 0, done.out
+        assert registry.layers_read() == []
+        assert done.facts["layer"] == expected["layer"]
+        found = _inspect(two.targets, new)
+    targets = [each["target"] for each in (found.facts["status"], *found.facts["also"])]
+    assert targets == ["alpha-1", "beta-1"]
 
 
 def test_a_label_of_the_second_that_lies(two: Two, tmp_path: Path) -> None:

@@ -64,8 +64,6 @@ class RegistryClient:
         self._session.headers.update(
             {"User-Agent": f"pkgtools/{__version__}", "Accept-Encoding": "identity"}
         )
-        if is_loopback(self._address):
-            self._session.trust_env = False  # no proxy has this machine's own address
         self._root = ""
 
     def close(self) -> None:
@@ -238,13 +236,17 @@ class RegistryClient:
             settings: Any = self._session.merge_environment_settings(
                 prepared.url, {}, True, None, None
             )
+            if is_loopback(_address(url)):
+                settings["proxies"] = {}  # no proxy has this machine's own address
             response = self._session.get_adapter(str(prepared.url)).send(
                 prepared, timeout=(_CONNECT_SECONDS, _READ_SECONDS), **settings
             )
         except BROKEN as error:
+            remedy = f"see whether it can be reached; {PLAIN_HTTP}=HOST names one without TLS"
+            if isinstance(error, requests.exceptions.SSLError):
+                remedy = "name its authority's certificate: REQUESTS_CA_BUNDLE=FILE"
             raise BrokenConnectionError(
-                f"{_address(url)} does not answer: {_reason(error)}",
-                remedy=f"see whether it can be reached; {PLAIN_HTTP}=HOST names one without TLS",
+                f"{_address(url)} does not answer: {_reason(error)}", remedy=remedy
             ) from None
         if response.status_code in _AGAIN:
             with response:
