@@ -15,7 +15,7 @@ demo: $(VENV)/installed
 
 # The random searches are a short form here: `make test` has all of them.
 check: lint
-	PKGTOOLS_KILLS=10 PKGTOOLS_DIFF_CASES=200 \
+	PKGTOOLS_KILLS=10 PKGTOOLS_DIFF_CASES=400 \
 	$(BIN)/pytest -n auto --dist worksteal -m "not torch and not server and not engine"
 
 test: lint $(VENV)/tested
