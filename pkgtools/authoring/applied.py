@@ -41,7 +41,7 @@ class AppliedPatch:
     changes: tuple[FileChange, ...]
 
 
-class Overlay:
+class PatchedSource:
     """A source with the changes of some patches on top."""
 
     def __init__(self, read: Callable[[str], Blob | None]) -> None:
@@ -75,10 +75,10 @@ def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
             remedy="give the source that it was made for with --from",
             refusal=refusal(source, plan),
         )
-    overlay = Overlay(source.read)
+    patched = PatchedSource(source.read)
     applied = []
     for patch in patches:
-        done = {c.path: c for c in plan_series([patch], overlay.read).changes}
+        done = {c.path: c for c in plan_series([patch], patched.read).changes}
         renamed = {f.new_path: f.old_path for f in patch.files if f.kind is Kind.RENAME}
         taken = {old for new, old in renamed.items() if new in done and old in done}
         changes = []
@@ -89,7 +89,7 @@ def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
             before = done[old].before if old in done and old is not None else change.before
             changes.append(FileChange(old or path, path, before, change.after))
         applied.append(AppliedPatch(patch, tuple(changes)))
-        overlay.add(changes)
+        patched.add(changes)
     return applied
 
 
@@ -103,20 +103,20 @@ def patches_of(applied: Sequence[AppliedPatch], source: Source) -> list[Patch]:
         CheckFailedError: what was written does not make what was planned.
 
     """
-    overlay = Overlay(source.read)
+    patched = PatchedSource(source.read)
     written = []
     for each in applied:
         if not each.changes:
             continue
         patch = each.patch
-        if not _fits(each, patch, overlay.read, moved=patch.is_shared):
+        if not _fits(each, patch, patched.read, moved=patch.is_shared):
             patch = parse_patch(patch.name, patch_text(patch, each.changes))
-            if not _fits(each, patch, overlay.read):
+            if not _fits(each, patch, patched.read):
                 raise CheckFailedError(
                     f"{each.patch.name}: the patch that was written does not make the ported files"
                 )
         written.append(patch)
-        overlay.add(each.changes)
+        patched.add(each.changes)
     return written
 
 

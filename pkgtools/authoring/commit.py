@@ -76,7 +76,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _CommitEntry:
     """A commit, and the patch that it becomes."""
 
     commit: MadeCommit
@@ -113,7 +113,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
             )
         commits = bench.commits()
         bench.fetch({p for c in commits for p in c.changes} | set(series.paths))
-        reader = _Reader(work, series, bench, from_wheel=state.from_wheel)
+        reader = _CommitReader(work, series, bench, from_wheel=state.from_wheel)
         names = {c.id: named_in(c.message) or state.names.get(c.id) for c in commits}
         for commit in commits:
             reader.take(commit, names)
@@ -127,13 +127,13 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
     return work, _report(work, series, reader, dropped, changed=digest != state.digest)
 
 
-class _Reader:
+class _CommitReader:
     """Takes one commit after the other, each on the files of the ones before it."""
 
     def __init__(
         self, work: SeriesWork, series: Series, bench: Workbench, *, from_wheel: bool
     ) -> None:
-        self.entries: list[_Entry] = []
+        self.entries: list[_CommitEntry] = []
         self.empty: list[str] = []
         self._work = work
         self._series = series
@@ -201,17 +201,17 @@ class _Reader:
         made = {c.path: (c.before, c.after) for c in plan.changes if c.before != c.after}
         return made == commit.changes
 
-    def _entry(self, commit: MadeCommit, old: Patch | None, name: str | None) -> _Entry:
+    def _entry(self, commit: MadeCommit, old: Patch | None, name: str | None) -> _CommitEntry:
         directory = self._series.directory
         if old is None:
             name = check_name(name or self._new_name(commit))
             patch = self._checked(commit, name, _mail(commit) + _diff(commit, full_index=True))
-            return _Entry(commit, None, patch, {directory / name: Blob(patch.data)})
+            return _CommitEntry(commit, None, patch, {directory / name: Blob(patch.data)})
         same_text = _is_same_text(old, commit)
         same_files = self._makes(old, commit)
         name = check_name(name or old.name) if not old.is_shared else old.name
         if same_text and same_files and name == old.name:
-            return _Entry(commit, old, old, {})
+            return _CommitEntry(commit, old, old, {})
         if old.is_shared:
             return self._shared_entry(commit, old, same_text=same_text, same_files=same_files)
         data = old.data
@@ -223,11 +223,11 @@ class _Reader:
             data = with_headers(old, diff) if same_text else _mail(commit) + diff + tail
         level = old.level if data == old.data else None
         patch = self._checked(commit, name, data, level)
-        return _Entry(commit, old, patch, {directory / name: Blob(data)})
+        return _CommitEntry(commit, old, patch, {directory / name: Blob(data)})
 
     def _shared_entry(
         self, commit: MadeCommit, old: Patch, *, same_text: bool, same_files: bool
-    ) -> _Entry:
+    ) -> _CommitEntry:
         path = old.path
         assert path is not None  # noqa: S101 - a shared patch is read from a file
         files: dict[Path, Blob | None] = {}
@@ -252,7 +252,7 @@ class _Reader:
                 f"{reference_of(old)}: the edited patch does not make the files of the commit",
                 remedy="put the edit into a commit of its own",
             )
-        return _Entry(commit, old, patch, files)
+        return _CommitEntry(commit, old, patch, files)
 
     def _refuse_other_files(self, commit: MadeCommit, old: Patch) -> None:
         more = sorted(commit.changes.keys() - old.paths)
@@ -301,14 +301,16 @@ def _diff(commit: MadeCommit, *, full_index: bool) -> bytes:
     return diff_text(changes, full_index=full_index, find_renames=True)
 
 
-def _refuse_lost(work: SeriesWork, dropped: Sequence[Patch], entries: Sequence[_Entry]) -> None:
+def _refuse_lost(
+    work: SeriesWork, dropped: Sequence[Patch], entries: Sequence[_CommitEntry]
+) -> None:
     """Raise where a file goes that a target calls absorbed."""
     renamed = [e.old for e in entries if e.old and e.old.name != e.patch.name]
     refuse_absorbed(work.catalog, [p for p in (*dropped, *renamed) if not p.is_shared])
 
 
 def _writes(
-    series: Series, entries: Sequence[_Entry], dropped: Sequence[Patch]
+    series: Series, entries: Sequence[_CommitEntry], dropped: Sequence[Patch]
 ) -> dict[Path, Blob | None]:
     """Return every file to write: what goes first, as another patch may take its name."""
     listing = series.directory / LISTING
@@ -329,7 +331,7 @@ def _writes(
 def _report(
     work: SeriesWork,
     series: Series,
-    reader: _Reader,
+    reader: _CommitReader,
     dropped: Sequence[Patch],
     *,
     changed: bool,
@@ -352,7 +354,7 @@ def _report(
     )
 
 
-def _told_of(entry: _Entry) -> CommittedPatch:
+def _told_of(entry: _CommitEntry) -> CommittedPatch:
     if entry.old is None:
         return CommittedPatch(entry.reference, CommitOutcome.NEW, entry.commit.id)
     renamed = entry.old.name != entry.patch.name

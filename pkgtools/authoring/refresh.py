@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pkgtools.authoring.applied import AppliedPatch, FileChange, Overlay, applied_on, patches_of
+from pkgtools.authoring.applied import (
+    AppliedPatch,
+    FileChange,
+    PatchedSource,
+    applied_on,
+    patches_of,
+)
 from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
 from pkgtools.blob import Blob
@@ -109,15 +115,15 @@ def _shared_edits(
     source: Callable[[str], Blob | None],
 ) -> dict[str, SharedEdit]:
     """Return the shared patches that take an edit, by name."""
-    overlay = Overlay(source)
+    patched = PatchedSource(source)
     edits = {}
     for old, new in zip(before, after, strict=True):
         changes = zip(old.changes, new.changes, strict=True)
         edited = [after for before, after in changes if before != after]
         patch = old.patch
         if edited and patch.is_shared and patch.path is not None:
-            edits[patch.name] = edit_shared(patch, patch.path, edited, overlay.read)
-        overlay.add(new.changes)
+            edits[patch.name] = edit_shared(patch, patch.path, edited, patched.read)
+        patched.add(new.changes)
     return edits
 
 

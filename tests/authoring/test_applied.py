@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pkgtools.authoring.applied import FileChange, Overlay
+from pkgtools.authoring.applied import FileChange, PatchedSource
 from pkgtools.blob import Blob
 
 
 def test_two_renames_can_swap_two_names() -> None:
     a, b = Blob(b"a"), Blob(b"b")
-    overlay = Overlay({"a": a, "b": b, "c": a}.get)
-    overlay.add([FileChange("a", "b", a, a), FileChange("b", "a", b, b)])
-    assert (overlay.read("a"), overlay.read("b"), overlay.read("c")) == (b, a, a)
+    patched = PatchedSource({"a": a, "b": b, "c": a}.get)
+    patched.add([FileChange("a", "b", a, a), FileChange("b", "a", b, b)])
+    assert (patched.read("a"), patched.read("b"), patched.read("c")) == (b, a, a)
 
 
 def test_an_old_name_is_gone() -> None:
-    overlay = Overlay({"a": Blob(b"a")}.get)
-    overlay.add([FileChange("a", "b", Blob(b"a"), Blob(b"c"))])
-    assert (overlay.read("a"), overlay.read("b")) == (None, Blob(b"c"))
+    patched = PatchedSource({"a": Blob(b"a")}.get)
+    patched.add([FileChange("a", "b", Blob(b"a"), Blob(b"c"))])
+    assert (patched.read("a"), patched.read("b")) == (None, Blob(b"c"))
