@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
 _NAMED: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
-"""Of a patch without a subject, which is called like its file."""
 
 
 def export_diff(series: Series, source: Source) -> bytes:
@@ -53,7 +52,10 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
     """
     mails = {}
     for number, layer in enumerate(applied_on(series.patches, source), 1):
-        name = file_name(_NAMED.sub("", layer.patch.subject))
+        subject = layer.patch.subject
+        if subject == layer.patch.name:  # it has none, and may have a number and a suffix already
+            subject = _NAMED.sub("", subject)
+        name = file_name(subject)
         mails[f"{number:04}-{name}"] = _mail(layer.patch, diff_text(layer.changes))
     return {LISTING: "".join(f"{name}\n" for name in mails).encode(), **mails}
 

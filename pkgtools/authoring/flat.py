@@ -14,7 +14,7 @@ from pkgtools.blob import Blob
 from pkgtools.catalog.listing import line_of
 from pkgtools.catalog.series import LISTING, is_empty_series, load_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
-from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.patch import in_order, split_mails, subject_of
 from pkgtools.plan import plan_series
 from pkgtools.source.wheel import all_outside_named
@@ -182,7 +182,10 @@ def _patch_files(path: Path) -> list[Mail]:
         found = [f for f in path.iterdir() if f.suffix in (".patch", ".diff")]
         return [_file(file) for file in sorted(found, key=_by_number)]
     if not path.is_file():
-        raise MalformedError(f"{path} is neither a file nor a folder")
+        what = "is not a file or a folder" if path.exists() else "does not exist"
+        raise UsageError(
+            f"{path} {what}", remedy="name the patch files, or the folder that they lie in"
+        )
     return [_file(path)]
 
 

@@ -62,9 +62,8 @@ def export(
     \b
     Examples:
       pkgtools export --series v0.5.23 -o sglang-0.5.23.diff
-      pkgtools export --series v0.5.23 --format mail -o mails && git am mails/*.patch
+      pkgtools export --series v0.5.23 --format mail -o mails
       pkgtools export --series v0.5.23 --format waiver -o patches.md
-      pkgtools export --series v0.5.23 --from path/to/checkout -o all.diff
     """
     work = open_work(catalog, series, start_name, wheels, repositories)
     loaded, source = work.named.load(), work.source

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import", short_help="Make a series of patches or of a flat diff.")
-@click.argument("patches", type=common.EXISTING_PATH, nargs=-1, required=True)
+@click.argument("patches", type=common.PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=common.PATH, required=True, help="The new series' folder.")
 @click.option(
     "--from",

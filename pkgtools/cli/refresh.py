@@ -68,7 +68,7 @@ def refresh(
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang --patch limit.patch
     """
-    work = open_work(catalog, series, start_name, wheels, repositories)
+    work = open_work(catalog, series, start_name, wheels, repositories, tree)
     where = edited_tree(work, tree, python) if tree or python else None
     done = refresh_series(work, where, patch)
     if as_json:

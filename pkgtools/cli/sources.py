@@ -55,8 +55,15 @@ def open_work(
     start_name: str | None,
     wheels: Sequence[Path],
     repositories: Sequence[Path],
+    tree: Path | None = None,
 ) -> SeriesWork:
-    """Return the series that the options name, with its source."""
+    """Return the series that the options name, with its source.
+
+    Where no source is given, the repository of an edited checkout is one: it has the release's
+    tag, and so all files of the release, of which a wheel may lack some.
+    """
+    if tree is not None and not wheels and not repositories and (tree / ".git").exists():
+        repositories = [tree]
     table = load_catalog(catalog)
     named = named_series(table, series)
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)

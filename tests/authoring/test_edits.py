@@ -225,3 +225,19 @@ def test_a_committed_deletion_is_named_where_only_the_wheel_is_at_hand(
     (package / "a.py").write_text("A = 3\n")
     facts = _new(small, package)
     assert (_kinds(facts), facts["left_out"]) == ({"a.py": "modify"}, ["src/widget/big.py"])
+
+
+def test_the_tag_of_the_checkout_is_the_source_where_none_is_given(
+    small: Small, tmp_path: Path
+) -> None:
+    """No wheel is looked for: the tag has every file of the release."""
+    where = tmp_path / "tree"
+    git(small.repository, "worktree", "add", "--quiet", "--detach", where, "v1.0")
+    (where / "src" / "widget" / "a.py").write_text("A = 2\n")
+    git(where, "mv", "src/widget/big.py", "src/widget/large.py")
+    words: list[str | Path] = ["--series", "one", "--tree", where, "--catalog", small.catalog]
+    assert call("refresh", *words, "--json").facts["beyond"] == [
+        "src/widget/big.py",
+        "src/widget/large.py",
+    ]
+    assert _kinds(call("new", "two", *words, "-m", "x", "--json").facts) == {"large.py": "rename"}

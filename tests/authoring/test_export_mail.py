@@ -115,3 +115,12 @@ def test_an_added_file_is_in_the_mails(small: Small, tmp_path: Path) -> None:
     first = (mails / (mails / "series").read_text().split()[0]).read_text()
     assert f"+++ b/{ADDED}" in first
     assert "Subject: [PATCH] extra: a module\n" in first
+
+
+def test_a_flat_diff_keeps_its_name(small: Small, tmp_path: Path) -> None:
+    """A patch without a subject is called like its file, which has a number and a suffix."""
+    patch = small.series / "0001-own.patch"
+    patch.write_bytes(b"diff --git" + patch.read_bytes().partition(b"diff --git")[2])
+    words: list[str | Path] = ["export", "--series", "one", "--format", "mail"]
+    done = call(*words, "-o", tmp_path / "mails", *options(small), "--json")
+    assert "0002-own.patch" in done.facts["patches"]

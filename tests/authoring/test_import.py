@@ -372,3 +372,10 @@ def test_first_series_of_a_new_catalog(small: Small, tmp_path: Path, targets: st
     done = call(*words, "--catalog", catalog / "targets.toml")
     assert done.code == 0, done.err
     assert load_series(catalog / "patches/widget/one").patches
+
+
+def test_a_missing_patch_file_says_what_to_name(tmp_path: Path) -> None:
+    done = call("import", tmp_path / "gone.patch", "-o", tmp_path / "new")
+    assert done.code == 2
+    assert f"error: {tmp_path / 'gone.patch'} does not exist" in done.err
+    assert "next: name the patch files" in done.err
