@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
+import marshal
+import struct
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from commands import call
 from crash import SHORT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +28,20 @@ from pkgtools.image.stored import StoredFiles
 from pkgtools.image.tree import query_of
 from pkgtools.source.git import tracked_paths
 
-from .images import Entry, entries_of, folder, hard_link, moved, opaque, symlink, tar, whiteout
+from .building import build, write_base
+from .images import (
+    SITE,
+    Entry,
+    entries_of,
+    folder,
+    hard_link,
+    moved,
+    opaque,
+    symlink,
+    tar,
+    unpack,
+    whiteout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -329,3 +347,45 @@ def test_what_is_found_is_what_all_layers_hold(
     cache = Cache()
     for _ in range(2):
         assert image.find(query, cache=cache) == expected
+
+
+def test_files_below_that_record_does_not_list_do_not_reach_the_result(
+    project: Project, query: PackageQuery, widget: list[Entry], tmp_path: Path
+) -> None:
+    """The one thing that an early stop cannot see: what an installation left behind, unlisted.
+
+    The new layer has every file that the series touches, so such a file is hidden there; what
+    is left of others is neither RECORD's nor the series'.
+    """
+    module = f"{SITE}/widget/answer.py"
+    (source,) = (e for e in widget if e.path.endswith("/widget/answer.py"))
+    stale = importlib.util.MAGIC_NUMBER + bytes(4) + struct.pack("<II", 1, len(source.data))
+    cached = f"{SITE}/widget/__pycache__/answer.{sys.implementation.cache_tag}.pyc"
+    left = [
+        Entry(cached, stale + marshal.dumps(compile("ANSWER = 0", module, "exec"))),
+        Entry(f"{SITE}/widget/extra/deep/new.py", b"DEEP = 0\n"),  # the series adds it
+        Entry(f"{SITE}/widget/legacy/other.py", b"OTHER = 0\n"),
+    ]
+    package = [e for e in widget if not e.path.endswith(".pyc")]
+    layers = [engine_layer(left), engine_layer(package)]
+    image = Image(layers)
+    found = image.find(query)
+    assert image.opened == [1]
+    assert not isinstance(found, str)
+    assert not {e.path for e in left} & found.members.keys()
+    built = build(project.catalog(), write_base(tmp_path / "layout", layers))
+    root = unpack(built.reference, tmp_path / "rootfs")
+    asked = "import widget.answer, widget.extra.deep.new as n; print(widget.answer.ANSWER, n.DEEP)"
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "42 42\n"
+    verified = call(
+        "verify", "--target", "w-1.0", "--tree", root, "--catalog", project.targets, "--json"
+    )
+    extra = {"path": "widget/legacy/other.py", "what": "extra"}  # and in the base as well
+    assert verified.facts["error"]["details"]["differences"] == [extra]
