@@ -50,16 +50,17 @@ def lost_name(versions: SyntaxVersions, lines: Sequence[range], *, whole: bool) 
     """
     ours, made = versions.ours, versions.made
     for raw in inside(ours, lines):
-        if raw.type != "identifier" or not _is_read(raw):
+        if raw.type != "identifier" or not is_read(raw):
             continue
         path, name = owners(raw), raw.text or b""
-        if not _means(ours, path, name):
+        if not means(ours, path, name):
             continue
-        was_there = _means(versions.base, path, name)
-        if (whole or was_there) and not _means(made, path, name):
+        was_there = means(versions.base, path, name)
+        if (whole or was_there) and not means(made, path, name):
             return f"`{name.decode()}` is not defined there any more"
-        is_lost = was_there and not _means(versions.theirs, path, name)
-        if is_lost and not sets(ours, lines, name):
+        is_lost = was_there and not means(versions.theirs, path, name)
+        is_imported = any(name in imported_names(n) for n in made.children if n.type in _IMPORTS)
+        if is_lost and not is_imported and not sets(ours, lines, name):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
     return None
 
@@ -168,7 +169,7 @@ def inside(module: tree_sitter.Node, lines: Sequence[range]) -> Iterator[tree_si
         stack += reversed(node.children)
 
 
-def _is_read(raw: tree_sitter.Node) -> bool:
+def is_read(raw: tree_sitter.Node) -> bool:
     """Whether an identifier is the name of something, and not of an attribute or argument."""
     parent = raw.parent
     if parent is None:
@@ -195,7 +196,7 @@ def _is_read(raw: tree_sitter.Node) -> bool:
     return parent.type not in kinds
 
 
-def _means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
+def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
     """Whether a name is bound in the definitions of that path, in the module, or built in."""
     if name in _BUILTINS or name in bound(module):
         return True

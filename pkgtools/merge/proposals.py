@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pkgtools.merge.blocks import parse
+from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.lines import split
@@ -57,6 +57,21 @@ def filled(data: bytes, proposals: Sequence[Proposal]) -> bytes:
     for proposal in sorted(proposals, key=lambda p: p.lines.start, reverse=True):
         lines[proposal.lines.start : proposal.lines.stop] = [proposal.text]
     return b"".join(lines)
+
+
+def likely_content(base: bytes, ours: bytes, merged: Merge) -> bytes:
+    """Return what a Python file may define once its conflicts are decided."""
+    chosen = list(merged.proposals)
+    known = {p.lines.start for p in chosen}
+    for conflict in conflicts_in(base, ours, merged):
+        if conflict.lines.start in known:
+            continue
+        for text in (conflict.theirs + conflict.ours, conflict.ours):
+            more = Proposal(conflict.chunks, conflict.lines, text, "")
+            if is_sound(parse(filled(merged.data, [*chosen, more]))):
+                chosen.append(more)
+                break
+    return filled(merged.data, chosen)
 
 
 def _candidates(conflict: ConflictLines, both: Collection[int]) -> Iterator[Proposal]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
+from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.names import definitions, owner_of_lines
@@ -56,7 +57,7 @@ def merge(
 def _checked(versions: Versions, others: OtherFiles) -> Merge:
     left: dict[Chunk, str] = {}
     for _ in range(_ROUNDS):
-        merged = _merge(versions, left, python=True)
+        merged = with_imports(versions, _merge(versions, left, python=True), others.new)
         faults = find_faults(versions, merged, others)
         if not faults:
             return merged

@@ -12,7 +12,7 @@ from pkgtools.blob import DIRECTORY, SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
-from pkgtools.merge.proposals import filled
+from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.uses import misuse_of_file
 from pkgtools.patch.lines import text
 from pkgtools.port.model import (
@@ -60,7 +60,8 @@ class PortStep:
     """Paths with a conflict, and the patch that has it."""
     conflicts: list[Conflict] = field(default_factory=list)
     likely: dict[str, bytes] = field(default_factory=dict)
-    """What files may become that wait for a person."""
+    """What files may become that wait for a person: other files are not asked for what these may
+    have. With the person's answers everything is checked again."""
 
     def __post_init__(self) -> None:
         self.movement = Movement(self.old, self.new, self.upstream)
@@ -184,16 +185,6 @@ class PortStep:
         self._write(old_path, path, after)
         return [FileChange(old_path, path, theirs, after), *beside], reports
 
-    def _likely(self, change: FileChange, merged: Merge) -> bytes:
-        """Return what a file that waits may become, so that other files are not asked for it.
-
-        With the answers of a person everything is checked again.
-        """
-        data = filled(merged.data, merged.proposals)
-        if {c.chunk for c in merged.conflicts} - {n for p in merged.proposals for n in p.chunks}:
-            return change.after.data if change.after else data
-        return data
-
     def _leave(
         self,
         layer: AppliedPatch,
@@ -218,8 +209,9 @@ class PortStep:
         decision = self.decide(conflict)
         if decision is None:
             self.conflicts.append(conflict)
-            if merged is not None:
-                self.likely[path] = self._likely(change, merged)
+            if merged is not None and change.before and change.after:
+                sides = change.before.data, change.after.data
+                self.likely[path] = likely_content(*sides, merged)
             self.waiting[path] = layer.patch.name
             return [change], reports
         after = decision.file

@@ -40,7 +40,58 @@ _IMPORTS: Final = """\
     X = (a, d, os)
     """
 
+_TIMED: Final = """\
+    import os
+    import time
+    from kit import a, c as d
+
+    def f(x):
+        return d(time.time())
+
+    def g(x):
+        one(x)
+        two(x)
+        three(x)
+        return os.sep
+    """
+_UNTIMED: Final = _TIMED.replace("return d(time.time())", "return a(x)")
+
 CASES: Final = (
+    Case(
+        "an import of the standard library that upstream needs no more",
+        _TIMED,
+        _TIMED.replace("        two", "        ours(time.time())\n        two"),
+        _UNTIMED.replace("    import time\n", ""),
+        _UNTIMED.replace("        two", "        ours(time.time())\n        two"),
+        "import-restored",
+    ),
+    Case(
+        "a name of a module from which upstream imports another one",
+        _TIMED,
+        _TIMED.replace("        two", "        ours(d)\n        two"),
+        _UNTIMED.replace(", c as d", ""),
+        _UNTIMED.replace("        two", "        ours(d)\n        two"),
+        "import-restored",
+    ),
+    Case(
+        "a module that upstream may depend on no more",
+        _TIMED.replace("import time", "import thirdparty as time"),
+        _TIMED.replace("import time", "import thirdparty as time").replace(
+            "        two", "        ours(time.time())\n        two"
+        ),
+        _UNTIMED.replace("    import time\n", ""),
+        None,
+    ),
+    Case(
+        "a name of the standard library that upstream makes itself",
+        _TIMED,
+        _TIMED.replace("        two", "        ours(time.time())\n        two"),
+        _UNTIMED.replace("    import time\n", "").replace("def f(x)", "def f(x, time=1)"),
+        _UNTIMED.replace("def f(x)", "def f(x, time=1)").replace(
+            "        two", "        ours(time.time())\n        two"
+        ),
+        "import-restored",
+    ),
     Case(
         "imports are a set, kept sorted",
         _IMPORTS,
@@ -484,7 +535,9 @@ CASES: Final = (
         "import os\nimport re\n\n\ndef f(x):\n    return os.fspath(x)\n"
         "\n\ndef g(x):\n    return re.x\n",
         "import re\n\n\ndef f(x):\n    return x\n\n\ndef g(x):\n    return re.x\n",
-        None,
+        "import os\nimport re\n\n\ndef f(x):\n    return os.fspath(x)\n"
+        "\n\ndef g(x):\n    return re.x\n",
+        "import-restored",
     ),
     Case(
         "an attribute that upstream renames",

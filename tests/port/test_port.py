@@ -617,6 +617,44 @@ def test_a_definition_that_moved_to_another_file_is_followed(tmp_path: Path, kin
     assert small.made(tmp_path / "new", "1.1") == {"src/widget/b.py": f"{C}\n\n{A1}".encode()}
 
 
+@pytest.mark.parametrize(
+    ("imported", "there", "made"),
+    [
+        ("import math", "import zlib", "import math\nimport zlib"),
+        ("from widget.c import VALUE as math", "from widget.c import OTHER", None),
+        ("import thirdparty as math", "import zlib", ""),
+    ],
+)
+def test_imports_follow_a_definition_that_moved(
+    imported: str, there: str, made: str | None, tmp_path: Path
+) -> None:
+    """Where the file to which it went has no such import, and it is known to work there."""
+    ours = A.replace("two = one * 2", "two = math.floor(one)")
+    names = "VALUE = OTHER = 1\n"
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {
+                "a.py": f"import re\n\n\n{A}\n\n{FAR}",
+                "b.py": C,
+                "c.py": names,
+            },
+            "1.1": {
+                "a.py": f"import re\n\n\n{FAR}",
+                "b.py": f"{there}\n\n\n{A}",
+                "c.py": names,
+            },
+        },
+        [("one", {"a.py": f"{imported}\nimport re\n\n\n{ours}\n\n{FAR}"})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == (3 if made == "" else 0), done.out
+    if made != "":
+        head = made or "from widget.c import OTHER, VALUE as math"
+        text = small.made(tmp_path / "new", "1.1")["src/widget/b.py"]
+        assert text == f"{head}\n\n\n{ours}".encode()
+
+
 def test_an_import_that_is_gone_is_a_conflict(tmp_path: Path) -> None:
     used = "import os\n\n\nX = os.sep\n"
     small = make_small(

@@ -207,3 +207,23 @@ def test_the_likeliest_proposal(sides: tuple[str, str, str], rule: str, made: st
 def test_words(base: str, ours: str, theirs: str, made: str | None) -> None:
     merged = merge_words(base.encode(), ours.encode(), theirs.encode())
     assert (merged.text.decode() if merged else None) == made
+
+
+def test_one_conflict_asks_nothing_of_other_files(tmp_path: Path) -> None:
+    """The function waits for a person; what calls it in another file fits what it may become."""
+    base = "def f(x):\n    return x * 1\n"
+    ours = "def f(x, ours=1):\n    return x * ours\n"
+    theirs = "def f(x):\n    return theirs(x)\n\n\ndef theirs(x):\n    return x\n"
+    call_f = "from widget.a import f\n\nONE = 1\nX = f(1)\n"
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": base, "b.py": call_f}, "1.1": {"a.py": theirs, "b.py": "# b\n" + call_f}},
+        [("one", {"a.py": ours, "b.py": call_f.replace("f(1)", "f(1, ours=2)")})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    outcomes = {h["path"]: h["outcome"] for h in done.facts["steps"][0]["patches"][0]["hunks"]}
+    assert outcomes == {"src/widget/a.py": "conflict", "src/widget/b.py": "moved"}
+    (tmp_path / "new.port/conflicts/src/widget/a.py").write_text(theirs)
+    again = call("port", "--continue", "-o", tmp_path / "new")
+    assert again.code == 3
+    assert "it has no parameter `ours`" in again.out
