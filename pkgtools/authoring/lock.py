@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import tomlkit
 
+from pkgtools.authoring.index_ids import index_notes
 from pkgtools.blob import Blob
 from pkgtools.catalog import (
     AbsorbedPatch,
@@ -60,6 +61,9 @@ class Proof:
     """``proven``; ``unverified`` for lack of a source; ``kept``, where the old entry stands."""
     sources: tuple[str, ...]
     message: str | None = None
+    notes: tuple[str, ...] = ()
+    """Where the ``index`` lines of patches disagree with the contents: with the first revision
+    of a series."""
 
 
 def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
@@ -99,8 +103,9 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
     made = [
         _prove_or_keep(target, revision, at_hand, old) for target, revision in _revisions(targets)
     ]
-    lock = Lockfile(1, targets[0].series.digest, [entry for entry, _ in made])
-    return render_lock(lock).encode(), [proof for _, proof in made]
+    entries = [entry for entry, _ in made]
+    lock = Lockfile(1, targets[0].series.digest, entries)
+    return render_lock(lock).encode(), _with_notes(targets[0], entries, [p for _, p in made])
 
 
 def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
@@ -110,8 +115,9 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
         CheckFailedError: a lockfile differs.
 
     """
-    proofs = []
+    proofs: list[Proof] = []
     for sharing in _by_series(targets).values():
+        found, entries = [], []
         for target, revision in _revisions(sharing):
             locked = target.lock.find(revision.name)
             if locked is None:
@@ -119,14 +125,24 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
                     f"{target.directory / 'lock.toml'} does not have {revision.name}",
                     remedy=f"run `pkgtools lock --target {target.name}`",
                 )
+            entries.append(locked)
             try:
                 proven, sources = _prove(target, revision, at_hand)
             except SourceUnavailableError as error:
-                proofs.append(Proof(target.name, revision.name, "unverified", (), error.message))
+                found.append(Proof(target.name, revision.name, "unverified", (), error.message))
                 continue
             _hold_against(target, locked, proven)
-            proofs.append(Proof(target.name, revision.name, "proven", sources))
+            found.append(Proof(target.name, revision.name, "proven", sources))
+        proofs += _with_notes(sharing[0], entries, found)
     return proofs
+
+
+def _with_notes(
+    target: Target, entries: Sequence[LockedRevision], proofs: Sequence[Proof]
+) -> list[Proof]:
+    """Return the proofs of a series, the first with what its index lines say otherwise."""
+    first, *others = proofs
+    return [replace(first, notes=index_notes(target.series.patches, entries)), *others]
 
 
 def _by_series(targets: Sequence[Target]) -> dict[Path, list[Target]]:

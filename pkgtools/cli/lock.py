@@ -80,6 +80,8 @@ def lock(
             say(f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})")
             if proof.message:
                 say(f"  {proof.message}")
+            for note in proof.notes:
+                say(f"  note: {note}")
         if not check:
             for path in sorted({target.directory / "lock.toml" for target in chosen}):
                 say(f"wrote {path}")
