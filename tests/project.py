@@ -81,6 +81,7 @@ _NEW: Final = b'"""What the patch adds."""\n\nfrom widget.answer import ANSWER\n
 
 _TARGETS: Final = """\
 # Another team's catalog.
+name = "widgets"
 default = "w-1.1"
 
 [[upstream]]

@@ -59,7 +59,7 @@ class Two:
 
 
 def write_table(where: Path, revision: str, prefixes: dict[str, str]) -> Path:
-    lines = []
+    lines = ['name = "both-teams"']
     for name, prefix in prefixes.items():
         lines += ["[[upstream]]", f'name = "{name}"', 'git = "x"', f'distribution = "{name}"']
         lines += [f'package = "{name}"', f'prefix = "{prefix}"']

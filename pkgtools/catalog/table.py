@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,6 +95,21 @@ class Catalog:
     """What tells it from another team's catalog with a target of the same name."""
     policy: tuple[str, ...] = ()
     """The headers that each patch must have; see `pkgtools.patch.headers`."""
+
+    @property
+    def identity(self) -> str:
+        """What a receipt calls it: its name, or where it has none, a digest of its folder."""
+        return self.name or self._folder_identity
+
+    @property
+    def identities(self) -> frozenset[str]:
+        """Every identity that is its own: it can have got its name later."""
+        return frozenset({self.identity, self._folder_identity})
+
+    @property
+    def _folder_identity(self) -> str:
+        folder = os.fsencode(self.path.resolve().parent)
+        return f"folder:{hashlib.sha256(folder).hexdigest()[:16]}"  # a name has no colon
 
     @cached_property
     def sound_targets(self) -> tuple[Target, ...]:

@@ -38,6 +38,11 @@ class ImageTree(Tree):
     """The folder that holds the package, in the image."""
 
     @property
+    def is_of_image(self) -> bool:
+        """They did."""
+        return True
+
+    @property
     def place(self) -> str:
         """The folder in the image."""
         return f"/{self.folder}"

@@ -43,6 +43,11 @@ class Tree:
     """The interpreter whose package it is, where it was found by that."""
 
     @property
+    def is_of_image(self) -> bool:
+        """Whether its files came out of an image."""
+        return False
+
+    @property
     def place(self) -> str:
         """The folder, as its user knows it."""
         return str(self.root)

@@ -146,7 +146,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         after = [change.path for change in plan.changes if change.after is not None]
         refuse_shadowed(target, draft.tree, after)
         if plan.changes:
-            draft.do(entry_of(catalog, target, revisions), plan, at)
+            draft.do(entry_of(catalog, target, revisions, draft.tree), plan, at)
         changed |= {change.path for change in plan.changes}
     return TreeChange(
         tree=draft.label,
@@ -212,7 +212,7 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
         return None
     at = draft.stack.entries.index(own)
     draft.forget(own)
-    entry = replace(entry_of(catalog, target, revisions), bytecode=own.bytecode)
+    entry = replace(entry_of(catalog, target, revisions, draft.tree), bytecode=own.bytecode)
     draft.adopt(entry, originals, at)
     return draft.stack.entries[at]
 
@@ -299,7 +299,7 @@ def adopt_target(
         own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
         if own is None or not _is_done(target, draft, own):
             originals = originals_of(target, draft, found[0], own, sources)
-            entry = entry_of(catalog, target, revisions)
+            entry = entry_of(catalog, target, revisions, tree)
             if own is not None:
                 draft.forget(own)
                 entry = replace(entry, bytecode=own.bytecode)

@@ -117,7 +117,10 @@ def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
 def _does_not_stack(
     target: Target, source: Source, beneath: Sequence[StackEntry], base: Identity, plan: Plan
 ) -> DoesNotApplyError:
-    names = " and ".join(entry.target for entry in beneath)
+    names = " and ".join(
+        f"another catalog's {entry.target}" if entry.target == target.name else entry.target
+        for entry in beneath
+    )
     top = beneath[-1].target
     return DoesNotApplyError(
         f"{target.name} does not apply on top of {names} in {source.label}",

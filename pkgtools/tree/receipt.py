@@ -115,8 +115,8 @@ class StackEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     files: list[PatchedFile]
     bytecode: list[Bytecode] = []
     catalog: _Line | None = None
-    """The name of the catalog, empty if it has none; None in a receipt of before there were
-    stacks, when a tree held one series at most."""
+    """The name of the catalog, or if it has none, a digest of its folder; empty in an image.
+    None in a receipt of before there were stacks, when a tree held one series at most."""
 
     @property
     def paths(self) -> frozenset[str]:

@@ -111,31 +111,42 @@ def pristine(stack: Stack, source: Source) -> View:
 def is_of(entry: StackEntry, catalog: Catalog, target: Target) -> bool:
     """Whether an entry is a series of this target of this catalog, an older one or its own.
 
-    A catalog with a name is known by it. One without is known by what it applied: the
-    series of the same target that has a patch of the same name, but for its number. A
-    receipt of before there were stacks says no more than the target.
+    A receipt says by its catalog's identity whose it is. One of an image, which is the same
+    wherever it was built, can only say it by what was applied: the series of the same target
+    that has a patch of the same name, but for its number. A receipt of before there were
+    stacks says no more than the target.
     """
     if (entry.upstream, entry.target) != (target.upstream.name, target.name):
         return False
-    if entry.catalog and catalog.name:
-        return entry.catalog == catalog.name
+    if entry.catalog in catalog.identities:
+        return True
+    if entry.catalog and not (is_unnamed(entry) and not catalog.name):
+        return False
     if entry.catalog is None or entry.series == target.series.digest:
         return True
+    if entry.catalog:
+        return False
     now = [patch.name for patch in target.series.patches]
     return not _bare(entry.patches).isdisjoint(_bare(now))
+
+
+def is_unnamed(entry: StackEntry) -> bool:
+    """Whether the catalog of an entry had no name."""
+    return not entry.catalog or ":" in entry.catalog
 
 
 def _bare(patches: Iterable[str]) -> set[str]:
     return {_NUMBER.sub("", name.rpartition("/")[2]) for name in patches}
 
 
-def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> StackEntry:
+def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str], tree: Tree) -> StackEntry:
     """Return what the receipt says of a target, as yet without files.
 
     Args:
         catalog: that has the target.
         target: whose series is applied.
         revisions: the locked revisions that the tree is.
+        tree: that gets it; what an image says is the same wherever it is built.
 
     """
     return StackEntry(
@@ -147,7 +158,7 @@ def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str]) -> Stac
         series=target.series.digest,
         patches=[patch.name for patch in target.series.patches],
         files=[],
-        catalog=catalog.name or "",
+        catalog=catalog.name or "" if tree.is_of_image else catalog.identity,
     )
 
 

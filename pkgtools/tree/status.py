@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
 from pkgtools.tree.receipt import PROVENANCE
-from pkgtools.tree.stack import Stack, is_of, load_stack
+from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
 from pkgtools.tree.state import FileState, State
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: StackEntry) -> A
     target = _target(catalog, entry)
     return AppliedSeries(
         tree=tree.label,
-        catalog=entry.catalog or None,
+        catalog=None if is_unnamed(entry) else entry.catalog,
         is_own=target is not None,
         upstream=entry.upstream,
         target=entry.target,

@@ -71,26 +71,30 @@ def test_status_shows_the_stack(project: Project, tmp_path: Path) -> None:
         (e["catalog"], e["target"], e["series"], e["is_own"], e["is_current"])
         for e in facts["stack"]
     ] == [
-        (None, "w-1.0", digests[0], True, True),
+        ("widgets", "w-1.0", digests[0], True, True),
         ("team-b", "other-1.0", digests[1], False, False),
     ]
     assert (facts["state"], facts["target"]) == ("patched", "other-1.0")
     text = _do("status", tree, project.targets).out
     assert f"other-1.0 of team-b, series {digests[1][:19]}" in text
-    assert f"w-1.0 of this catalog, series {digests[0][:19]}" in text
+    assert f"w-1.0 of widgets, series {digests[0][:19]}" in text
     assert "newer series" not in text
 
 
+@pytest.mark.parametrize("patches", [("first", "second"), ("same", "same")])
 @pytest.mark.parametrize("names", [("team-a", "team-b"), (None, None), (None, "team-b")], ids=str)
 def test_another_catalogs_target_of_the_same_name_is_not_an_older_one(
-    names: tuple[str | None, str | None], project: Project, tmp_path: Path
+    names: tuple[str | None, str | None],
+    patches: tuple[str, str],
+    project: Project,
+    tmp_path: Path,
 ) -> None:
     tree = make_tree(project, "site", tmp_path)
     first = write_catalog(
-        project, tmp_path / "a", _FAR, target="x", name=names[0], patch="first.patch"
+        project, tmp_path / "a", _FAR, target="x", name=names[0], patch=f"{patches[0]}.patch"
     )
     second = write_catalog(
-        project, tmp_path / "b", _ELSEWHERE, target="x", name=names[1], patch="second.patch"
+        project, tmp_path / "b", _ELSEWHERE, target="x", name=names[1], patch=f"{patches[1]}.patch"
     )
     for catalog in (first, second):
         assert _do("apply", tree, catalog, "--json").facts["replaced"] is None
@@ -99,6 +103,31 @@ def test_another_catalogs_target_of_the_same_name_is_not_an_older_one(
     assert _do("reverse", tree, first, "--target", "x").code == 0
     assert "1 + max" not in _text(tree, _CORE)  # its own, though the other lies above
     assert "OTHER = 3" in _text(tree, "widget/other.py")
+
+
+def test_a_catalog_without_a_name_knows_its_own_by_its_folder(
+    project: Project, tmp_path: Path
+) -> None:
+    """Also once it has a name; what a receipt of an image says, by its patches."""
+    tree = make_tree(project, "site", tmp_path)
+    catalog = write_catalog(project, tmp_path / "a", _FAR)
+    moved = tmp_path / "moved"
+    shutil.copytree(catalog.parent, moved)
+    assert _do("apply", tree, catalog).code == 0
+    facts = _do("status", tree, moved / "targets.toml", "--json").facts["stack"]
+    assert [(e["catalog"], e["is_own"]) for e in facts] == [(None, True)]  # the very same series
+    receipt = (tree.home / "pkgtools.json").read_text()
+    assert str(tmp_path) not in receipt
+    for path in (catalog, moved / "targets.toml"):
+        patch = path.parent / "patches/widget/s/other.patch"
+        patch.write_text(patch.read_text().replace("1 + max", "2 + max"))
+        assert call("lock", "--catalog", path, "--wheel", project.wheel("1.0")).code == 0
+    done = _do("apply", tree, moved / "targets.toml")
+    assert done.code == 3
+    assert "does not apply on top of another catalog's other-1.0" in done.err
+    catalog.write_text(f'name = "late"\n{catalog.read_text()}')
+    assert _do("apply", tree, catalog, "--json").facts["replaced"].startswith("sha256:")
+    assert "2 + max" in _text(tree, _CORE)
 
 
 def test_a_newer_series_replaces_its_older_one_below_others(
