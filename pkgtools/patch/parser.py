@@ -125,7 +125,7 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
             section = read_plain_section(lines)
         else:
             in_message = in_message and lines.peek() != b"---\n"
-            check_text(lines, in_message=in_message)
+            check_text(lines, in_message=in_message, in_head=not sections)
             lines.take()
             continue
         in_message = False
@@ -262,9 +262,11 @@ def _names(lines: Lines, section: Section, level: int) -> tuple[bytes, bytes]:
         known if name is None else strip(name, more)
         for name in (section.moved_from, section.moved_to)
     )
+    said = [None if n is None else strip(n, level) for n in (section.old_name, section.new_name)]
+    if said[0] is not None and said[0] == said[1] and not (section.renamed or section.copied):
+        old, new = said  # as in git apply, whatever `diff --git` says
     sides = []
-    for raw, above in ((section.old_name, old), (section.new_name, new)):
-        name = None if raw is None else strip(raw, level)
+    for name, above in zip(said, (old, new), strict=True):
         if None not in (name, above) and name != above:
             lines.fail(
                 f"the name {_shown(name)!r} differs from {_shown(above)!r} in the header above it",

@@ -79,8 +79,11 @@ _PARTS: Final = (
         re.compile(rb"[^-].*\s*"),
     ),
     (re.compile(rb"--- \S.*\s*"), re.compile(rb"\+\+\+ \S.*\s*")),
-    (re.compile(rb"[+-](?!-*\s*$|----|- ?$).*\s*"), None),
 )
+_BODY_LINE: Final = re.compile(rb"[+-](?!-*\s*$|----|- ?$).*\s*")
+_BULLET: Final = re.compile(rb"[+-] {1,3}[\w\"'`(<\[*]")
+# filterdiff(1) leaves it where it takes out the line `diff --git`.
+_PLAIN_MODE: Final = re.compile(rb"(?:new|deleted) file mode 100644\s*")
 _CONTEXT_DIFF: Final = (re.compile(rb"\*{3} \S.*\s*"), re.compile(rb"--- \S.*\s*"))
 _NORMAL_DIFF: Final = (re.compile(rb"\d+(?:,\d+)?[acd]\d+(?:,\d+)?\s*"), re.compile(rb"[<>] .*\s*"))
 # Quoted or indented it is an example; behind anything else it is a section that is damaged.
@@ -88,12 +91,15 @@ _DIFF: Final = re.compile(rb"(\W{1,8})diff --git \S")
 _QUOTES: Final = re.compile(rb"[\s>|#*+-]*(?:[`'\"(]*)")
 
 
-def check_text(lines: Lines, *, in_message: bool, in_section: bool = False) -> None:
+def check_text(
+    lines: Lines, *, in_message: bool, in_head: bool = False, in_section: bool = False
+) -> None:
     """Refuse the next line if it belongs to a diff; any other is text.
 
     Args:
         lines: of which the next one is outside every section.
         in_message: whether it is in a mail's commit message, which may speak of diffs.
+        in_head: whether no section stands before it.
         in_section: whether it follows the headers of a section.
 
     Raises:
@@ -117,9 +123,25 @@ def check_text(lines: Lines, *, in_message: bool, in_section: bool = False) -> N
             lines.fail(f"this is a {form} diff, not a unified one", remedy=_UNIFIED)
     if in_message or in_section:
         return
+    if _PLAIN_MODE.fullmatch(line) and lines.peek(1).startswith(b"--- "):
+        return
+    is_body = _BODY_LINE.fullmatch(line) and not (in_head and _is_prose(lines))
     for first_part, then in _PARTS:
-        if first_part.fullmatch(line) and (then is None or then.fullmatch(lines.peek(1))):
+        if is_body or (
+            first_part.fullmatch(line) and (then is None or then.fullmatch(lines.peek(1)))
+        ):
             lines.fail(
                 "this line is a part of a diff, but stands outside every file's section",
                 remedy="write the patch again, or take the line out if it is a comment",
             )
+
+
+def _is_prose(lines: Lines) -> bool:
+    """Whether the next line, which starts with + or -, is a bullet or goes on with a sentence."""
+    back = 0
+    while lines.number + back > 1 and lines.peek(back - 1).strip() not in (b"", b"---"):
+        back -= 1
+    first = lines.peek(back)
+    if not first.startswith((b" ", b"+", b"-", b"@", b"\\")):
+        return True
+    return all(_BULLET.match(line) is not None for line in (first, lines.peek()))

@@ -95,8 +95,10 @@ def test_change_that_is_only_named_is_refused(line: bytes, said: str, where: str
         b"index 0123456..89abcde 100644\n\n",
         b"textdiff --git a/g b/g\n" + MODE,
         b"--- a/g\n+++ b/g\n\n",
-        b"+ a line too many\n",
-        b"- a line too many\n",
+        b"+a line too many\n",
+        b"-a line too many\n",
+        b"+    a line too many\n",
+        b" context\n- a = 1\n",
     ],
 )
 @pytest.mark.parametrize("before", [b"", MAIL + b"---\n"])
@@ -104,6 +106,42 @@ def test_part_of_a_section_outside_one_is_refused(lines: bytes, before: bytes) -
     for data in (before + lines + SECTION, before + SECTION + b"\n" + lines):
         with pytest.raises(MalformedError, match="a part of a diff, but stands outside"):
             parse_patch("x.patch", data)
+
+
+@pytest.mark.parametrize("before", [b"", b"Why.\n\n", MAIL + b"---\n", MAIL + b"---\n\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"Changes in v2:\n- With a typo\n- Another, which is\n  longer\n",
+        b"- the first\n\n- `the` second\n",
+        b"this drops the\n-mlong-double-64 option, or\n+x\n",
+    ],
+)
+def test_lists_and_options_in_the_text_are_no_diff(before: bytes, text: bytes) -> None:
+    (file,) = parse_patch("x.patch", before + text + b"\n" + SECTION).files
+    assert file.new_path == "f"
+    with pytest.raises(MalformedError, match="a part of a diff"):
+        parse_patch("x.patch", before + SECTION + b"\n" + text)
+
+
+def test_mode_that_filterdiff_left_is_passed_over() -> None:
+    new = b"--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+b\n"
+    assert len(parse_patch("x.patch", SECTION + b"new file mode 100644\n" + new).files) == 2
+    with pytest.raises(MalformedError, match="a part of a diff"):
+        parse_patch("x.patch", SECTION + b"new file mode 100755\n" + new)
+
+
+def test_names_of_a_section_are_those_above_its_hunks(tmp_path: Path) -> None:
+    """People edit these and forget `diff --git`; git apply takes them too."""
+    data = SECTION.replace(b"diff --git a/f b/f", b"diff --git a/old/f b/old/f")
+    assert [file.new_path for file in parse_patch("x.patch", data).files] == ["f"]
+    (tmp_path / "f").write_bytes(b"a\n")
+    command = ["git", "apply", "--unidiff-zero", "-"]
+    subprocess.run(command, cwd=tmp_path, input=data, check=True, env=os.environ)
+    assert (tmp_path / "f").read_bytes() == b"b\n"
+    for one in (data.replace(b"+++ b/f", b"+++ b/g"), data.replace(b"--- a/f", b"--- a/g")):
+        with pytest.raises(MalformedError, match="differs from 'old/f' in the header above it"):
+            parse_patch("x.patch", one)
 
 
 def test_byte_order_mark_at_the_start_is_passed_over() -> None:
