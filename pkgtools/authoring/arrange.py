@@ -166,7 +166,8 @@ def _find_all(series: Series, names: Sequence[str]) -> list[Patch]:
     known = {p.name: p for p in series.patches} | {reference_of(p): p for p in series.patches}
     found = []
     for name in names:
-        patch = known.get(name) or known.get(name.rstrip("/").rpartition("/")[2])
+        bare = name.rstrip("/").rpartition("/")[2]
+        patch = known.get(name) or known.get(bare) or known.get(f"{bare}.patch")
         if patch is None or patch in found:
             what = "has no patch" if patch is None else "is to move twice:"
             raise UsageError(

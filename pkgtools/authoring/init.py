@@ -17,7 +17,7 @@ from pkgtools.catalog import LockedRevision, Lockfile, Series, Upstream, load_ca
 from pkgtools.catalog.series import LISTING
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import MalformedError, TreeError, UsageError
-from pkgtools.source.python import default_python, find_distribution
+from pkgtools.source.python import default_python, find_distribution, find_package
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource
 
@@ -115,6 +115,13 @@ def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
         spelled = next(lines, f"Name: {name}").removeprefix("Name: ").strip()
         version = Version(wheel.version).public
         return PackageFacts(spelled, version, package or _package(name, files))
+
+
+def linked_package(python: str | None, facts: PackageFacts) -> Path | None:
+    """Return the folder of the installed package if its files are hard links, as uv makes them."""
+    folder = find_package(python, facts.package)
+    files = (path for path in folder.rglob("*.py")) if folder else ()
+    return folder if any(path.stat().st_nlink > 1 for path in files) else None
 
 
 def _package(name: str, files: Iterable[str]) -> str:

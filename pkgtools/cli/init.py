@@ -12,6 +12,7 @@ from pkgtools.authoring.init import (
     PackageFacts,
     facts_of_wheel,
     find_facts,
+    linked_package,
     refuse_catalog,
     start_catalog,
 )
@@ -111,6 +112,14 @@ def init(
         f"wrote {output / 'targets.toml'}: target {target.name} "
         f"({facts.distribution} {facts.version})"
     )
+    if folder := linked_package(python, facts):
+        say(
+            f"note: files of {folder} are hard links, which other environments share: an editor "
+            "that writes in place changes them there too",
+            err=True,
+        )
+        requirement = f"{facts.distribution}=={facts.version}"
+        say(f"  next: UV_LINK_MODE=copy uv pip install --reinstall {requirement}", err=True)
     where = [] if output == Path() else ["--catalog", str(output)]
     command = ["new", "fix.patch", "--series", target.name, *common.given("python"), *where]
     say(

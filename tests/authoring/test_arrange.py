@@ -53,7 +53,7 @@ def test_drop(small: Small) -> None:
     assert _names(small) == ["0001-one.patch", "0002-two.patch"]
     assert not (small.series / "0003-three.patch").exists()
     assert _is_locked(small)
-    _run(small, "drop", "0001-one.patch", "0002-two.patch")
+    _run(small, "drop", "0001-one", "0002-two.patch")  # as `new` takes a name
     assert (_names(small), _is_locked(small)) == ([], True)
 
 
