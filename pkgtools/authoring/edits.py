@@ -10,7 +10,7 @@ from pkgtools.authoring.applied import FileChange, applied_on
 from pkgtools.blob import DIRECTORY
 from pkgtools.source import WheelSource
 from pkgtools.source.listing import not_ignored, package_files
-from pkgtools.tree.record import recorded
+from pkgtools.source.record import recorded
 
 if TYPE_CHECKING:
     from pkgtools.blob import Blob

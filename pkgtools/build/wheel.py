@@ -21,11 +21,11 @@ from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
 from pkgtools.build.zipcopy import ZipCopy, dos_time
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.source.receipt import PROVENANCE
+from pkgtools.source.record import make_row, rename_row, row_path
 from pkgtools.source.requires import with_requirements
 from pkgtools.source.wheel import FETCH_AGAIN, fits_wheel
 from pkgtools.tree.check import check
-from pkgtools.tree.receipt import PROVENANCE
-from pkgtools.tree.record import make_row, rename_row, row_path
 from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
 

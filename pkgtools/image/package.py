@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import parents
-from pkgtools.tree.receipt import NAME, PROVENANCE
+from pkgtools.source.receipt import NAME, PROVENANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -17,8 +17,8 @@ from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, Member, folders_above, parents
 from pkgtools.image.package import PackageQuery
 from pkgtools.source import Tree, find_tree
+from pkgtools.source.receipt import NAME, load_receipt
 from pkgtools.source.tree import package_in
-from pkgtools.tree.receipt import NAME, load_receipt
 from pkgtools.util.files import no_temporary_files
 
 if TYPE_CHECKING:

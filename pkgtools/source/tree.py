@@ -11,9 +11,9 @@ from packaging.utils import canonicalize_name
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.source.python import environment
+from pkgtools.source.receipt import load_receipt
+from pkgtools.source.record import recorded
 from pkgtools.source.wheel import inside_package
-from pkgtools.tree.receipt import load_receipt
-from pkgtools.tree.record import recorded
 from pkgtools.util.files import inside, read_bytes, read_file
 
 if TYPE_CHECKING:

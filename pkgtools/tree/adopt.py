@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pkgtools.blob import EXECUTABLE
 from pkgtools.errors import ForeignError
 from pkgtools.plan.inverse import plan_inverse
-from pkgtools.tree.receipt import Original
+from pkgtools.source.receipt import Original
 from pkgtools.tree.state import entry_id
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pkgtools.blob import Blob
     from pkgtools.catalog import Target
     from pkgtools.source import Tree
-    from pkgtools.transaction import TreeDraft
-    from pkgtools.tree.receipt import Reader, StackEntry
+    from pkgtools.source.receipt import Reader, StackEntry
+    from pkgtools.tree.draft import TreeDraft
     from pkgtools.tree.state import FileState, Identity
 
 

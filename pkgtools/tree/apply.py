@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
-from pkgtools.transaction import TreeDraft, commit, locked, recover
+from pkgtools.transaction import commit, locked, recover
 from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
+from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import entry_of, is_of
 from pkgtools.tree.state import State, match_target
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source, Tree
-    from pkgtools.tree.receipt import StackEntry
+    from pkgtools.source.receipt import StackEntry
     from pkgtools.util.progress import Reporter
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source
-    from pkgtools.tree.receipt import StackEntry
+    from pkgtools.source.receipt import StackEntry
 
 
 @dataclass(frozen=True)

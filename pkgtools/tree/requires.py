@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.source import Tree, WheelSource
+from pkgtools.source.receipt import PROVENANCE
 from pkgtools.source.requires import differing
-from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:

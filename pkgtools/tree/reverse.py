@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import ForeignError, PartialError, UsageError
+from pkgtools.source.receipt import PROVENANCE
 from pkgtools.tree.apply import (
     OpenDraft,
     TreeChange,
@@ -14,7 +15,6 @@ from pkgtools.tree.apply import (
     renew,
 )
 from pkgtools.tree.identify import identify
-from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.stack import is_of
 from pkgtools.tree.state import Identity, State
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog
     from pkgtools.source import Tree
-    from pkgtools.transaction import TreeDraft
-    from pkgtools.tree.receipt import StackEntry
+    from pkgtools.source.receipt import StackEntry
+    from pkgtools.tree.draft import TreeDraft
     from pkgtools.util.progress import Reporter
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools import __version__
 from pkgtools.source import Tree
-from pkgtools.tree.receipt import Receipt, StackEntry, load_receipt
+from pkgtools.source.receipt import Receipt, StackEntry, load_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pkgtools.blob import Blob
     from pkgtools.catalog import Catalog, Target, Upstream
     from pkgtools.source import Source
-    from pkgtools.tree.record import RecordEdit
+    from pkgtools.source.record import RecordEdit
 
 _NUMBER: Final = re.compile(r"^\d+[-_]")
 

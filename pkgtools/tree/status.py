@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pkgtools.source.receipt import PROVENANCE
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
-from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
 from pkgtools.tree.state import FileState, State
 
 if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Tree
-    from pkgtools.tree.receipt import StackEntry
+    from pkgtools.source.receipt import StackEntry
 
 
 @dataclass(frozen=True)

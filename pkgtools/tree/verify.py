@@ -20,10 +20,10 @@ from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken
 from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source import Tree
+from pkgtools.source.record import make_row, row_path
 from pkgtools.tree.apply import edited_error
 from pkgtools.tree.check import check, other_release
 from pkgtools.tree.identify import identify
-from pkgtools.tree.record import make_row, row_path
 from pkgtools.tree.requires import check_requires
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import refuse_shadowed, shadowed
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pkgtools.plan import Plan
     from pkgtools.source import Source
     from pkgtools.source.at_hand import AtHand
+    from pkgtools.source.receipt import StackEntry
     from pkgtools.tree.check import Refusal
-    from pkgtools.tree.receipt import StackEntry
 
 
 class NotPatchedError(SourceError, CheckFailedError):

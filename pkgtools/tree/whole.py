@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pkgtools.blob import SYMLINK
 from pkgtools.errors import CheckFailedError
 from pkgtools.source.listing import package_files
-from pkgtools.tree.record import recorded
+from pkgtools.source.record import recorded
 from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:

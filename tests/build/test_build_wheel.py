@@ -25,8 +25,8 @@ from pkgtools.catalog import Catalog, find_catalog, load_catalog
 from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
+from pkgtools.source.receipt import PROVENANCE
 from pkgtools.tree.identify import identify
-from pkgtools.tree.receipt import PROVENANCE
 from pkgtools.tree.state import State
 from pkgtools.util.progress import Silent
 

@@ -11,7 +11,7 @@ from project import git, installed, lock_all, write_files
 from scenarios import apply, apply_changed, make_tree, reverse
 from trees import contents, differing, leftovers, record_problems, snapshot, timeless
 
-from pkgtools.tree.receipt import load_receipt
+from pkgtools.source.receipt import load_receipt
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from scenarios import apply, make_tree, recover, reverse
 from trees import snapshot
 
 from pkgtools.errors import PkgtoolsError, TreeError
+from pkgtools.source.receipt import load_receipt
 from pkgtools.transaction.journal import load_journal
-from pkgtools.tree.receipt import load_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

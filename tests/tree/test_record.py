@@ -15,7 +15,7 @@ from project import installed, record_row
 from scenarios import apply, apply_changed, make_tree, reverse
 from trees import record_problems
 
-from pkgtools.tree.record import add_rows, drop_rows, make_row, restore_record, row_path
+from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_path
 
 if TYPE_CHECKING:
     from pathlib import Path

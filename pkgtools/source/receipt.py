@@ -15,7 +15,7 @@ import msgspec
 from pkgtools.blob import EXECUTABLE, LIMIT, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
-from pkgtools.tree.record import RecordEdit  # noqa: TC001 - msgspec reads the annotation
+from pkgtools.source.record import RecordEdit  # noqa: TC001 - msgspec reads the annotation
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
+from pkgtools.source import receipt as receipts
+from pkgtools.source.receipt import Bytecode, Original, PatchedFile, StackEntry
+from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_path
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
-from pkgtools.tree import receipt as receipts
-from pkgtools.tree.receipt import Bytecode, Original, PatchedFile, StackEntry
-from pkgtools.tree.record import add_rows, drop_rows, make_row, restore_record, row_path
 from pkgtools.tree.stack import Stack, as_receipt, load_stack
 from pkgtools.util.files import read_file
 
