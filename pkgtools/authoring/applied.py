@@ -113,7 +113,8 @@ def patches_of(applied: Sequence[AppliedPatch], source: Source) -> list[Patch]:
             patch = parse_patch(patch.name, patch_text(patch, each.changes))
             if not _fits(each, patch, patched.read):
                 raise CheckFailedError(
-                    f"{each.patch.name}: the patch that was written does not make the ported files"
+                    f"{each.patch.name}: the patch that was written does not make the ported files",
+                    remedy="report this, with the patch: it is a fault of pkgtools",
                 )
         written.append(patch)
         patched.add(each.changes)

@@ -107,7 +107,9 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
             "what each was made for",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise MalformedError(f"{path} cannot be read: {error}") from None
+        raise MalformedError(
+            f"{path} cannot be read: {error}", remedy="make it a readable file in UTF-8"
+        ) from None
     tag = repository.last_tag()
     with tempfile.TemporaryDirectory() as scratch:
         before, old = (None, "") if tag is None else _at_tag(catalog, repository, tag, scratch)
@@ -159,7 +161,10 @@ def _at_tag(
         for target in before.targets:
             _ = target.series  # read now: the files go with the folder
     except PkgtoolsError as error:
-        raise MalformedError(f"the catalog at {tag} cannot be read: {error.message}") from None
+        raise MalformedError(
+            f"the catalog at {tag} cannot be read: {error.message}",
+            remedy="tag a state whose catalog this version of pkgtools reads",
+        ) from None
     return before, text
 
 

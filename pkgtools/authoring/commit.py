@@ -268,7 +268,10 @@ class _CommitReader:
     ) -> Patch:
         patch = parse_patch(name, data, level)
         if not self._makes(patch, commit):
-            raise CheckFailedError(f"{name}: the patch that was written does not make the commit")
+            raise CheckFailedError(
+                f"{name}: the patch that was written does not make the commit",
+                remedy="report this, with the patch: it is a fault of pkgtools",
+            )
         return patch
 
     def _new_name(self, commit: MadeCommit) -> str:

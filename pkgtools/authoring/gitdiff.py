@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 from io import BytesIO
@@ -108,6 +109,8 @@ def git(
     env |= {"GIT_CEILING_DIRECTORIES": str(cwd.parent), "GIT_ATTR_NOSYSTEM": "1"}
     # The user's attributes file is read even where the configuration is not (gitattributes(5)).
     settings = ["core.quotePath=true", "core.safecrlf=false", f"core.attributesFile={os.devnull}"]
+    # A repository's own configuration can name programs to run.
+    settings += ["core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false"]
     options = [word for setting in settings for word in ("-c", setting)]
     try:
         done = subprocess.run(
@@ -121,11 +124,14 @@ def git(
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise CheckFailedError(
-            f"git cannot be run: {error}", remedy="install git: porting writes patches with it"
+            f"git cannot be run: {error}", remedy="install git: patches are written with it"
         ) from None
     if done.returncode not in good:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
-        raise CheckFailedError(f"git {arguments[0]} failed: {reason[-1] if reason else ''}")
+        raise CheckFailedError(
+            f"git failed in {cwd}: {reason[-1] if reason else ''}",
+            remedy=f"see what git says there: {shlex.join(['git', *arguments])}",
+        )
     return done.stdout
 
 

@@ -221,7 +221,9 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TreeError(f"{folder} cannot be made: {error.strerror}") from None
+        raise TreeError(
+            f"{folder} cannot be made: {error.strerror}", remedy="name another folder with -o"
+        ) from None
     with locked_catalog(folder):
         refuse_catalog(folder)
         write_catalog(folder, {folder / name: blob for name, blob in blobs.items()})

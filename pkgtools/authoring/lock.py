@@ -187,7 +187,8 @@ def _prove(
     for source, entry in zip(sources, entries, strict=True):
         if entry.file != entries[0].file:
             raise CheckFailedError(
-                f"{source.label} and {sources[0].label} are one release with different sources"
+                f"{source.label} and {sources[0].label} are one release with different sources",
+                remedy="give the wheels of one release of the upstream's own",
             )
     entries[0].wheel = sorted((w for e in entries for w in e.wheel), key=lambda w: w.name)
     return entries[0], tuple(source.label for source in sources)

@@ -149,7 +149,8 @@ def _writes(
             writes[directory / patch.name] = Blob(patch.data)
         elif not patch.is_shared:
             raise CheckFailedError(
-                f"{reference_of(was)}: the edited patch does not make the edited files"
+                f"{reference_of(was)}: the edited patch does not make the edited files",
+                remedy="report this, with the patch: it is a fault of pkgtools",
             )
     if file != listed:
         writes[directory / LISTING] = Blob(file.text().encode())

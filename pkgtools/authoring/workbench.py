@@ -306,7 +306,10 @@ class Workbench:
             end = out.index(b"\n", at)
             words = out[at:end].split()
             if len(words) != 3 or words[1] != b"blob":
-                raise CheckFailedError(f"{self.folder}: git has no blob {each}")
+                raise CheckFailedError(
+                    f"{self.folder}: git has no blob {each}",
+                    remedy="check the series out again, to another folder",
+                )
             size = int(words[2])
             found[each] = out[end + 1 : end + 1 + size]
             at = end + 1 + size + 1

@@ -63,7 +63,10 @@ class AddedFiles:
 
         """
         if not self.files:
-            raise MalformedError(f"{self.folder}: the folder adds no file")
+            raise MalformedError(
+                f"{self.folder}: the folder adds no file",
+                remedy="put files into it, at their paths in the source tree",
+            )
         parts = [_HEAD.format(message=self.message).encode()]
         parts += [_section(self.folder, name, self.files[name]) for name in sorted(self.files)]
         patch = parse_patch(str(self.folder), b"".join(parts))
@@ -98,13 +101,16 @@ def _message(folder: Path) -> str:
             remedy="write the commit message there: a subject, an empty line, why",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise MalformedError(f"{path} cannot be read: {error}") from None
+        raise MalformedError(
+            f"{path} cannot be read: {error}", remedy="make it a readable file in UTF-8"
+        ) from None
     subject, _, body = text.partition("\n")
     # git am ends a message at a line of three dashes (git-mailinfo).
     if not subject or body.startswith("\n") != bool(body) or "\n---" in text:
         raise MalformedError(
             f"{path}: a message has a subject, an empty line before its body, and no line "
-            "that starts with ---"
+            "that starts with ---",
+            remedy="write it like the message of a commit",
         )
     return f"{text}\n"
 
@@ -118,7 +124,10 @@ def _files(folder: Path) -> Iterator[Path]:
         if stat.S_ISDIR(mode):
             yield from _files(path)
         elif not stat.S_ISREG(mode):
-            raise MalformedError(f"{path}: a folder of added files has regular files only")
+            raise MalformedError(
+                f"{path}: a folder of added files has regular files only",
+                remedy="add it by a patch (`git format-patch`), or remove it",
+            )
         else:
             yield path
 
@@ -127,13 +136,17 @@ def _blob(path: Path) -> Blob:
     try:
         return Blob(read_bytes(path), canonical_mode(path.stat().st_mode))
     except OSError as error:
-        raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
+        raise MalformedError(
+            f"{path} cannot be read: {error.strerror}", remedy="make it a readable file"
+        ) from None
 
 
 def _section(folder: Path, name: str, blob: Blob) -> bytes:
     data = blob.data
     if not name.isprintable() or _QUOTED & set(name):
-        raise MalformedError(f"{folder / name}: the name has characters that git quotes")
+        raise MalformedError(
+            f"{folder / name}: the name has characters that git quotes", remedy="rename the file"
+        )
     if b"\0" in data or blob.mode not in (REGULAR, EXECUTABLE):
         raise MalformedError(
             f"{folder / name}: a folder of added files has text files only",

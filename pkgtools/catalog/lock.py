@@ -99,7 +99,11 @@ def read_lock(path: Path) -> Lockfile:
         MalformedError: the file is not well-formed.
 
     """
-    return TomlFile(path).decode(Lockfile)
+    try:
+        return TomlFile(path).decode(Lockfile)
+    except MalformedError as error:
+        error.remedy = error.remedy or f"remove {path}, and write it again with `pkgtools lock`"
+        raise
 
 
 def load_lock(path: Path, digest: str, target: str) -> Lockfile:

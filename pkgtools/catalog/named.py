@@ -30,7 +30,9 @@ class NamedSeries:
         """Return the name of its source, or raise a `UsageError`."""
         name = given or self.source
         if name is None:
-            raise UsageError(f"{self.directory} belongs to no target: name its source with --from")
+            raise UsageError(
+                f"{self.directory} belongs to no target", remedy="name its source with --from"
+            )
         return name
 
 

@@ -74,7 +74,9 @@ def load_series(directory: Path) -> Series:
     for where, reference, level in _references(listing):
         patch = _load_reference(directory, reference, where, level)
         if patch.name in patches:
-            raise MalformedError(f"{where}: a second patch {patch.name}")
+            raise MalformedError(
+                f"{where}: a second patch {patch.name}", remedy="name each patch once"
+            )
         patches[patch.name] = patch
     _refuse_unlisted(directory, patches)
     return Series(directory.name, directory, tuple(patches.values()))
@@ -104,7 +106,9 @@ def load_patch(path: Path, level: int | None = None) -> Patch:
     try:
         data = read_bytes(path)
     except OSError as error:
-        raise MalformedError(f"{path} cannot be read: {error.strerror}") from None
+        raise MalformedError(
+            f"{path} cannot be read: {error.strerror}", remedy="make it a readable file"
+        ) from None
     return replace(parse_patch(str(path), data, level), name=path.name, path=path)
 
 
@@ -144,7 +148,9 @@ def _references(listing: Path) -> Iterator[tuple[str, str, int | None]]:
     except FileNotFoundError:
         raise MalformedError(f"{listing} is missing", remedy=_REMEDY) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise MalformedError(f"{listing} cannot be read: {error}") from None
+        raise MalformedError(
+            f"{listing} cannot be read: {error}", remedy="make it a readable file in UTF-8"
+        ) from None
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
@@ -181,7 +187,9 @@ def _load_reference(directory: Path, reference: str, where: str, level: int | No
     except MalformedError as error:
         if path.exists():
             raise
-        raise MalformedError(f"{where}: {error.message}") from None
+        raise MalformedError(
+            f"{where}: {error.message}", remedy="correct the name, or take the line out"
+        ) from None
 
 
 def _refuse_unlisted(directory: Path, patches: Mapping[str, Patch]) -> None:

@@ -73,7 +73,10 @@ def locked_catalog(
         try:
             stack.enter_context(locked_folder(folder, waiting))
         except OSError as error:
-            raise TreeError(f"{folder} cannot be locked: {error.strerror}") from None
+            raise TreeError(
+                f"{folder} cannot be locked: {error.strerror}",
+                remedy="give the folder of a catalog that you can read",
+            ) from None
         _finish(folder)
         yield
 
@@ -148,10 +151,16 @@ def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     parts = PurePosixPath(name).parts
     if "\0" in name or not parts or parts[0] == "/" or ".." in parts:
-        raise TreeError(f"{path} is outside {folder}: the catalog is not written")
+        raise TreeError(
+            f"{path} is outside {folder}: the catalog is not written",
+            remedy=f"remove {folder / _FOLDER}, and see what differs with `git status`",
+        )
     for parent in path.parents[: len(parts) - 1]:
         if parent.is_symlink():
-            raise TreeError(f"{parent} is a symbolic link: the catalog is not written through it")
+            raise TreeError(
+                f"{parent} is a symbolic link: the catalog is not written through it",
+                remedy="put a folder in its place",
+            )
     return path
 
 

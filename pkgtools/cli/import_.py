@@ -76,7 +76,7 @@ def import_(
       pkgtools import 1234.patch -o patches/sglang/pr --from v0.5.17 --git sglang --package-only
     """
     if name is not None and start_name is None and not package_only:
-        raise UsageError("--upstream needs --from")
+        raise UsageError("--upstream needs --from", remedy="name the source of the patches: --from")
     table = load_catalog(catalog, unfinished=True)
     upstream = table.upstream(name) if start_name is not None or package_only else None
     source = None

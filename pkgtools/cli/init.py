@@ -82,7 +82,9 @@ def init(
     refuse_catalog(output)
     if wheel is not None:
         if name is not None or version is not None:
-            raise UsageError("--wheel says the name and the version: give it alone")
+            raise UsageError(
+                "--wheel says the name and the version", remedy="leave PACKAGE and --version out"
+            )
         facts = facts_of_wheel(wheel, package)
     elif name is not None:
         facts = find_facts(name, version, package, python, common.Progress())
