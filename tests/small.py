@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from commands import Result, call
-from project import PREFIX, build_wheel, git, make_series, put, write_history
+from project import PREFIX, build_wheel, git, make_series, put, remove, write_history
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import Blob
@@ -82,14 +82,14 @@ class Small:
 def make_small(
     root: Path,
     releases: Mapping[str, Mapping[str, str]],
-    patches: Sequence[tuple[str, Mapping[str, str]]],
+    patches: Sequence[tuple[str, Mapping[str, str | None]]],
 ) -> Small:
     """Build it.
 
     Args:
         root: the folder.
         releases: by version, the package's files by name; the first is 1.0.
-        patches: of the series, each with the files that it writes.
+        patches: of the series, each with the files that it writes; None for one that it removes.
 
     """
     trees: dict[str, Files] = {}
@@ -102,7 +102,15 @@ def make_small(
     tags = {version: f"v{version}" for version in trees}
     commits = write_history(upstream, trees, {version: version for version in trees}, tags)
     steps: list[tuple[str, list[Edit]]] = [
-        (subject, [put(f"{PREFIX}widget/{name}", text.encode()) for name, text in files.items()])
+        (
+            subject,
+            [
+                remove(f"{PREFIX}widget/{name}")
+                if text is None
+                else put(f"{PREFIX}widget/{name}", text.encode())
+                for name, text in files.items()
+            ],
+        )
         for subject, files in patches
     ]
     folder = root / "catalog" / "patches" / "widget" / "one"

@@ -177,7 +177,7 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     if report.done and report.patches:
         yield f"wrote {report.output}: {common.count(len(report.patches), 'patch', 'patches')}"
     for name in report.dropped:
-        yield f"  left out: {name}"
+        yield f"  left out: {name}{_last_seen(report, name)}"
     if report.done and report.patches:
         yield from _next_lines(job, report, write=write)
     elif report.done:
@@ -195,6 +195,16 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
                 f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
                 "with a proposal: read them there, and take them with --continue --accept"
             )
+
+
+def _last_seen(report: PortReport, name: str) -> str:
+    """Return in which source a patch had nothing left to do, and why."""
+    gone = (HunkOutcome.ABSORBED, HunkOutcome.EMPTY)
+    for step in report.steps:
+        for patch in step.patches:
+            if patch.patch == name and patch.outcome in gone:
+                return f" ({patch.outcome} in {step.theirs})"
+    return ""
 
 
 def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:

@@ -30,6 +30,11 @@ def split(data: bytes) -> list[bytes]:
     return _LINE.findall(data)
 
 
+def has_crlf(data: bytes) -> bool:
+    """Whether every line ends with a carriage return and a line feed."""
+    return 0 < data.count(b"\r\n") == data.count(b"\n") == data.count(b"\r")
+
+
 def diff(old: Sequence[bytes], new: Sequence[bytes]) -> list[Chunk]:
     """Return the chunks that lead from `old` to `new`, as ``git merge-file`` cuts them.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.faults import find_faults
-from pkgtools.merge.lines import split
+from pkgtools.merge.lines import has_crlf, split
 from pkgtools.merge.markers import conflicts_in
 from pkgtools.merge.model import How, Merge, Proposal
 from pkgtools.merge.twins import doubled
@@ -36,6 +36,12 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
         others: what is known of other files.
 
     """
+    if all(map(has_crlf, sides)):
+        base, ours, theirs = (text.replace(b"\r\n", b"\n") for text in sides)
+        plain = replace(merged, data=merged.data.replace(b"\r\n", b"\n"))
+        found = with_proposals(plain, (base, ours, theirs), others).proposals
+        texts = (replace(p, text=p.text.replace(b"\n", b"\r\n")) for p in found)
+        return replace(merged, proposals=tuple(texts))
     versions = Versions(*sides, others.find)
     if not versions.are_sound:
         return merged

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
-from pkgtools.merge.lines import Chunk, shift, touches, without
+from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.names import definitions, owner_of_lines
 from pkgtools.merge.result import Unsure
@@ -45,6 +45,10 @@ def merge(
 
     """
     others = others or OtherFiles()
+    if python and all(map(has_crlf, (base, ours, theirs))):
+        plain = [text.replace(b"\r\n", b"\n") for text in (base, ours, theirs)]
+        merged = merge(*plain, python=True, others=replace(others, find=OtherFiles().find))
+        return replace(merged, data=merged.data.replace(b"\n", b"\r\n"))
     versions = Versions(base, ours, theirs, others.find)
     if not python or any(map(is_deep, (base, ours, theirs))):
         return _merge(versions, {}, python=False)

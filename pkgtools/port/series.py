@@ -59,7 +59,8 @@ def port_series(
             continue
         step = PortStep(number, old, new, upstream, decide)
         with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
-            layers, report = step.run(finished.layers)
+            before = finished.steps[-1] if finished.steps else None
+            layers, report = step.run(finished.layers, before)
         steps = (*finished.steps, report)
         if step.conflicts:
             return Ported(tuple(layers), steps, tuple(step.conflicts), finished)

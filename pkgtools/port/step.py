@@ -66,8 +66,17 @@ class PortStep:
     def __post_init__(self) -> None:
         self.movement = Movement(self.old, self.new, self.upstream)
 
-    def run(self, layers: Sequence[AppliedPatch]) -> tuple[list[AppliedPatch], StepReport]:
-        """Return the patches on the new source, and what became of each."""
+    def run(
+        self, layers: Sequence[AppliedPatch], before: StepReport | None = None
+    ) -> tuple[list[AppliedPatch], StepReport]:
+        """Return the patches on the new source, and what became of each.
+
+        Args:
+            layers: the patches on the old source.
+            before: the step before this one; a patch of which it left nothing stays what it was.
+
+        """
+        known = {p.patch: p.outcome for p in before.patches} if before else {}
         ported, reports = [], []
         for layer in layers:
             changes: list[FileChange] = []
@@ -80,7 +89,9 @@ class PortStep:
                 self.old_overlay[change.path] = change.after
             changes = _combined(changes)
             ported.append(AppliedPatch(layer.patch, tuple(changes)))
-            reports.append(PatchReport(layer.patch.name, _worst(hunks, changes), tuple(hunks)))
+            outcome = known.get(layer.patch.name) if not layer.changes else None
+            outcome = outcome or _worst(hunks, changes)
+            reports.append(PatchReport(layer.patch.name, outcome, tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
 
     def read(self, path: str) -> Blob | None:
@@ -146,6 +157,8 @@ class PortStep:
         made = "adds" if change.before is None else "removes"
         upstream = "has a file of that name" if change.before is None else "changed it"
         reason = f"the patch {made} the file, and upstream {upstream}"
+        if change.after is None:
+            reason += "; remove it from conflicts/ to remove it in the new source, too"
         return self._leave(layer, change, path, _whole(change, reason))
 
     def _take(

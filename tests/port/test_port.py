@@ -252,6 +252,38 @@ def test_absorbed_by_which_lines(small: Small, tmp_path: Path) -> None:
     }
 
 
+def test_what_one_release_absorbed_stays_absorbed(tmp_path: Path) -> None:
+    """In the next release upstream has changed it, and nothing of the patch is left to see."""
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": A, "c.py": C},
+            "1.1": {"a.py": A, "c.py": C1},
+            "1.2": {"a.py": A, "c.py": C1.replace("2", "3")},
+        },
+        [("one", {"a.py": A1}), ("two", {"c.py": C1})],
+    )
+    done = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    assert done.code == 0, done.out
+    assert done.out.count("absorbed  0002-two") == 2
+    assert "empty" not in done.out
+    assert "left out: 0002-two.patch (absorbed in widget_kit-1.1" in done.out
+
+
+def test_a_deletion_of_what_upstream_changed(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": A, "c.py": C}, "1.1": {"a.py": A, "c.py": C1}},
+        [("one", {"c.py": None})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert "remove it from conflicts/ to remove it in the new source, too" in done.out
+    (tmp_path / "new.port/conflicts/src/widget/c.py").unlink()
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+    assert small.made(tmp_path / "new", "1.1") == {"src/widget/c.py": None}
+
+
 def test_a_conflict_taken_as_upstream_has_it_leaves_the_patch_empty(
     small: Small, tmp_path: Path
 ) -> None:

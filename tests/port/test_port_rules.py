@@ -46,10 +46,20 @@ def test_what_is_the_same_changes_nothing(case: Case) -> None:
     assert {c.how for c in absorbed.chunks} <= {How.ABSORBED}
 
 
-def test_carriage_returns_are_left_to_a_person() -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_lines_that_end_with_carriage_returns(case: Case) -> None:
+    plain = merge(*case.bytes(), python=True)
+    base, ours, theirs = (text.replace(b"\n", b"\r\n") for text in case.bytes())
+    merged = merge(base, ours, theirs, python=True)
+    assert merged.data == plain.data.replace(b"\n", b"\r\n")
+    assert merged.chunks == plain.chunks
+
+
+def test_mixed_line_ends_are_left_to_a_person() -> None:
     texts = "f(\n    a=1,\n)\n", "f(\n    a=1,\n    b=2,\n)\n", "f(\n    a=1,\n    c=3,\n)\n"
     base, ours, theirs = (text.replace("\n", "\r\n").encode() for text in texts)
-    assert merge(base, ours, theirs, python=True).conflicts
+    assert merge(base, ours, theirs.replace(b"\r", b"", 1), python=True).conflicts
+    assert merge(base, ours, theirs.replace(b"\r", b""), python=True).conflicts
 
 
 def test_absurd_nesting_falls_back_to_lines() -> None:
