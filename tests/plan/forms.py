@@ -55,11 +55,13 @@ def from_git(draw: DrawFn, git: Git, steps: Sequence[Tree], how: Sequence[str]) 
     options = [*how, f"--src-prefix={old}", f"--dst-prefix={new}"]
     if len(steps) == 2 and draw(st.booleans()):
         data = git.diff(steps[0], steps[1], options)
-        kind = draw(st.sampled_from(("diff", "diff with a mark", "diff in a text")))
+        kind = draw(st.sampled_from(("diff", "diff with a mark", "diff in a text", "diff in CRLF")))
         if kind == "diff with a mark":
             data = b"\xef\xbb\xbf" + data
         elif kind == "diff in a text":
             data = b"Description: fix it\n Really.\nForwarded: no\n\n" + data
+        elif kind == "diff in CRLF":  # as unix2dos and shells of Windows leave it
+            data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         return Form(kind, data, old.count("/"), is_mail=False)
     mails = []
     for number, (before, after) in enumerate(itertools.pairwise(steps), 1):

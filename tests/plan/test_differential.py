@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from git_oracle import Git, apply_ours
-from hypothesis import HealthCheck, assume, given, note, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, note, seed, settings
 from hypothesis import strategies as st
 from tree_strategies import (
     REFUSED,
@@ -42,6 +42,7 @@ from tree_strategies import (
 from unidiff.patch import PatchSet
 
 from pkgtools.blob import SYMLINK, Blob
+from pkgtools.patch.encoding import is_converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,6 +131,10 @@ class Comparison:
             return self._known[key]
         ours, why = apply_ours(tree, *patches)
         theirs = self.git.apply(tree, *patches)
+        if ours not in (None, theirs) and any(map(is_converted, patches)):
+            # git apply takes the line ends of the file that they are in for content's; git am
+            # and patch(1) do not.
+            theirs = self.git.apply(tree, *(p.replace(b"\r\n", b"\n") for p in patches))
         verdict = {
             (True, True): "both accept",
             (True, False): "only pkgtools accepts",
@@ -160,6 +165,7 @@ class Comparison:
             database=None,
             print_blob=True,
             report_multiple_bugs=False,
+            phases=[Phase.explicit, Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         )
         for number in itertools.count(first_seed):
