@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 from pkgtools.catalog import load_catalog
 from pkgtools.merge import merge
 from pkgtools.merge.blocks import Shape, parse, starts_line
-from pkgtools.merge.lines import Chunk, diff, split
+from pkgtools.merge.lines import Chunk, diff
 from pkgtools.source import WheelSource
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

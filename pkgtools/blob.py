@@ -35,6 +35,11 @@ class Blob:
         return blob_id(self.data)
 
     @property
+    def permissions(self) -> int:
+        """The permissions of a new file: git records the executable bit alone."""
+        return 0o755 if self.mode == EXECUTABLE else 0o644
+
+    @property
     def is_directory(self) -> bool:
         """Whether the path is a directory."""
         return self.mode == DIRECTORY

@@ -60,6 +60,23 @@ class PatchedSource:
         self._changed |= {change.path: change.after for change in changes}
 
 
+def refuse_misfit(patches: Sequence[Patch], source: Source) -> None:
+    """Raise unless patches apply to a source, one after the other.
+
+    Raises:
+        DoesNotApplyError: they do not.
+
+    """
+    with all_outside_named(source, {path for patch in patches for path in patch.paths}):
+        plan = plan_series(patches, source.read)
+    if not plan.ok:
+        raise DoesNotApplyError(
+            f"the patches do not apply to {source.label}",
+            remedy="give the source that they were made for with --from",
+            refusal=refusal(source, plan),
+        )
+
+
 def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
     """Return what each patch does to a source.
 
@@ -67,14 +84,7 @@ def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
         DoesNotApplyError: the patches do not apply to it.
 
     """
-    with all_outside_named(source, {path for patch in patches for path in patch.paths}):
-        plan = plan_series(patches, source.read)
-    if not plan.ok:
-        raise DoesNotApplyError(
-            f"the series does not apply to {source.label}",
-            remedy="give the source that it was made for with --from",
-            refusal=refusal(source, plan),
-        )
+    refuse_misfit(patches, source)
     patched = PatchedSource(source.read)
     applied = []
     for patch in patches:

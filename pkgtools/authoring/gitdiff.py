@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.blob import EXECUTABLE, SYMLINK
+from pkgtools.blob import SYMLINK
 from pkgtools.errors import CheckFailedError
 from pkgtools.patch.section import BELONGS_BELOW
 
@@ -143,4 +143,4 @@ def _put(path: Path, blob: Blob | None) -> None:
         path.symlink_to(os.fsdecode(blob.data))
         return
     path.write_bytes(blob.data)
-    path.chmod(0o755 if blob.mode == EXECUTABLE else 0o644)
+    path.chmod(blob.permissions)

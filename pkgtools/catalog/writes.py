@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from pkgtools.blob import EXECUTABLE
 from pkgtools.errors import MalformedError, TreeError
 from pkgtools.util.files import (
     locked_folder,
@@ -131,8 +130,7 @@ def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:
         content = None
         if blob is not None:
             content = str(number)
-            permissions = 0o755 if blob.mode == EXECUTABLE else 0o644
-            write_new(scratch / content, blob.data, permissions)
+            write_new(scratch / content, blob.data, blob.permissions)
         name = os.path.relpath(path.absolute(), folder.absolute())
         _inside(folder, name)
         writes.append(_Write(name, content))

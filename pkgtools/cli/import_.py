@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.authoring.flat import ImportRules, import_patches
+from pkgtools.authoring.imports import ImportRules, import_patches
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say

@@ -12,7 +12,6 @@ from docker.types import LogConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     import docker
 
@@ -67,12 +66,7 @@ class Container:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the program and remove the container."""
         with contextlib.suppress(DockerException, requests.RequestException):
             self._container.remove(force=True, v=True)

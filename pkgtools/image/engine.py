@@ -31,7 +31,6 @@ from pkgtools.util.files import no_temporary_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from types import TracebackType
 
     from pkgtools.image.layer import Member
     from pkgtools.image.package import PackageQuery
@@ -136,12 +135,7 @@ class EngineImage:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the connection."""
         self._client.close()
 

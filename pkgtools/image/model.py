@@ -13,7 +13,6 @@ from pkgtools.image.layer import damaged, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from pkgtools.image.layer import Layer, Member
     from pkgtools.image.manifest import BaseImage
@@ -206,12 +205,7 @@ class Image(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class ImageStore(Protocol):

@@ -13,7 +13,6 @@ from pkgtools.image.package import FoundPackage, choose_folder, package_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from types import TracebackType
 
     from pkgtools.image.known import KnownFacts
     from pkgtools.image.layer import Member
@@ -98,12 +97,7 @@ class LayeredImage:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close what reading the image has opened."""
         self.close()
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from pkgtools.merge import names
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import reads_as_well
-from pkgtools.merge.lines import Chunk, diff, split
+from pkgtools.merge.lines import Chunk, diff
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
 from pkgtools.merge.names import lost_name
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.uses import Landing, misuse
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

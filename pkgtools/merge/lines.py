@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pygit2
 from pygit2.enums import DiffOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True)
@@ -23,11 +20,6 @@ class Chunk:
     old_end: int
     new: int
     new_end: int
-
-
-def split(data: bytes) -> list[bytes]:
-    """Return the lines of `data`, each with its line end."""
-    return _LINE.findall(data)
 
 
 def has_crlf(data: bytes) -> bool:

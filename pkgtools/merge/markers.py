@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.lines import Chunk, diff, shift, split, touches, without
+from pkgtools.merge.lines import Chunk, diff, shift, touches, without
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.faults import find_faults
-from pkgtools.merge.lines import has_crlf, split
+from pkgtools.merge.lines import has_crlf
 from pkgtools.merge.markers import conflicts_in
 from pkgtools.merge.model import How, Merge, Proposal
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 from pkgtools.merge.words import merge_words
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pkgtools.merge.blocks import is_sound, parse
-from pkgtools.merge.lines import diff, split
+from pkgtools.merge.lines import diff
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from pkgtools.merge.blocks import Block

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from pkgtools.errors import MalformedError
+from pkgtools.util.lines import split
 
 
 class Lines:
@@ -16,11 +17,7 @@ class Lines:
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
-        self._lines = data.split(b"\n")
-        last = self._lines.pop()
-        self._lines = [line + b"\n" for line in self._lines]
-        if last:
-            self._lines.append(last)
+        self._lines = split(data)
         self._at = 0
 
     @property

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import MalformedError
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,6 @@ _MIME: Final = re.compile(
 )
 _KNOWN: Final = re.compile(rb"^(?:From|Subject|Date|Content-Type):", re.MULTILINE | re.IGNORECASE)
 _BAD_QP: Final = re.compile(r"=(?![0-9A-Fa-f]{2}|[ \t]*\n)")
-_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 _TAG: Final = re.compile(r"^\s*(\[[^]]*\]\s*)+")
 _IDENTITY: Final = ("", "7bit", "8bit", "binary")
 _SIGNATURES: Final = {
@@ -156,7 +156,7 @@ def _unflowed(part: Message, body: bytes) -> bytes:
     joint = b"" if str(part.get_param("delsp", "")).lower() == "yes" else b" "
     out: list[bytes] = []
     held = b""
-    for line in _LINE.findall(body):
+    for line in split(body):
         plain = line.rstrip(b"\r\n")
         if plain == b"-- ":  # a signature's line is no soft break
             out += [held, line]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.patch.lines import text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -67,7 +69,7 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
         if len(body) == 3:
             return bytes([int(body, 8)])
         if body not in _ESCAPES:
-            raise PathError(f"\\{body.decode('latin-1')} is no escape that git writes")
+            raise PathError(f"\\{body.decode('latin-1')} is not an escape that git writes")
         return _ESCAPES[body]
 
     return _ESCAPE.sub(unescape, match[1]), raw[match.end() :]
@@ -82,7 +84,7 @@ def strip(name: bytes, level: int) -> bytes:
     """
     parts = name.split(b"/", level)
     if len(parts) <= level or not parts[-1]:
-        shown = name.decode("utf-8", "backslashreplace")
+        shown = text(name)
         wanted = "a/ or b/" if level == 1 else f"{level} folders"
         raise PathError(f"the path {shown!r} has no {wanted} before it")
     return parts[-1]
@@ -197,7 +199,7 @@ def safe_path(raw: bytes) -> str:
             component, or a character that no package manager could list.
 
     """
-    shown = raw.decode("utf-8", "backslashreplace")
+    shown = text(raw)
     try:
         name = raw.decode()
     except UnicodeDecodeError:

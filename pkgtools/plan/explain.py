@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.patch.lines import text
 from pkgtools.plan.match import text_of
 from pkgtools.plan.model import Nearest
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,12 +20,11 @@ _COMMON: Final = 50
 """A line that stands in more places than this says nothing about where a hunk belongs."""
 _LONGEST: Final = 400
 """Only so many lines of a pre-image are compared: the comparison is quadratic."""
-_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 def shown_lines(block: bytes) -> tuple[str, ...]:
     """Return the lines of `block` as a person can read them, odd line ends spelled out."""
-    return tuple(_shown(line) for line in _LINE.findall(block))
+    return tuple(_shown(line) for line in split(block))
 
 
 def _shown(line: bytes) -> str:
@@ -37,7 +36,7 @@ def _shown(line: bytes) -> str:
 
 def nearest_place(data: bytes, block: bytes) -> Nearest | None:
     """Return the place in `data` whose lines resemble those of `block` most."""
-    wanted = _LINE.findall(block)[:_LONGEST]
+    wanted = split(block)[:_LONGEST]
     lines, where = _lines_of(data)
     votes: Counter[int] = Counter()
     for number, line in enumerate(wanted):
@@ -58,7 +57,7 @@ def nearest_place(data: bytes, block: bytes) -> Nearest | None:
 @lru_cache(maxsize=1)  # every hunk of a file is explained in turn
 def _lines_of(data: bytes) -> tuple[list[bytes], dict[bytes, list[int]]]:
     """Return the lines of a file, and the numbers of those that differ in white space only."""
-    lines = _LINE.findall(data)
+    lines = split(data)
     return lines, _numbers(line.strip() for line in lines)
 
 
@@ -94,7 +93,7 @@ def absorbed_at(path: str, data: bytes, before: bytes, after: bytes) -> int | No
     """
     if not after.strip():
         return None
-    old, new = _LINE.findall(before), _LINE.findall(after)
+    old, new = split(before), split(after)
     remaining = iter(old)
     if all(line in remaining for line in new):  # a subsequence: nothing is added
         return _removed_at(data, old, new)
@@ -146,7 +145,7 @@ def _code(source: bytes) -> tuple[list[int], list[bytes]]:
     """Return the lines of `source` cut at their comments, with their numbers."""
     numbers: list[int] = []
     code: list[bytes] = []
-    for number, line in enumerate(_LINE.findall(source), 1):
+    for number, line in enumerate(split(source), 1):
         bare = _cut_comment(line)
         if bare or not line.strip():
             numbers.append(number)

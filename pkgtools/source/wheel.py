@@ -25,7 +25,6 @@ from pkgtools.util.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from pkgtools.catalog import Target, Upstream
     from pkgtools.source.base import Source
@@ -121,12 +120,7 @@ class WheelSource:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._zip.close()
 
     def read(self, path: str) -> Blob | None:

@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
+from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.transaction import folders
 from pkgtools.transaction.journal import Base, Operation
 from pkgtools.util import files
@@ -84,7 +84,7 @@ def _keep_old(place: StagedFile) -> None:
 def _permissions(write: Write, status: os.stat_result | None) -> int:
     if write.permissions is not None:
         return write.permissions
-    usual = 0o755 if write.after and write.after.mode == EXECUTABLE else 0o644
+    usual = write.after.permissions if write.after is not None else 0o644
     if status is None or write.before is None or write.before.mode == SYMLINK:
         return usual
     old = stat.S_IMODE(status.st_mode)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pkgtools.blob import EXECUTABLE
 from pkgtools.errors import ForeignError
 from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source.receipt import Original
@@ -80,10 +79,11 @@ def _is(file: FileState, blob: Blob) -> bool:
 def _original(tree: Tree, path: str, blob: Blob) -> Original:
     """Return a file that is not there any more, with the permissions and time of what is."""
     place = tree.file(path)
-    usual = 0o755 if blob.mode == EXECUTABLE else 0o644
     if not place.exists() or place.is_symlink():
-        return Original.pack(blob, usual, tree.root.stat().st_mtime_ns)
+        return Original.pack(blob, blob.permissions, tree.root.stat().st_mtime_ns)
     status = place.stat()
     found = tree.read(path)
     same = found is not None and found.mode == blob.mode
-    return Original.pack(blob, status.st_mode & 0o7777 if same else usual, status.st_mtime_ns)
+    return Original.pack(
+        blob, status.st_mode & 0o7777 if same else blob.permissions, status.st_mtime_ns
+    )

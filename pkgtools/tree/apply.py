@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Source, Tree
     from pkgtools.source.receipt import StackEntry
+    from pkgtools.tree.state import Identity
     from pkgtools.util.progress import Reporter
 
 
@@ -130,7 +131,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
             draft.label, draft.tree.place, target.name, tuple(own.revisions), recovered=recovered
         )
     if matches[0].state is State.PATCHED:
-        return _already(catalog, target, draft, own, recovered)
+        return _already(catalog, target, opened, own, _patched(matches))
     own = _settle(target, draft, own, known=known)
     at = None
     changed: set[str] = set()
@@ -174,11 +175,12 @@ def _is_done(target: Target, draft: TreeDraft, own: StackEntry) -> bool:
 def _already(
     catalog: Catalog,
     target: Target,
-    draft: TreeDraft,
+    opened: OpenDraft,
     own: StackEntry | None,
-    recovered: str | None,
+    revisions: tuple[str, ...],
 ) -> TreeChange:
     """Return the answer for a tree that is exactly what the target makes."""
+    draft = opened.draft
     has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
     has_receipt = has_receipt or (
         own is not None and renew(catalog, target, draft, own) is not None
@@ -187,14 +189,13 @@ def _already(
         tree=draft.label,
         path=draft.tree.place,
         target=target.name,
-        revisions=_patched_revisions(target, draft),
+        revisions=revisions,
         has_receipt=has_receipt,
-        recovered=recovered,
+        recovered=opened.recovered,
     )
 
 
-def _patched_revisions(target: Target, draft: TreeDraft) -> tuple[str, ...]:
-    matches = match_target(target, draft)
+def _patched(matches: Sequence[Identity]) -> tuple[str, ...]:
     return tuple(match.revision for match in matches if match.state is State.PATCHED)
 
 
@@ -204,11 +205,12 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
     Its author edited the tree, and took the edits into the series with `refresh` or `new`.
     None where the tree is something else, or what it was before cannot be had.
     """
-    revisions = _patched_revisions(target, draft)
+    matches = match_target(target, draft)
+    revisions = _patched(matches)
     if not revisions or not target.series.patches:
         return None
     try:
-        originals = originals_of(target, draft, match_target(target, draft)[0], own, ())
+        originals = originals_of(target, draft, matches[0], own, ())
     except ForeignError:
         return None
     at = draft.stack.entries.index(own)
@@ -289,17 +291,17 @@ def adopt_target(
                 remedy=f"make one of your edits: pkgtools new NAME --series {target.name} "
                 f"--tree {tree.root} -m TEXT",
             )
-        found = tuple(m for m in match_target(target, draft) if m.state is State.PATCHED)
-        if not found:
+        matches = match_target(target, draft)
+        if matches[0].state is not State.PATCHED:
             raise ForeignError(
                 f"{tree.label} is not exactly what {target.name} makes",
                 remedy=f"see why: pkgtools verify --target {target.name} --tree {tree.root}",
-                found=match_target(target, draft)[0],
+                found=matches[0],
             )
-        revisions = tuple(match.revision for match in found)
+        revisions = _patched(matches)
         own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
         if own is None or not _is_done(target, draft, own):
-            originals = originals_of(target, draft, found[0], own, sources)
+            originals = originals_of(target, draft, matches[0], own, sources)
             entry = entry_of(catalog, target, revisions, tree)
             if own is not None:
                 draft.forget(own)

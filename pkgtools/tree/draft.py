@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
+from pkgtools.blob import SYMLINK, Blob
 from pkgtools.source import receipt as receipts
 from pkgtools.source.receipt import Bytecode, Original, PatchedFile, StackEntry
 from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_path
@@ -205,10 +205,9 @@ class TreeDraft:
         # Written earlier in this transaction, so there is no file yet to ask.
         place = self.tree.file(path)
         status = (place if write.before is not None else self.tree.root).lstat()
-        usual = 0o755 if blob.mode == EXECUTABLE else 0o644
         same = write.before is not None and write.before.mode == blob.mode
         mtime = (status.st_mtime_ns // _SECOND + 1) * _SECOND
-        return Original.pack(blob, status.st_mode & 0o7777 if same else usual, mtime)
+        return Original.pack(blob, status.st_mode & 0o7777 if same else blob.permissions, mtime)
 
     def _drop_bytecode(self, path: str) -> list[Bytecode]:
         """Remove a module's compiled files; return those that the package manager listed.

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkgtools.merge import merge
-from pkgtools.merge.lines import Chunk, diff, shift, split, without
+from pkgtools.merge.lines import Chunk, diff, shift, without
 from pkgtools.merge.markers import Markers, has_markers, mark, mark_lines
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

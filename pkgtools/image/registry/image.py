@@ -32,7 +32,6 @@ from pkgtools.image.stored import LayeredImage, StoredFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
 
 _CONFIG_LIMIT: Final = 16 * 1024 * 1024
@@ -123,12 +122,7 @@ class RegistryIndex:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the connections."""
         for image in self.images.values():
             image.client.close()

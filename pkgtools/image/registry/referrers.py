@@ -28,7 +28,6 @@ from pkgtools.image.registry.upload import Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from pkgtools.image.model import Image
     from pkgtools.image.package import FoundPackage, PackageQuery
@@ -59,12 +58,7 @@ class ReferrerFacts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the connections."""
         self._client.close()
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.authoring.applied import refusal
+from pkgtools.authoring.applied import refuse_misfit
 from pkgtools.authoring.folder import refuse_existing, write_folder
 from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
@@ -14,10 +14,8 @@ from pkgtools.blob import Blob
 from pkgtools.catalog.listing import line_of
 from pkgtools.catalog.series import LISTING, is_empty_series, load_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
-from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.errors import UsageError
 from pkgtools.patch import in_order, split_mails, subject_of
-from pkgtools.plan import plan_series
-from pkgtools.source.wheel import all_outside_named
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
@@ -107,7 +105,7 @@ def import_patches(
     if not patches:
         raise UsageError("no patch changes a file of the package", remedy="see --upstream")
     if source is not None:
-        _hold_against(source, reader.patches)
+        refuse_misfit(reader.patches, source)
     shared = references_to(rules.shelf, reader.patches, source) if rules.shelf else {}
     files = {LISTING: _listing(patches, shared)}
     files |= {name: p.data for name, p in patches.items() if name not in shared}
@@ -138,17 +136,6 @@ def _listing(patches: Mapping[str, Patch], shared: Mapping[str, str] | None = No
     known = shared or {}
     lines = (known.get(name) or line_of(patch, name) for name, patch in patches.items())
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _hold_against(source: Source, patches: Sequence[Patch]) -> None:
-    with all_outside_named(source, {path for patch in patches for path in patch.paths}):
-        plan = plan_series(patches, source.read)
-    if not plan.ok:
-        raise DoesNotApplyError(
-            f"the patches do not apply to {source.label}",
-            remedy="give the source that they were made for with --from",
-            refusal=refusal(source, plan),
-        )
 
 
 def _mails(paths: Sequence[Path], level: int | None) -> Iterator[Mail]:
