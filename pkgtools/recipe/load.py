@@ -32,6 +32,7 @@ _OWN_VARIABLES: Final = {
     "MOONCAKE_GLOBAL_SEGMENT_SIZE": "store.segment",
     "MOONCAKE_LOCAL_BUFFER_SIZE": "store.buffer",
     "MC_TCP_BIND_ADDRESS": "the node's bind_address",
+    "DISAGG_SERVER_URLS": "capture_node and server.port",
     "MC_TRANSFER_TIMEOUT": "store.transfer_timeout_seconds",
 }
 """Variables that come from a typed key of the recipe."""
@@ -153,9 +154,9 @@ def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
             _fail(files, f"it comes from {_OWN_FLAGS[flag]}", f".server.flags.{flag}")
         if isinstance(value, list) and not value:
             _fail(files, "empty list: leave the flag out", f".server.flags.{flag}")
-    for table, environment in (
-        ("server", recipe.server.environment),
-        ("trainer", recipe.trainer.environment),
+    for table, environment, gpus in (
+        ("server", recipe.server.environment, recipe.server.gpus),
+        ("trainer", recipe.trainer.environment, recipe.trainer.gpus),
     ):
         for variable in environment:
             key = f".{table}.environment.{variable}"
@@ -163,6 +164,8 @@ def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
                 _fail(files, f"invalid variable name {variable!r}", key)
             if variable in _OWN_VARIABLES:
                 _fail(files, f"it comes from {_OWN_VARIABLES[variable]}", key)
+            if variable == "CUDA_VISIBLE_DEVICES" and gpus is not None:
+                _fail(files, f"it comes from {table}.gpus", key)
     for variable in recipe.trainer.secrets:
         if not _VARIABLE.fullmatch(variable):
             _fail(files, "give names of variables, not values", ".trainer.secrets")

@@ -15,6 +15,8 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Size = Annotated[str, msgspec.Meta(pattern="^[0-9]+ ?(B|KiB|MiB|GiB|TiB)$")]
+Gpu = Annotated[str, msgspec.Meta(pattern="^sm[0-9]{2,3}$")]
+GpuList = Annotated[list[Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(min_length=1)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Method = Literal["eagle3", "dflash", "dspark"]
 Flag = bool | int | float | str | list[int | str]
@@ -35,6 +37,8 @@ class Model(_RecipeTable):
     dtype: Literal["bfloat16", "float16", "float32"]
     hooks: list[Method]
     """The capture methods that it has a hook for, at the target's revision."""
+    fused_widths: list[Count] = []
+    """Elements of a row of each buffer of its fused all-reduce; none where it has no such."""
     path: Text | None = None
     """Its folder, the same on the node and in the container."""
     revision: Text | None = None
@@ -108,6 +112,12 @@ class Server(_RecipeTable):
     flags: dict[str, Flag]
     command: tuple[str, ...] = ("python3", "-m", "sglang.launch_server")
     environment: dict[str, str] = {}
+    gpu: Gpu | None = None
+    """The architecture that the flags are for."""
+    gpu_memory: Size | None = None
+    """Of one GPU."""
+    gpus: GpuList | None = None
+    """Those of the node that it takes, by number."""
 
     def has(self, flag: str) -> bool:
         """Whether a flag without a value is given."""
@@ -139,7 +149,14 @@ class Trainer(_RecipeTable):
     optimizer_step: Count
     """Samples that one optimizer step takes, over all ranks."""
     low_watermark: Count
-    """Requests that are kept in flight."""
+    """Requests in flight below which a paused producer goes on."""
+    high_watermark: Count | None = None
+    """Requests in flight at which it pauses."""
+    resident_high_watermark: Size | None = None
+    """What samples may take in the store before it pauses."""
+    resident_low_watermark: Size | None = None
+    gpus: GpuList | None = None
+    """Those of the node that it takes, by number."""
     image: Text | None = None
     command: tuple[str, ...] | None = None
     output: Text | None = None
@@ -186,9 +203,22 @@ class Recipe(_RecipeTable):
         return self.object_bytes + self.row_bytes * self.dataset.longest_row
 
     @property
+    def server_gpus(self) -> int:
+        """How many GPUs the server takes."""
+        return 0 if self.server.flags.get("device") == "cpu" else self.server.number("tp-size") or 1
+
+    @property
+    def samples_in_flight(self) -> int:
+        """Samples that the trainer may have asked for and not yet taken."""
+        trainer = self.trainer
+        return max(trainer.high_watermark or 0, trainer.low_watermark, trainer.optimizer_step)
+
+    @property
     def batches_in_flight(self) -> int:
         """Captured batches that may be on their way; the server's default is 2."""
-        text = self.server.environment.get("SGLANG_SPEC_CAPTURE_MAX_INFLIGHT", "2")
+        environment = self.server.environment
+        names = ("SGLANG_SPEC_CAPTURE_MAX_INFLIGHT", "SGLANG_SPEC_CAPTURE_MAX_PENDING_BATCHES")
+        text = next((environment[name] for name in names if environment.get(name)), "2")
         return int(text) if text.isdecimal() else 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.recipe.model import size_bytes
 from pkgtools.recipe.plan import require_site
@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pkgtools.recipe.model import Flag, Node, Recipe
+
+
+_FAST_COPIES: Final = {"GLIBC_TUNABLES": "glibc.cpu.x86_non_temporal_threshold=1048576"}
+"""Mooncake copies 16 MiB at a time into memory that it lends. Past the caches, that goes about 1.4
+times as fast; by itself the C library does so from three quarters of the shared cache on:
+https://sourceware.org/glibc/manual/latest/html_node/Hardware-Capability-Tunables.html"""
+VISIBLE_GPUS: Final = "CUDA_VISIBLE_DEVICES"
+_SERVER_URLS: Final = "DISAGG_SERVER_URLS"
+"""Where SpecForge's trainer looks for its capture servers."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,8 @@ class Process:
     after: str = ""
     """The health of the process that it has to wait for."""
     gpus: int = 0
+    gpu_ids: tuple[int, ...] = ()
+    """Which of the node's; empty where the recipe does not say."""
     memory: int = 0
     """Bytes of the node's memory; 0 where the recipe does not say."""
 
@@ -123,10 +134,16 @@ def _server(recipe: Recipe) -> Process:
         str(recipe.image),
         str(node.address),
         command,
-        {**store_environment(recipe, node, segment), **server.environment},
+        {
+            **_FAST_COPIES,
+            **store_environment(recipe, node, segment),
+            **_visible(server.gpus),
+            **server.environment,
+        },
         reads=(str(recipe.model.path),),
         health=f"{server_url(recipe)}/health",
-        gpus=0 if server.flags.get("device") == "cpu" else server.number("tp-size") or 1,
+        gpus=recipe.server_gpus,
+        gpu_ids=tuple(server.gpus or ()),
         memory=size_bytes(str(node.memory)),
     )
 
@@ -139,14 +156,24 @@ def _trainer(recipe: Recipe) -> Process:
         str(trainer.image),
         str(node.address),
         trainer.command or (),
-        {**store_environment(recipe, node, 0), **trainer.environment},
+        {
+            **store_environment(recipe, node, 0),
+            _SERVER_URLS: server_url(recipe),
+            **_visible(trainer.gpus),
+            **trainer.environment,
+        },
         secrets=tuple(trainer.secrets),
         unset=RENDEZVOUS,
         reads=tuple(reads),
         writes=(str(trainer.output),),
         after=f"{server_url(recipe)}/health",
         gpus=trainer.ranks,
+        gpu_ids=tuple(trainer.gpus or ()),
     )
+
+
+def _visible(gpus: Sequence[int] | None) -> dict[str, str]:
+    return {} if gpus is None else {VISIBLE_GPUS: ",".join(map(str, gpus))}
 
 
 def _arguments(flags: Mapping[str, Flag]) -> Sequence[str]:

@@ -7,6 +7,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.recipe.processes import VISIBLE_GPUS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -122,9 +124,12 @@ def _service(process: Process, names: set[str]) -> Iterator[str]:
         yield "  entrypoint: []"
     yield "  command:"
     yield from (f"    - {_yaml(word)}" for word in process.command)
-    if process.environment or process.secrets:
+    # A container counts the GPUs that it is given from 0.
+    hidden = {VISIBLE_GPUS} if process.gpu_ids else set()
+    environment = {n: v for n, v in process.environment.items() if n not in hidden}
+    if environment or process.secrets:
         yield "  environment:"
-        yield from (f"    {n}: {_yaml(value)}" for n, value in process.environment.items())
+        yield from (f"    {n}: {_yaml(value)}" for n, value in environment.items())
         # Without a value: compose takes it from where it is started.
         yield from (f"    {secret}:" for secret in process.secrets)
     if process.reads or process.writes:
@@ -134,7 +139,9 @@ def _service(process: Process, names: set[str]) -> Iterator[str]:
             read_only = str(path not in process.writes).lower()
             yield f"    - {{type: bind, {both}, read_only: {read_only}}}"
     if process.gpus:
-        device = f"{{driver: nvidia, count: {process.gpus}, capabilities: [gpu]}}"
+        ids = ", ".join(_yaml(str(number)) for number in process.gpu_ids)
+        which = f"device_ids: [{ids}]" if ids else f"count: {process.gpus}"
+        device = f"{{driver: nvidia, {which}, capabilities: [gpu]}}"
         yield f"  deploy: {{resources: {{reservations: {{devices: [{device}]}}}}}}"
     if process.health:
         # The image's own would ask on loopback, and for another process of the image.

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.recipe.gpu_rules import GPU_RULES
 from pkgtools.recipe.model import shown_bytes, size_bytes
+from pkgtools.recipe.rule import Rule, RuleResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pkgtools.recipe.model import Node, Recipe
 
 RENDEZVOUS: Final = (
@@ -36,52 +35,33 @@ _RESERVED_TOKENS: Final = 6
 _DOCKER_BRIDGE: Final = ipaddress.ip_network("172.17.0.0/16")
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a rule's function returns; without a verdict, the site has yet to say something."""
-
-    ok: bool | None
-    found: str
-    computed: str
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One line of the table."""
-
-    name: str
-    key: str
-    check: Callable[[Recipe], Result]
-    why: str
-
-
-def _image(recipe: Recipe) -> Result:
+def _image(recipe: Recipe) -> RuleResult:
     said = {"image": recipe.image, "trainer.image": recipe.trainer.image}
     images = {key: image for key, image in said.items() if image is not None}
     tags = [key for key, image in images.items() if not _DIGEST.fullmatch(image)]
     found = ", ".join(f"{key} {image}" for key, image in images.items()) or "no image"
     if tags:
-        return Result(False, found, f"{' and '.join(tags)}: a tag, not a digest")
-    return Result(True if len(images) == 2 else None, found, "pinned by digest")
+        return RuleResult(False, found, f"{' and '.join(tags)}: a tag, not a digest")
+    return RuleResult(True if len(images) == 2 else None, found, "pinned by digest")
 
 
-def _artifacts(recipe: Recipe) -> Result:
+def _artifacts(recipe: Recipe) -> RuleResult:
     revision = recipe.model.revision
     pins = {"model": revision, "dataset": recipe.dataset.sha256}
     if recipe.draft is not None:
         pins["draft"] = recipe.draft.sha256
     found = ", ".join(f"{name} {(pin or 'not pinned')[:12]}" for name, pin in pins.items())
     if revision is not None and not _COMMIT.fullmatch(revision):
-        return Result(False, found, f"{revision!r} is not a 40-digit commit: it can move")
+        return RuleResult(False, found, f"{revision!r} is not a 40-digit commit: it can move")
     loose = [name for name, pin in pins.items() if pin is None]
     computed = f"no revision or digest: {', '.join(loose)}" if loose else "all pinned"
-    return Result(None if loose else True, found, computed)
+    return RuleResult(None if loose else True, found, computed)
 
 
-def _object_size(recipe: Recipe) -> Result:
+def _object_size(recipe: Recipe) -> RuleResult:
     layers, tokens = len(recipe.server.layer_ids), recipe.dataset.longest_row
     sample = recipe.sample_bytes
-    held = max(recipe.trainer.low_watermark, recipe.trainer.optimizer_step)
+    held = recipe.samples_in_flight
     whole = (held + recipe.batches_in_flight) * sample
     segment = size_bytes(recipe.store.segment) * recipe.store.lenders_per_node
     buffer = size_bytes(recipe.store.buffer)
@@ -92,31 +72,31 @@ def _object_size(recipe: Recipe) -> Result:
         f"{held} waiting and {recipe.batches_in_flight} being written = {shown_bytes(whole)}"
     )
     if whole > segment:
-        return Result(False, found, f"{computed}, more than the segment")
+        return RuleResult(False, found, f"{computed}, more than the segment")
     if recipe.object_bytes > buffer and not recipe.store.zero_copy:
         largest = shown_bytes(recipe.object_bytes)
-        return Result(False, found, f"{computed}; an object of {largest} passes the buffer")
+        return RuleResult(False, found, f"{computed}; an object of {largest} passes the buffer")
     past = "" if recipe.object_bytes <= buffer else "; objects go past the buffer, uncopied"
-    return Result(True, found, computed + past)
+    return RuleResult(True, found, computed + past)
 
 
-def _lease(recipe: Recipe) -> Result:
+def _lease(recipe: Recipe) -> RuleResult:
     lease, timeout = recipe.master.lease_seconds, recipe.store.transfer_timeout_seconds
     rate = recipe.link.gigabits_per_second
     found = f"lease {lease} s, transfer timeout {timeout} s, link {rate or 'not said'} Gbit/s"
     readers = recipe.trainer.ranks
     whole = readers * recipe.sample_bytes
     if timeout > lease:
-        return Result(False, found, "a transfer may run on after its lease has ended")
+        return RuleResult(False, found, "a transfer may run on after its lease has ended")
     if rate is None:
         least = whole * 8 / min(lease, timeout) / 1e9
-        return Result(None, found, f"{shown_bytes(whole)} need {least:.3g} Gbit/s")
+        return RuleResult(None, found, f"{shown_bytes(whole)} need {least:.3g} Gbit/s")
     seconds = whole * 8 / (rate * 1e9)
     computed = f"{readers} ranks reading at once: {shown_bytes(whole)} take {seconds:.3g} s"
-    return Result(seconds <= min(lease, timeout), found, computed)
+    return RuleResult(seconds <= min(lease, timeout), found, computed)
 
 
-def _memory(recipe: Recipe) -> Result:
+def _memory(recipe: Recipe) -> RuleResult:
     store, node = recipe.store, recipe.capture_node
     lent = store.lenders_per_node * (size_bytes(store.segment) + size_bytes(store.buffer))
     # PyTorch rounds pinned memory up to a power of two.
@@ -128,11 +108,11 @@ def _memory(recipe: Recipe) -> Result:
     )
     computed = f"{shown_bytes(lent)} and {shown_bytes(staging)} to copy to = {shown_bytes(total)}"
     if node.memory is None:
-        return Result(None, found, computed)
-    return Result(total <= size_bytes(node.memory), found, computed)
+        return RuleResult(None, found, computed)
+    return RuleResult(total <= size_bytes(node.memory), found, computed)
 
 
-def _bind(recipe: Recipe) -> Result:
+def _bind(recipe: Recipe) -> RuleResult:
     nodes = {"capture_node": recipe.capture_node, "trainer_node": recipe.trainer_node}
     found = ", ".join(
         f"{name} binds {node.bind_address or 'nothing'} of {len(node.interfaces or [])} interfaces"
@@ -142,9 +122,9 @@ def _bind(recipe: Recipe) -> Result:
     problems = {name: _bind_problem(node, apart=apart) for name, node in nodes.items()}
     wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem]
     if wrong:
-        return Result(False, found, "; ".join(wrong))
+        return RuleResult(False, found, "; ".join(wrong))
     said = all(node.bind_address and node.interfaces and node.address for node in nodes.values())
-    return Result(True if said else None, found, "each is an interface that the other reaches")
+    return RuleResult(True if said else None, found, "each is an interface that the other reaches")
 
 
 def _bind_problem(node: Node, *, apart: bool) -> str:
@@ -169,7 +149,7 @@ def _bind_problem(node: Node, *, apart: bool) -> str:
     return "" if published == address else f"it binds {address} and publishes {published}"
 
 
-def _ports(recipe: Recipe) -> Result:
+def _ports(recipe: Recipe) -> RuleResult:
     master, port = recipe.master, recipe.server.port
     ports = {
         "master.rpc_port": master.rpc_port,
@@ -185,63 +165,97 @@ def _ports(recipe: Recipe) -> Result:
     twice = [" and ".join(names) for names in by_number.values() if len(names) > 1]
     if port + _GRPC_OFFSET > 65535:
         twice.append(f"the server takes {port + _GRPC_OFFSET} too, which is above 65535")
-    return Result(not twice, found, "; ".join(twice) or "all different, on one node")
+    return RuleResult(not twice, found, "; ".join(twice) or "all different, on one node")
 
 
-def _prefill(recipe: Recipe) -> Result:
+def _prefill(recipe: Recipe) -> RuleResult:
     size = recipe.server.flags.get("chunked-prefill-size")
     found = f"chunked-prefill-size {'is not given' if size is None else size}"
     ok = recipe.server.has("enable-spec-capture") and size == -1
     if not recipe.server.has("enable-spec-capture"):
-        return Result(False, "enable-spec-capture is not given", "the server captures nothing")
-    return Result(ok, found, "the whole row is one prefill" if ok else "it has to be -1")
+        return RuleResult(False, "enable-spec-capture is not given", "the server captures nothing")
+    return RuleResult(ok, found, "the whole row is one prefill" if ok else "it has to be -1")
 
 
-def _limits(recipe: Recipe) -> Result:
+def _limits(recipe: Recipe) -> RuleResult:
     row = recipe.dataset.longest_row
     limits = {n: recipe.server.number(n) for n in ("context-length", "max-total-tokens")}
     found = ", ".join(f"{name} {value or 'not given'}" for name, value in limits.items())
     if None in limits.values():
-        return Result(False, found, "both have to be given, or memory decides them at start")
+        return RuleResult(False, found, "both have to be given, or memory decides them at start")
     least = row + _RESERVED_TOKENS + 1
     computed = f"the longest row has {row} tokens: at least {least}"
-    return Result(all(v is not None and v >= least for v in limits.values()), found, computed)
+    return RuleResult(all(v is not None and v >= least for v in limits.values()), found, computed)
 
 
-def _method(recipe: Recipe) -> Result:
+def _method(recipe: Recipe) -> RuleResult:
     method, hooks = recipe.server.method, recipe.model.hooks
     found = f"method {method}, the model has hooks for {', '.join(hooks) or 'none'}"
     if method not in hooks:
-        return Result(False, found, f"the model has no hook for {method}")
+        return RuleResult(False, found, f"the model has no hook for {method}")
     if "dspark" in hooks and method != "dspark":
-        return Result(False, found, f"{method} does not capture what the dspark hook does")
-    return Result(True, found, "its hook is called")
+        return RuleResult(False, found, f"{method} does not capture what the dspark hook does")
+    return RuleResult(True, found, "its hook is called")
 
 
-def _layers(recipe: Recipe) -> Result:
+def _layers(recipe: Recipe) -> RuleResult:
     ids, depth = recipe.server.layer_ids, recipe.model.layers
     last = depth - 1 if recipe.server.method == "dspark" else depth - 2
     found = f"layers {' '.join(map(str, ids)) or 'not given'} of {depth}"
     if not ids:
-        return Result(False, found, "the object size is worked out of them")
+        return RuleResult(False, found, "the object size is worked out of them")
     outside = [i for i in ids if not 0 <= i <= last]
     if outside:
-        return Result(False, found, f"{outside} are not in 0 to {last}")
-    return Result(ids == sorted(set(ids)), found, f"inside 0 to {last}, to go up, none twice")
+        return RuleResult(False, found, f"{outside} are not in 0 to {last}")
+    return RuleResult(ids == sorted(set(ids)), found, f"inside 0 to {last}, to go up, none twice")
 
 
-def _watermark(recipe: Recipe) -> Result:
+def _watermark(recipe: Recipe) -> RuleResult:
     trainer = recipe.trainer
-    found = f"low watermark {trainer.low_watermark}, optimizer step {trainer.optimizer_step}"
-    ok = trainer.low_watermark >= trainer.optimizer_step
-    return Result(ok, found, "enough in flight for a step" if ok else "a step never fills")
+    low, high, step = trainer.low_watermark, trainer.high_watermark, trainer.optimizer_step
+    found = f"low watermark {low}, high {high or 'not given'}, optimizer step {step}"
+    if low < step:
+        return RuleResult(False, found, "a step never fills")
+    if high is not None and high < low:
+        return RuleResult(False, found, "the producer would pause below where it goes on")
+    return RuleResult(True, found, "enough in flight for a step")
 
 
-def _rendezvous(recipe: Recipe) -> Result:
+def _resident(recipe: Recipe) -> RuleResult:
+    trainer = recipe.trainer
+    step, sample = trainer.optimizer_step, recipe.sample_bytes
+    segment = size_bytes(recipe.store.segment) * recipe.store.lenders_per_node
+    marks = (trainer.resident_low_watermark, trainer.resident_high_watermark)
+    low, high = (size_bytes(mark) if mark else None for mark in marks)
+    found = f"low {marks[0] or 'not given'}, high {marks[1] or 'not given'}"
+    whole = step * sample
+    computed = f"{step} x {shown_bytes(sample)} = {shown_bytes(whole)} a step"
+    if whole > segment:
+        return RuleResult(
+            False, found, f"{computed}, more than the segment of {shown_bytes(segment)}"
+        )
+    if high is None:
+        ok = low is None
+        return RuleResult(ok, found, computed if ok else "a low watermark needs a high one")
+    # The last sample passes the mark; a step goes at once, as a whole.
+    left = high + sample - whole
+    problems = (
+        (high < whole, "the producer pauses before a step is whole"),
+        (high + recipe.batches_in_flight * sample > segment, "the store is full before"),
+        (low is not None and low > high, "the low watermark is above the high one"),
+        (low is not None and left > low, f"{shown_bytes(left)} stay, so it never goes on"),
+    )
+    wrong = [text for holds, text in problems if holds]
+    return RuleResult(not wrong, found, "; ".join([computed, *wrong]))
+
+
+def _rendezvous(recipe: Recipe) -> RuleResult:
     names = [name for name in RENDEZVOUS if name in recipe.trainer.environment]
     names += [name for name in RENDEZVOUS if name in recipe.trainer.secrets]
     found = ", ".join(names) or "none of them set"
-    return Result(not names, found, f"{', '.join(RENDEZVOUS)} are unset before the trainer starts")
+    return RuleResult(
+        not names, found, f"{', '.join(RENDEZVOUS)} are unset before the trainer starts"
+    )
 
 
 RULES: Final = (
@@ -307,6 +321,13 @@ RULES: Final = (
         _watermark,
         "with fewer in flight than a step takes, producer and consumers wait for each other",
     ),
+    Rule(
+        "resident",
+        "trainer.resident_high_watermark",
+        _resident,
+        "consumers take whole steps: a producer that pauses in the middle of one waits for ever",
+    ),
+    *GPU_RULES,
     Rule(
         "rendezvous",
         "trainer.environment",

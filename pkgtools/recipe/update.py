@@ -1,42 +1,134 @@
-"""The first optimizer update, read from what the trainer wrote.
+"""The first optimizer update, read from what the trainer wrote into its output folder.
 
-The trainer's output folder has a ``metrics.jsonl``: a JSON object a line, for each optimizer
-step, with ``step`` (from 1 on) and ``loss``, and, where a checkpoint was written after it,
+SpecForge's trainer writes ``RUN-stepN/training_state.pt`` after optimizer step N, with the
+draft's weights and the step, and a ``training_state_rankR.pt`` for each rank beside it. It
+prints losses, or sends them to a tracker: no file has them. A step whose loss or gradient was not
+finite leaves weights that are not.
+
+Any other trainer can write a ``metrics.jsonl``: a JSON object a line, for each optimizer step,
+with ``step`` (from 1 on) and ``loss``, and, where a checkpoint was written after it,
 ``checkpoint``: its path below the folder.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe.artifacts import digest
+from pkgtools.recipe.errors import EvidenceError
 from pkgtools.util.files import read_text
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-_FILE: Final = "metrics.jsonl"
+_METRICS: Final = "metrics.jsonl"
+_STATE: Final = "training_state.pt"
+_CHECKPOINT: Final = re.compile(r"(?P<run>.+)-step(?P<step>[0-9]+)")
+_READER: Final = Path(__file__).with_name("checkpoint.py")
+_SECONDS: Final = 600
 _MOST: Final = float("inf")
 
 
-def check_update(output: Path) -> dict[str, object]:
+def check_update(output: Path, ranks: int, python: str) -> dict[str, object]:
     """Return the first step that has a checkpoint, and the checkpoint's digest.
 
+    Args:
+        output: the trainer's folder.
+        ranks: of the trainer.
+        python: an interpreter that has torch.
+
     Raises:
-        CheckFailedError: no step has a checkpoint, a loss is not finite, or the checkpoint
-            is missing.
+        CheckFailedError: no step has a checkpoint, a loss or a weight is not finite, or the
+            checkpoint is not whole.
 
     """
-    path = output / _FILE
+    if (output / _METRICS).exists():
+        return _from_metrics(output)
+    found = _checkpoints(output)
+    if not found:
+        raise CheckFailedError(
+            f"{output}: no RUN-stepN/{_STATE} and no {_METRICS}",
+            remedy="run the trainer until it has saved a checkpoint (SpecForge: "
+            "training.save_interval=1 training.max_steps=1); docs/recipe.md says what is read",
+        )
+    return _from_checkpoint(found[min(found)], min(found), ranks, python)
+
+
+def _checkpoints(output: Path) -> dict[int, Path]:
+    """Return the folders of one run's checkpoints, by step."""
+    found: dict[int, Path] = {}
+    runs = set()
+    for state in sorted(output.glob(f"*-step*/{_STATE}")):
+        match = _CHECKPOINT.fullmatch(state.parent.name)
+        if match is not None and not state.parent.is_symlink():
+            runs.add(match["run"])
+            found[int(match["step"])] = state.parent
+    if len(runs) > 1:
+        raise CheckFailedError(
+            f"{output}: checkpoints of several runs: {', '.join(sorted(runs))}",
+            remedy="give trainer.output a folder of its own for each run",
+        )
+    return found
+
+
+def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[str, object]:
+    answer = _ask(python, folder / _STATE)
+    run = folder.name.rpartition("-step")[0]
+    meant = {"run": run, "step": step, "ranks": ranks}
+    other = {name: answer.get(name) for name in meant if answer.get(name) != meant[name]}
+    if step < 1 or other:
+        raise EvidenceError(
+            f"{folder}: expected {meant}, it says {other or answer['step']}", evidence=answer
+        )
+    missing = [rank for rank in range(ranks) if not _is_there(folder / _rank_file(rank))]
+    if missing:
+        raise EvidenceError(f"{folder}: no state of ranks {missing}", evidence=answer)
+    if not answer["finite"] or not answer["largest"]:
+        what = "all zeros or none" if answer["finite"] else "not finite everywhere"
+        raise EvidenceError(f"{folder}: the draft's weights are {what}", evidence=answer)
+    return {"step": step, "checkpoint": folder.name, "sha256": digest(folder), **answer}
+
+
+def _rank_file(rank: int) -> str:
+    return f"training_state_rank{rank}.pt"
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _ask(python: str, state: Path) -> dict[str, Any]:
+    answer = _run(python, state)
+    if "error" in answer:
+        remedy = "name an interpreter that has torch with --python" if "absent" in answer else None
+        raise CheckFailedError(str(answer["error"]), remedy=remedy)
+    return answer
+
+
+def _run(python: str, state: Path) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            [python, str(_READER)],
+            input=str(state),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+        raise CheckFailedError(f"{python} cannot read {state}: {error}") from None
+    return answer
+
+
+def _from_metrics(output: Path) -> dict[str, object]:
+    path = output / _METRICS
     try:
         lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckFailedError(
-            f"{path} cannot be read: {error}",
-            remedy="run the trainer for one optimizer step; docs/recipe.md says what it writes",
-        ) from None
+        raise CheckFailedError(f"{path} cannot be read: {error}") from None
     for number, line in enumerate(lines, 1):
         step, loss, checkpoint = _read(line, f"{path}:{number}")
         if checkpoint is not None:

@@ -160,7 +160,8 @@ def _sample(deployment: Deployment) -> object:
 
 
 def _update(deployment: Deployment) -> object:
-    return check_update(Path(str(deployment.loaded.recipe.trainer.output)))
+    trainer = deployment.loaded.recipe.trainer
+    return check_update(Path(str(trainer.output)), trainer.ranks, deployment.python)
 
 
 STEPS: Final[dict[str, Callable[[Deployment], object]]] = {

@@ -188,7 +188,7 @@ _BROKEN: Final = [
     ("server", {"static = 0.05": "static = 0.06"}, "mem_fraction_static is 0.05, not 0.06"),
     ("sample", {'dtype = "float32"\nhooks': 'dtype = "bfloat16"\nhooks'}, "features are"),
     ("sample", {'segment = "64 MiB"': 'segment = "65 MiB"'}, "64 MiB are lent to the store"),
-    ("update", {}, "metrics.jsonl cannot be read"),
+    ("update", {}, "no RUN-stepN/training_state.pt and no metrics.jsonl"),
 ]
 
 

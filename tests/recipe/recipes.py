@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 K3: Final = Path(__file__).parents[2] / "docker/recipes/kimi-k3-capture.toml"
+SMOKE: Final = K3.with_name("kimi-k3-smoke.toml")
 SITE: Final = Path(__file__).with_name("site.toml")
 
 

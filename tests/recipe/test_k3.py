@@ -10,9 +10,13 @@ import runpy
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from commands import call
-from recipes import K3, SITE
+from recipes import K3, SITE, SMOKE
+
+from pkgtools.recipe.load import load_recipe
+from pkgtools.recipe.model import size_bytes
 
 _SERVER: Final = (
     "--tp-size 8 --mem-fraction-static 0.76 --context-length 66048 --max-running-requests 1 "
@@ -66,6 +70,7 @@ def test_the_server(rendered: dict[str, Any]) -> None:
         **_STORE,
         "MOONCAKE_LOCAL_HOSTNAME": "192.0.2.10",
         "MC_TCP_BIND_ADDRESS": "192.0.2.10",
+        "GLIBC_TUNABLES": "glibc.cpu.x86_non_temporal_threshold=1048576",
     }
     assert server["gpus"] == 8
 
@@ -77,6 +82,7 @@ def test_the_trainer(rendered: dict[str, Any]) -> None:
         "MOONCAKE_LOCAL_HOSTNAME": "192.0.2.11",
         "MC_TCP_BIND_ADDRESS": "192.0.2.11",
         "MOONCAKE_GLOBAL_SEGMENT_SIZE": "0",
+        "DISAGG_SERVER_URLS": "http://192.0.2.10:30000",
     }
     assert set(trainer["unset"]) == _UNSET
     assert trainer["secrets"] == ["HF_TOKEN", "WANDB_API_KEY"]
@@ -90,7 +96,27 @@ def test_the_plan() -> None:
     assert "= 5.25 GiB a sample" in by_rule["object-size"]["computed"]
     assert "cdd2e49a2c1c" in by_rule["artifacts"]["found"]
     assert "6d50e6bb9ee5" in by_rule["artifacts"]["found"]
-    assert "low watermark 4, optimizer step 4" in by_rule["watermark"]["found"]
+    assert "low watermark 128, high 128, optimizer step 128" in by_rule["watermark"]["found"]
+    assert by_rule["resident"]["found"] == "low 650 GiB, high 800 GiB"
+    assert "128 x 5.25 GiB = 672 GiB a step" in by_rule["resident"]["computed"]
+    assert {finding["outcome"] for finding in findings} == {"ok"}
+
+
+def test_the_watermarks_are_those_of_the_full_run() -> None:
+    trainer = load_recipe(K3, SITE).recipe.trainer
+    marks = (trainer.resident_high_watermark, trainer.resident_low_watermark)
+    assert [size_bytes(str(mark)) for mark in marks] == [858_993_459_200, 697_932_185_600]
+    assert trainer.optimizer_step == 4 * 1 * 32
+
+
+def test_the_smoke_run_differs_in_its_rows_and_its_trainer_alone() -> None:
+    full, smoke = (msgspec.to_builtins(load_recipe(path).recipe) for path in (K3, SMOKE))
+    assert {key for key in full if full[key] != smoke[key]} == {"name", "dataset", "trainer"}
+    assert (smoke["dataset"]["rows"], smoke["trainer"]["optimizer_step"]) == (4, 4)
+    assert (smoke["trainer"]["low_watermark"], smoke["trainer"]["high_watermark"]) == (4, 4)
+    (found,) = call("recipe", "check", SMOKE, "--site", SITE, "--json").facts["recipes"].values()
+    still_open = {finding["key"] for finding in found if finding["outcome"] != "ok"}
+    assert still_open == {"dataset.sha256", "model.revision"}  # of the site's fixture
 
 
 def test_the_images_entry_point_starts_the_same(rendered: dict[str, Any]) -> None:

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
          "invalid variable name", "[server.env"),
         ({"[server]\n": '[server.environment]\nMC_TRANSFER_TIMEOUT = "9"\n[server]\n'},
          "server.environment.MC_TRANSFER_TIMEOUT", "transfer_timeout_seconds", "MC_TRANSFER"),
+        ({"[server]\n": '[server.environment]\nDISAGG_SERVER_URLS = "http://h"\n[server]\n'},
+         "server.environment.DISAGG_SERVER_URLS", "server.port", "DISAGG_SERVER"),
+        ({"[trainer]\nranks = 4\n": '[trainer.environment]\nCUDA_VISIBLE_DEVICES = "0"\n'
+          "[trainer]\nranks = 4\ngpus = [4]\n"},
+         "trainer.environment.CUDA_VISIBLE_DEVICES", "trainer.gpus", "CUDA_VISIBLE"),
+        ({'gpu = "sm100"': 'gpu = "B200"'}, "server.gpu", "regex", "gpu"),
+        ({"ranks = 4\n": "ranks = 4\ngpus = []\n"}, "trainer.gpus", "length >= 1", "gpus"),
         ({'name = "kimi-k3-capture"': 'name = "a b"'}, "name", "letters, digits", "name"),
         ({'"/srv/out"': '"/srv\\n/out"'}, "trainer.output", "control character", "output"),
         ({'"/srv/out"': '"/srv\\u001b[2J"'}, "trainer.output", "control character", "output"),
@@ -73,7 +80,7 @@ def test_malformed(
 
 def test_no_toml(tmp_path: Path) -> None:
     variant = write_variant(tmp_path, {"[model]\nrev": "[model\nrev"})
-    with pytest.raises(MalformedError, match=rf"{variant.recipe}:11: "):
+    with pytest.raises(MalformedError, match=rf"{variant.recipe}:12: "):
         variant.load()
 
 

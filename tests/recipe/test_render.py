@@ -222,3 +222,18 @@ def test_facts_have_no_format() -> None:
     done = call("recipe", "render", K3, "--site", SITE, "--format", "slurm", "--json")
     assert done.code == 2
     assert "--format" in done.facts["error"]["message"]
+
+
+def test_the_gpus_of_one_host(tmp_path: Path) -> None:
+    """A container counts what it is given from 0; a shell names the host's."""
+    edits = {'gpu = "sm100"\n': f'gpu = "sm100"\ngpus = {[*range(8)]}\n'}
+    edits["ranks = 4\n"] = "ranks = 4\ngpus = [8, 9, 10, 11]\n"
+    variant = write_variant(tmp_path, edits)
+    where = ("recipe", "render", variant.recipe, "--site", variant.site)
+    services = yaml.safe_load(call(*where, "--format", "compose").out)["services"]
+    for name, gpus in (("server", range(8)), ("trainer", range(8, 12))):
+        (device,) = services[name]["deploy"]["resources"]["reservations"]["devices"]
+        assert device["device_ids"] == [str(gpu) for gpu in gpus]
+        assert "CUDA_VISIBLE_DEVICES" not in services[name]["environment"]
+    script = call(*where, "--process", "trainer").out
+    assert "CUDA_VISIBLE_DEVICES=8,9,10,11" in script

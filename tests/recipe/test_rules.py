@@ -23,6 +23,28 @@ def _server_environment(line: str) -> dict[str, str]:
     return {old: new.format(line) for old, new in _FLAGS.items()}
 
 
+_STEP: Final = {
+    "optimizer_step = 128": "optimizer_step = 4",
+    "\nlow_watermark = 128\nhigh_watermark = 128\n": "\nlow_watermark = 4\n",
+    'resident_high_watermark = "800 GiB"\nresident_low_watermark = "650 GiB"\n': "",
+}
+"""Four samples a step, as the smoke run has."""
+
+
+def _flag(line: str) -> dict[str, str]:
+    return {"tp-size = 8\n": f"tp-size = 8\n{line}\n"}
+
+
+def _on_one_host(server: str, trainer: str) -> dict[str, str]:
+    return {
+        'address = "192.0.2.11"\nbind_address = "192.0.2.11"\ninterfaces = ["127.0.0.1", "192': (
+            'address = "192.0.2.10"\nbind_address = "192.0.2.10"\ninterfaces = ["192.0.2.10", "192'
+        ),
+        'gpu = "sm100"\n': f'gpu = "sm100"\n{server}\n',
+        "ranks = 4\n": f"ranks = 4\n{trainer}\n",
+    }
+
+
 _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
     ("image", {_IMAGE: "sglang-capture:latest"}, "sglang-capture:latest", "a tag, not a digest"),
     ("image", {_IMAGE: "x@sha256:1f0c"}, "x@sha256:1f0c", "image: a tag, not a digest"),
@@ -40,7 +62,8 @@ _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
     ),
     ("object-size", {'segment = "1 TiB"': 'segment = "31 GiB"'}, "31 GiB", "more than the segment"),
     ("object-size", {"zero_copy = true": "zero_copy = false"}, "buffer 1 GiB", "of 4.375 GiB"),
-    ("object-size", {"low_watermark = 4": "low_watermark = 200"}, "1 TiB", "200 waiting"),
+    ("object-size", {"\nlow_watermark = 128": "\nlow_watermark = 200"}, "1 TiB", "200 waiting"),
+    ("object-size", {"\nhigh_watermark = 128": "\nhigh_watermark = 300"}, "1 TiB", "300 waiting"),
     (
         "object-size",
         {**_server_environment('SGLANG_SPEC_CAPTURE_MAX_INFLIGHT = "300"')},
@@ -135,7 +158,56 @@ _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
     ("layers", {"[7, 23": "[23, 23"}, "23 23", "none twice"),
     ("layers", {"[7, 23": "[51, 23"}, "51 23", "to go up"),
     ("layers", {"ids = [7, 23, 51, 67, 83]": 'ids = ["7", "23"]'}, "not given", "object size"),
-    ("watermark", {"low_watermark = 4": "low_watermark = 3"}, "watermark 3", "never fills"),
+    ("watermark", {"\nlow_watermark = 128": "\nlow_watermark = 127"}, "mark 127", "never fills"),
+    ("watermark", {"\nhigh_watermark = 128": "\nhigh_watermark = 127"}, "high 127", "would pause"),
+    ("resident", {'"800 GiB"': '"671 GiB"'}, "high 671 GiB", "before a step is whole"),
+    ("resident", {'"800 GiB"': '"1020 GiB"'}, "high 1020 GiB", "the store is full before"),
+    ("resident", {'"650 GiB"': '"801 GiB"'}, "low 801 GiB", "above the high one"),
+    ("resident", {'"650 GiB"': '"133 GiB"'}, "low 133 GiB", "133.2 GiB stay, so it never goes on"),
+    ("resident", {'resident_high_watermark = "800 GiB"\n': ""}, "high not given", "needs a high"),
+    (
+        "resident",
+        {"optimizer_step = 128": "optimizer_step = 196"},
+        "high 800 GiB",
+        "= 1.005 TiB a step, more than the segment",
+    ),
+    ("hardware", {'gpu = "sm100"': 'gpu = "sm90"'}, "gpu sm90, trtllm_mla", "needs sm100 or sm103"),
+    (
+        "hardware",
+        _flag('decode-attention-backend = "fa3"'),
+        "fa3, trtllm_mla",
+        "no GPU has all of them",
+    ),
+    (
+        "fusion",
+        {
+            'gpu = "sm100"': 'gpu = "sm100"\ngpu_memory = "30 GiB"',
+            **_flag("max-prefill-tokens = 66048"),
+        },
+        "max-prefill-tokens 66048",
+        "2.205 GiB a GPU, with a captured sample 7.455 GiB of 7.2 GiB",
+    ),
+    (
+        "fusion",
+        _flag('moe-a2a-backend = "megamoe"'),
+        "max-prefill-tokens 16384",
+        "a row of 65536 tokens does not fit",
+    ),
+    ("mamba", {"cache-size = 5": "cache-size = 4"}, "4 Mamba slots", "at most 0 run"),
+    ("mamba", {"running-requests = 1": "running-requests = 2"}, "2 running", "5 slots a request"),
+    (
+        "gpus",
+        _on_one_host("gpus = [0, 1, 2, 3, 4, 5, 6, 7]", "gpus = [7, 8, 9, 10]"),
+        "trainer [7, 8, 9, 10]",
+        "both take [7]",
+    ),
+    ("gpus", {"ranks = 4\n": "ranks = 4\ngpus = [0, 0, 1, 2]\n"}, "[0, 0, 1, 2]", "takes 4 diff"),
+    (
+        "gpus",
+        {'gpu = "sm100"\n': 'gpu = "sm100"\ngpus = [0]\n'},
+        "server [0]",
+        "the server takes 8 different ones",
+    ),
     (
         "rendezvous",
         {"[trainer]\nranks": '[trainer.environment]\nMASTER_ADDR = "h"\n\n[trainer]\nranks'},
@@ -165,11 +237,15 @@ def test_right(tmp_path: Path, rule: str) -> None:
 
 
 _RIGHT: Final[list[tuple[str, dict[str, str]]]] = [
-    ("object-size", {'segment = "1 TiB"': 'segment = "32 GiB"'}),
+    ("object-size", {**_STEP, 'segment = "1 TiB"': 'segment = "32 GiB"'}),
     ("object-size", {"zero_copy = true": "zero_copy = false", '"1 GiB"': '"5 GiB"'}),
     (
         "object-size",
-        {'segment = "1 TiB"': 'segment = "8 GiB"', "lenders_per_node = 1": "lenders_per_node = 4"},
+        {
+            **_STEP,
+            'segment = "1 TiB"': 'segment = "8 GiB"',
+            "lenders_per_node = 1": "lenders_per_node = 4",
+        },
     ),
     ("lease", {"second = 10.0": "second = 0.61"}),
     ("memory", {'memory = "1200 GiB"': 'memory = "1041 GiB"'}),
@@ -179,7 +255,34 @@ _RIGHT: Final[list[tuple[str, dict[str, str]]]] = [
     ("limits", {"context-length = 66048": "context-length = 65543"}),
     ("layers", {"67, 83]": "67, 92]"}),
     ("layers", {"[7, 23": "[0, 23"}),
-    ("watermark", {"low_watermark = 4": "low_watermark = 5"}),
+    ("watermark", {"\nhigh_watermark = 128": "\nhigh_watermark = 129"}),
+    ("watermark", {"\nhigh_watermark = 128\n": "\n"}),
+    ("resident", {'"800 GiB"': '"672 GiB"'}),
+    ("resident", {'"800 GiB"': '"1013 GiB"'}),
+    ("resident", {'"650 GiB"': '"134 GiB"'}),
+    ("resident", _STEP),
+    ("hardware", {'gpu = "sm100"': 'gpu = "sm120"'}),
+    ("hardware", {'attention-backend = "trtllm_mla"': 'attention-backend = "triton"'}),
+    ("fusion", {'gpu = "sm100"': 'gpu = "sm90"', **_flag('moe-a2a-backend = "megamoe"')}),
+    (
+        "fusion",
+        {
+            'gpu = "sm100"': 'gpu = "sm100"\ngpu_memory = "32 GiB"',
+            **_flag("max-prefill-tokens = 66048"),
+        },
+    ),
+    (
+        "fusion",
+        {
+            **_server_environment('SGLANG_K3_AR_FUSION = "0"'),
+            **_flag('moe-a2a-backend = "megamoe"'),
+        },
+    ),
+    ("mamba", {'"extra_buffer"': '"extra_buffer_lazy"', "cache-size = 5": "cache-size = 4"}),
+    ("mamba", {"cache-size = 5": "cache-size = 1\ndisable-radix-cache = true"}),
+    ("mamba", {"cache-size = 5": "cache-size = 4\ndisable-overlap-schedule = true"}),
+    ("mamba", {"max-mamba-cache-size = 5\n": ""}),
+    ("gpus", _on_one_host("gpus = [0, 1, 2, 3, 4, 5, 6, 7]", "gpus = [8, 9, 10, 11]")),
 ]
 
 
@@ -197,6 +300,8 @@ _OPEN: Final[list[tuple[str, dict[str, str], str]]] = [
         {'sha256 = "9b74c9897bac770ffc029102a200c5de11d0e4c5f6a7b8c9d0e1f2a3b4c5d6e7"\n': ""},
         "draft",
     ),
+    ("hardware", {'gpu = "sm100"\n': ""}, "needs sm100"),
+    ("gpus", _on_one_host("", ""), "on one host both have to say"),
 ]
 
 
