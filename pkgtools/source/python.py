@@ -82,13 +82,20 @@ def find_package(python: str | None, package: str) -> Path | None:
         package: a top-level import name.
 
     Raises:
-        UsageError: the interpreter cannot be run.
+        UsageError: the interpreter cannot be run, or the package has not one folder.
 
     """
     folders = _ask(python, _SCRIPT, package, list[str])
     if len(folders) > 1:
         raise UsageError(
             f"{package!r} has several folders: {', '.join(folders)}; give one with --tree"
+        )
+    if folders and not Path(folders[0]).exists():
+        # Its loader builds the checkout again at each import, and copies no .py file.
+        raise UsageError(
+            f"{package!r} is imported by a loader, not from a folder, as in an editable install of "
+            f"meson-python: {folders[0]}",
+            remedy="give its source checkout with --tree, or install it without --editable",
         )
     return Path(folders[0]) if folders else None
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _SITE: Final = ("site-packages", "dist-packages")
+_STRICT: Final = "__editable__."
+"""https://setuptools.pypa.io/en/latest/userguide/development_mode.html#strict-editable-installs"""
 _PYTHONS: Final = ("python", "python3")
 
 
@@ -166,6 +168,12 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         remedy = f"{_hint(path)}; --catalog names another package's"
         raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
     container, real = folder.absolute().parent, folder.resolve().parent
+    if real.name.startswith(_STRICT):
+        raise TreeError(
+            f"{folder} is made of links to a source checkout: it is an editable install of "
+            "setuptools in its strict mode",
+            remedy=f"patch the checkout (--tree {real.parents[1]}), and install it again",
+        )
     here, there = _dist_info(container, upstream), _dist_info(real, upstream)
     if here is not None and container.resolve() != real:
         _refuse_shared(folder, here, there)
