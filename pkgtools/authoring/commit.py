@@ -221,7 +221,7 @@ class _CommitReader:
             if not same_files:
                 diff = _diff(commit, full_index=patch_index(old))
             data = with_headers(old, diff) if same_text else _mail(commit) + diff + tail
-        level = old.level if data == old.data else None
+        level = old.level if same_files else None  # the diff is as it was
         patch = self._checked(commit, name, data, level)
         return _CommitEntry(commit, old, patch, {directory / name: Blob(data)})
 

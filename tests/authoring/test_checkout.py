@@ -12,6 +12,7 @@ from sharing import make_sharing, options
 from small import make_small
 from trees import contents, snapshot
 
+from pkgtools.blob import Blob
 from pkgtools.catalog import load_series
 
 if TYPE_CHECKING:
@@ -265,3 +266,57 @@ def test_refusals_say_what_to_do(small: Small, tmp_path: Path) -> None:
     (small.series / "0003-three.patch").unlink()
     changed = call("commit", where)
     assert (changed.code, "changed since it was checked out" in changed.err) == (2, True)
+
+
+def _write_forms(small: Small) -> None:
+    """Add patches in the forms in which people have them; git makes them of commits."""
+    where = small.root / "forms"
+    git(small.repository, "worktree", "add", "--quiet", "--detach", where, "v1.0")
+    for patch in load_series(small.series).patches:
+        git(where, "am", "--quiet", small.series / patch.name)
+    package = where / "src" / "widget"
+    lines = (small.series / "series").read_text()
+
+    def put(name: str, *options: str, head: bool = True, line: str = "") -> None:
+        nonlocal lines
+        git(where, "add", "--all")
+        git(where, "commit", "--quiet", "--message", f"{name}: é\n\nBody.\n\n\nMore.")
+        mail = git(where, "format-patch", "--binary", "--stdout", "-1", *options)
+        start = 0 if head else mail.index("diff --git")
+        (small.series / name).write_text(mail[start:], newline="")
+        lines += f"{name}{line}\n"
+
+    (package / "data.bin").write_bytes(bytes(range(256)))
+    put("binary.patch")
+    (package / "link.py").symlink_to("a.py")
+    put("link.patch")
+    (package / "b.py").rename(package / "b c.py")
+    put("rename.patch", "-M")
+    (package / "c.py").write_text("C = 3")
+    put("flat.diff", head=False)
+    (package / "a.py").write_text(_TEXT.replace("line15 = 15", "line15 = 0"))
+    put("plain.patch", "--no-prefix", line=" -p0")
+    (package / ".gitattributes").write_text("* text eol=crlf ident filter=lfs merge=ours\n")
+    (package / "crlf.py").write_bytes(b"X = '$Id$'\r\n")
+    put("attributes.patch")
+    (small.series / "series").write_text(lines)
+
+
+def test_every_form_of_a_patch_keeps_its_bytes_or_gets_another_message(
+    small: Small, tmp_path: Path
+) -> None:
+    _write_forms(small)
+    before = snapshot(small.root / "catalog")
+    where = _checkout(small, tmp_path / "work")
+    assert git(where, "status", "--porcelain") == ""
+    theirs = contents(small.root / "forms" / "src")
+    theirs["widget/crlf.py"] = Blob(b"X = '$Id$'\n")  # git converted it when it was committed
+    assert contents(where / "src") == theirs
+    assert {patch["outcome"] for patch in _commit(where)["patches"]} == {"unchanged"}
+    assert snapshot(small.root / "catalog") == before
+    _rebase(where, "s/^pick/reword/", "sed -i 1s/$/,again/")
+    assert {patch["outcome"] for patch in _commit(where)["patches"]} == {"edited"}
+    again = _checkout(small, tmp_path / "again")
+    assert contents(again / "src") == contents(where / "src")
+    form = "--format=%an %ad %B"
+    assert git(again, "log", form, "base..") == git(where, "log", form, "base..")
