@@ -123,6 +123,8 @@ def waiting(setup: Setup) -> dict[str, Any]:
         ThreadPoolExecutor(2) as pool,
     ):
         _steps(server)
+        # Its host memory is registered, by the metadata server in the master's process.
+        assert "error" not in (found := _captured_prefill(server)), found
         quiet, beside = [], []
         for _ in range(5):
             quiet.append(_steps(server))
