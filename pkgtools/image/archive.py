@@ -55,7 +55,7 @@ class ArchiveImage(LayeredImage):
     """One image of an archive."""
 
     manifest_digest = None  # uncompressed layers: no registry's digest
-    identity = None  # its layers are known one by one, by the configuration's digests
+    identity = None  # there is no manifest; the layers have digests
 
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path = path
@@ -160,7 +160,7 @@ class ArchiveImage(LayeredImage):
         return found[0]
 
     def _layer(self, name: str, diff_id: str) -> StoredLayer:
-        """Return a layer that is held against the configuration's digest of it."""
+        """Return a layer that is checked against its digest in the configuration."""
         info, label = self._archive.getmember(name), f"{self.reference} {name}"
         return StoredLayer(label, partial(self._verified, info, diff_id, label), digest=diff_id)
 
@@ -173,7 +173,7 @@ class ArchiveImage(LayeredImage):
                 raise damaged(f"{label} does not have the digest {diff_id}")
 
     def _described(self, name: str) -> StoredLayer:
-        """Return a layer as it lies there, with the descriptor of its bytes."""
+        """Return a layer with its bytes unchanged and their descriptor."""
         info = self._archive.getmember(name)
         with self._opened(info) as file:
             media_type = f"{LAYERS[OCI_MANIFEST]}{compression_of(file.read(4))}"
@@ -283,7 +283,7 @@ def _open(path: Path) -> tarfile.TarFile:
         ) from None
     except (tarfile.TarError, ValueError, OverflowError) as error:
         raise UsageError(
-            f"{path} is no tar archive: {error}",
+            f"{path} is not a tar archive: {error}",
             remedy=f"{PREFIX} takes a file of docker save, not compressed",
         ) from None
 

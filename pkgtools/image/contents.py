@@ -1,10 +1,10 @@
-"""Layers with a table of contents: single files are read out of them, by range requests.
+"""Read single files of layers that have a table of contents.
 
 eStargz (https://github.com/containerd/stargz-snapshotter/blob/main/docs/estargz.md) and
 zstd:chunked (https://github.com/containers/storage/blob/main/docs/containers-storage-zstd-chunked.md)
-are tar archives in frames, with a table at the end. The layer's descriptor in the manifest has the
-table's digest, and the table that of each file. A table without such a digest is not used. As
-engines do that read these tables, a table is taken at its word: its author is the layer's.
+are tar archives in frames, with a table at the end. Annotations of the layer's descriptor have the
+table's digest, and the table has the files' digests. A table without such a digest is not used. The
+table is not compared with the archive: both have the same author, and engines use either.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _CHUNKED: Final = (
     "io.containers.zstd-chunked.manifest-",  # the older name, which writers of today use, too
 )
 _CRFS: Final = "1"
-"""The one type of table that zstd:chunked defines."""
+"""The only type of table that zstd:chunked defines."""
 _TABLE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of a table, which is in memory: about 200,000 files. Of a larger one the layer is read."""
+"""Bytes of a table, which is held in memory: about 200,000 files. Larger ones are not used."""
 _WINDOW: Final = 1024 * 1024
-"""Bytes that are read at once: a package's files lie beside one another."""
+"""Bytes to read at once, as a package's files are next to each other."""
 _TYPES: Final = {
     "dir": tarfile.DIRTYPE,
     "reg": tarfile.REGTYPE,
@@ -62,7 +62,7 @@ _TYPES: Final = {
 
 
 class _TableEntry(msgspec.Struct, rename="camel", gc=False):
-    """A file, or a further chunk of the file before it."""
+    """A file, or another chunk of the previous file."""
 
     type: str
     name: str
@@ -79,7 +79,7 @@ class _TableEntry(msgspec.Struct, rename="camel", gc=False):
     chunk_size: int = 0
     chunk_digest: str = ""
     inner_offset: int = 0
-    """Of the file in its frame, where small files share one."""
+    """The file's offset in the uncompressed frame, which small files can share."""
 
 
 class _Table(msgspec.Struct):
@@ -89,7 +89,7 @@ class _Table(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Where a part of a file is."""
+    """The position of a part of a file."""
 
     start: int
     end: int
@@ -101,12 +101,12 @@ class _Chunk:
 def table_of(
     descriptor: Mapping[str, Any], read_range: ReadRange | None, label: str
 ) -> TableOfContents | None:
-    """Return a layer's table of contents; None if it has none that its manifest vouches for.
+    """Return a layer's table of contents; None if it has none with a valid digest.
 
     Args:
-        descriptor: the layer's, with the annotations that hold the table's digest.
-        read_range: returns bytes of the blob; None where the registry only sends all of it.
-        label: what to call the layer in an error.
+        descriptor: the layer's, with the digest of the table in its annotations.
+        read_range: reads a part of the blob; returns None if the registry sends only all of it.
+        label: the layer's name in errors.
 
     """
     said = descriptor.get("annotations") or {}
@@ -121,14 +121,14 @@ def table_of(
             table = msgspec.json.decode(raw, type=_Table)
             return TableOfContents(table.entries, end, read_range, label)
     except (MalformedError, msgspec.DecodeError, ValueError):
-        return None  # the layer's own digest decides then
+        return None  # the whole layer is read, and its digest checked
 
 
 def _read_table(
     said: Mapping[str, str], size: int, read_range: ReadRange
 ) -> tuple[bytes, int] | None:
-    """Return the table that a descriptor's annotations vouch for, and where it starts."""
-    for prefix in _CHUNKED:  # first, as stargz-snapshotter's own have both annotations
+    """Return the table whose digest is in the annotations, and its offset."""
+    for prefix in _CHUNKED:  # first: stargz-snapshotter's zstd:chunked has all annotations
         if digest := said.get(f"{prefix}checksum"):
             return _chunked(read_range, said.get(f"{prefix}position", ""), digest)
     digest = said.get(_STARGZ)
@@ -136,7 +136,7 @@ def _read_table(
 
 
 def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytes, int] | None:
-    """Return the table of an eStargz layer, and where it starts."""
+    """Return the table of an eStargz layer, and its offset."""
     footer = read_range(size - _FOOTER_BYTES, size) if size > _FOOTER_BYTES else None
     if not footer or footer[10:16] != _FOOTER or footer[32:38] != b"STARGZ":
         return None
@@ -152,7 +152,7 @@ def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytes, int] 
 
 
 def _chunked(read_range: ReadRange, position: str, digest: str) -> tuple[bytes, int] | None:
-    """Return the table of a zstd:chunked layer, and where it starts."""
+    """Return the table of a zstd:chunked layer, and its offset."""
     start, packed_size, size, kind = position.split(":")
     if kind != _CRFS or int(size) > _TABLE_LIMIT:
         return None
@@ -167,7 +167,7 @@ def _bounded(read_range: ReadRange, start: int, end: int) -> bytes | None:
 
 
 class TableOfContents:
-    """The entries of a layer, and how each file is read."""
+    """The entries of a layer, and the positions of its files."""
 
     def __init__(
         self, entries: list[_TableEntry], end: int, read_range: ReadRange, label: str
@@ -175,13 +175,13 @@ class TableOfContents:
         """Take a table.
 
         Args:
-            entries: in the archive's order.
-            end: where the last file's frame ends at the latest.
-            read_range: returns bytes of the blob.
-            label: what to call the layer in an error.
+            entries: the entries in the archive's order.
+            end: an upper bound of the files' frames.
+            read_range: reads a part of the blob.
+            label: the layer's name in errors.
 
         Raises:
-            ValueError: a file has no digest, or a number no layer could have.
+            ValueError: a file has no digest, or an invalid number or type.
 
         """
         self._entries = entries
@@ -219,7 +219,7 @@ class TableOfContents:
                 yield found
 
     def _content(self, number: int) -> bytes:
-        """Return a file's content, held against its digest."""
+        """Return a file's content after a check of its digest."""
         size = self._entries[number].size
         if size > LIMIT:
             raise damaged(f"{self._label}: {self._entries[number].name} is larger than {LIMIT}")
@@ -257,7 +257,7 @@ class TableOfContents:
         return data
 
     def _at(self, start: int, end: int) -> bytes:
-        """Return bytes of the blob; a window of them is kept."""
+        """Return a part of the blob, through a window that is kept."""
         at, kept = self._window
         if not at <= start <= end <= at + len(kept):
             to = max(end, min(start + _WINDOW, self._end))
@@ -268,7 +268,7 @@ class TableOfContents:
         return kept[start - at : end - at]
 
     def _next_offset(self, offset: int) -> int:
-        """Return where the frame that starts at an offset ends at the latest."""
+        """Return an upper bound of the frame at an offset."""
         at = bisect.bisect_right(self._offsets, offset)
         return self._offsets[at] if at < len(self._offsets) else self._end
 
@@ -278,7 +278,7 @@ class TableOfContents:
 
 
 def _seconds(modtime: str) -> int:
-    """Return a time as tar has it; the epoch where there is none that tar could have."""
+    """Return a time as tar has it; the epoch if it is missing or invalid."""
     try:
         return int(datetime.fromisoformat(modtime).timestamp())
     except (ValueError, OverflowError):

@@ -71,7 +71,7 @@ def connect() -> tuple[docker.DockerClient, str]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             # The SDK takes an address, config.json and a context to be what they should be.
             raise EngineError(
-                f"what says which Docker engine is meant cannot be read: {error!r}",
+                f"the configuration of the Docker engine cannot be read: {error!r}",
                 remedy="see DOCKER_HOST, and config.json and contexts in ~/.docker",
             ) from None
 
@@ -94,8 +94,8 @@ class EngineImage:
     def __init__(self, reference: str, tree: str | None, python: str | None) -> None:
         if not REFERENCE.fullmatch(reference):
             raise UsageError(
-                f"{reference} is no name of an image",
-                remedy="give one as `docker images` has it, oci:DIR[:NAME] or "
+                f"invalid image name {reference!r}",
+                remedy="give a name from `docker images`, oci:DIR[:NAME] or "
                 "docker-archive:FILE[:NAME]",
             )
         self.reference = reference
@@ -156,7 +156,7 @@ class EngineImage:
         return package_at(query, folder, members, names)
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return what is at each path that there is; see `Image.read`."""
+        """Return the member at each existing path; see `Image.read`."""
         if not paths:
             return {}
         named = [f"/{path}" for path in sorted(paths)]
@@ -176,7 +176,7 @@ class EngineImage:
             yield
         except (ValueError, IndexError, TypeError, RecursionError) as error:
             raise UsageError(
-                f"the Python of {self.reference} does not say {question}: {error}",
+                f"the Python of {self.reference} did not tell {question}: {error}",
                 remedy="name another with --python, or save the image and give docker-archive:FILE",
             ) from None
 
@@ -190,13 +190,13 @@ class EngineImage:
         """Return this image's name with a suffix on its tag."""
         if self.name is None or "@" in self.name:
             raise UsageError(
-                f"{self.reference} is no name that could be varied",
+                f"{self.reference} has no tag to add a suffix to",
                 remedy="name the new image with --tag",
             )
         return f"{with_tag(self.name)}-{suffix}"
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
+        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
         if not NAME.fullmatch(name):
             raise UsageError(
                 f"invalid image name {name!r}: the base {self.reference} is in the Docker engine",
@@ -242,7 +242,7 @@ class EngineImage:
                 digest = event.get("aux", {}).get("Digest", digest)
         if digest is None:
             raise EngineError(
-                f"the engine did not say as what {name} was pushed",
+                f"push of {name} returned no digest",
                 remedy=f"ask the registry: docker buildx imagetools inspect {name}",
             )
         return str(digest)

@@ -1,7 +1,7 @@
-"""Facts of images that go from one machine to the next: in a file, or beside images in a registry.
+"""Export facts of images to a file or a repository, and start builds from them.
 
-The user names the place, and so trusts who can write there. A repository's facts are as true as
-its tags: who can push the one can push the other.
+The user names the place, and thereby trusts everybody who can write to it. Whoever can push facts
+to a repository can push its tags as well.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def open_facts(place: str) -> Iterator[KnownFacts]:
 
 
 def trust_facts(opened: Image | RegistryIndex, facts: KnownFacts) -> None:
-    """Have builds on an image, or on all its platforms, start from given facts.
+    """Use facts in the place of reading an image, or all its platforms.
 
     Raises:
-        UsageError: the image is in an engine, which says by itself what is in it.
+        UsageError: the image is in an engine.
 
     """
     for image in images_of(opened):
@@ -95,9 +95,9 @@ class ExportedFacts:
     """The image."""
     place: str
     manifests: tuple[str, ...]
-    """The digests of the manifests that the facts are of, one for each platform."""
+    """The digests of the manifests that the facts describe, one for each platform."""
     referrers: tuple[str, ...] = ()
-    """The digests of what was pushed, where the place is a repository."""
+    """The digests of the artifacts that were pushed to a repository."""
 
 
 def export_facts(
@@ -107,17 +107,17 @@ def export_facts(
     place: str,
     reporter: Reporter,
 ) -> ExportedFacts:
-    """Write what builds need to know of an image, to a file or a repository.
+    """Write the facts of an image to a file or a repository.
 
     Args:
-        catalog: whose series say which files matter.
-        upstreams: the packages; by default the one that the image's labels name.
+        catalog: the catalog, whose series say which files matter.
+        upstreams: the packages; default: the one that the image's labels name.
         opened: the image, or all its platforms.
-        place: a file, or ``docker://HOST/NAME``, where the facts refer to the image's digest.
+        place: a file, or ``docker://HOST/NAME`` for referrers to the image's manifest.
         reporter: receives progress.
 
     Raises:
-        UsageError: the image has no manifest by whose digest facts could be told apart.
+        UsageError: the image has no manifest.
         PkgtoolsError: as `Image.find`, or the place cannot be written.
 
     """
@@ -155,7 +155,7 @@ def _facts_of(image: Image, query: PackageQuery) -> tuple[LayeredImage, str, Fou
     """Return an image and the package in it with its key."""
     if not isinstance(image, LayeredImage) or image.identity is None:
         raise UsageError(
-            f"{image.reference} is not known by the digest of its manifest",
+            f"{image.reference} has no manifest that facts could refer to",
             remedy=f"name it in a registry or a layout: {REGISTRY}HOST/NAME, oci:DIR:NAME",
         )
     return image, facts_key(image.identity, query), known_package(image, query)

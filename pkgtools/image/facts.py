@@ -1,8 +1,8 @@
-"""What was found in images, as bytes: the cache, an exported file and a referrer have this form.
+"""Serialize what was found in images, for the cache, exported files and referrers.
 
-Facts that somebody else wrote are believed as that person is. What they claim of an image cannot
-be proved without reading its layers; that they describe a package at all is checked here, and
-that its files are those of a known revision where the package is patched.
+Facts cannot be proved without reading the image, so their author must be trusted. This module
+checks that they describe a package that an image can contain; patching then checks that its files
+are those of a known revision.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from pkgtools.image.package import PackageQuery
 
 FORMAT: Final = 3
-"""Of the bytes, and of what `Image.find` puts into them; a new one for a change of either."""
+"""Increment with each change of the format or of the results of `Image.find`."""
 LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of facts, unpacked: SGLang's, with every file that a series touches, have 10 MB."""
+"""Uncompressed bytes of facts; SGLang's, with all files that series touch, have 10 MB."""
 _ID: Final = 2**63 - 1
 _Owner = Annotated[int, msgspec.Meta(ge=-_ID, le=_ID)]
 
 
 class _MemberFacts(msgspec.Struct, array_like=True):
-    """A `Member`, with bounds on what an archive can hold."""
+    """A `Member` within the bounds of an archive."""
 
     path: str
     kind: FileKind
@@ -69,20 +69,20 @@ class _KnownFacts(msgspec.Struct):
 
 
 def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:
-    """Return the name of an answer: the digest of all that it follows from."""
+    """Return the key of a package: a digest of the image, the query and the format."""
     upstream = query.upstream
     asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
-    # What a user typed need not be UTF-8, which msgspec does not take.
+    # Not msgspec: a folder that the user typed need not be UTF-8.
     return hashlib.sha256(json.dumps((FORMAT, identity, asked)).encode()).hexdigest()
 
 
 def layer_key(digest: str, query: PackageQuery) -> str:
-    """Return the name of what a layer does to the files of a query."""
+    """Return the key of a layer's changes to the files of a query."""
     return facts_key(("layer", digest), query)
 
 
 def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
-    """Return packages by their keys as bytes; the same packages give the same bytes.
+    """Serialize packages by key; the same packages give the same bytes.
 
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
@@ -96,10 +96,10 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
 
 
 def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> FoundPackage | None:
-    """Return the package of a key; None if these are facts of others.
+    """Return the package of a key, or None if the facts have no such key.
 
     Raises:
-        MalformedError: they are damaged, or describe what no image can hold.
+        MalformedError: they are damaged, or describe an impossible package.
 
     """
     try:
@@ -114,7 +114,7 @@ def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> Found
 
 
 def encode_layer(changes: LayerChanges) -> bytes:
-    """Return what a layer does as bytes, for this user's cache.
+    """Serialize a layer's changes.
 
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
@@ -125,7 +125,7 @@ def encode_layer(changes: LayerChanges) -> bytes:
 
 
 def decode_layer(raw: bytes) -> LayerChanges:
-    """Return what a layer does.
+    """Return a layer's changes.
 
     Raises:
         ValueError: the bytes are damaged.
@@ -158,10 +158,10 @@ def _compressed(facts: msgspec.Struct) -> bytes:
 
 
 def _decompressed(raw: bytes) -> bytes:
-    """Return a frame's content; its header says the size, which would be allocated.
+    """Return a frame's content; zstandard would allocate any size that the header has.
 
     Raises:
-        ValueError: it is larger than `LIMIT`, or does not say its size.
+        ValueError: the size is missing, or larger than `LIMIT`.
 
     """
     if not 0 <= zstandard.frame_content_size(raw) <= LIMIT:
@@ -174,7 +174,7 @@ def _checked(facts: _PackageFacts, query: PackageQuery, label: str) -> FoundPack
 
     Raises:
         MalformedError: a path leads out of the image.
-        ValueError: it is not a package as `Image.find` returns one.
+        ValueError: `Image.find` cannot return such a package.
 
     """
     paths = [facts.folder, *facts.names, *(member.path for member in facts.members)]

@@ -1,4 +1,4 @@
-"""Packages that were found in images before: several builds read a base once."""
+"""Cache what was found in images and layers, so that a base is read once."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 _MOST: Final = 32
-"""How many images are kept; each has the size of the files that the series touch."""
+"""Images in the cache; an entry has the size of the files that series touch."""
 _MOST_LAYERS: Final = 128
-"""How many layers are kept; each has the size of its paths, and of the files among them."""
+"""Layers in the cache; an entry has the size of the paths and of the files that series touch."""
 _OWN: Final = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.pkgtools-new")
 """The names of entries, and of those that are being written."""
 
 
 class KnownFacts(Protocol):
-    """A place that the user trusts to say what is in an image."""
+    """A place whose facts the user trusts."""
 
     def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
         """Return the package in an image; None if the place has no facts of it.
@@ -51,13 +51,13 @@ class KnownFacts(Protocol):
 
 @dataclass(frozen=True)
 class _KnownLayers:
-    """What layers do to the files of a query, in the cache."""
+    """The cached changes of layers to the files of a query."""
 
     folder: Path
     query: PackageQuery
 
     def get(self, layer: StoredLayer) -> LayerChanges | None:
-        """Return what a layer does; see `LayerCache.get`."""
+        """Return a layer's changes; see `LayerCache.get`."""
         if not layer.digest:
             return None
         with contextlib.suppress(OSError, ValueError):
@@ -65,7 +65,7 @@ class _KnownLayers:
         return None
 
     def put(self, layer: StoredLayer, changes: LayerChanges) -> None:
-        """Keep what a layer does; see `LayerCache.put`."""
+        """Keep a layer's changes; see `LayerCache.put`."""
         if layer.digest:
             with contextlib.suppress(UnicodeEncodeError):
                 key = layer_key(layer.digest, self.query)
@@ -75,9 +75,9 @@ class _KnownLayers:
 def known_package(image: Image, query: PackageQuery) -> FoundPackage:
     """Return the location of the package in an image, as `Image.find` does.
 
-    A cached answer saves reading the image, and what is known of a layer saves reading that one
-    in other images. A damaged or read-only cache only costs time. Facts from elsewhere stay out
-    of the cache: the next build need not trust their author.
+    The cache has packages by image, and changes by layer, which images share. A damaged or
+    read-only cache only costs time. Facts from elsewhere are not cached: the next build need not
+    trust them.
 
     Raises:
         PkgtoolsError: as `Image.find`, or the given facts are damaged.

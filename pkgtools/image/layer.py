@@ -1,4 +1,8 @@
-"""Layers: tar archives, as the OCI image specification's "Filesystem Changeset" has them."""
+"""Read and write layers: tar archives of changes to a file system.
+
+OCI image specification, "Image Layer Filesystem Changeset":
+https://github.com/opencontainers/image-spec/blob/main/layer.md
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 WHITEOUT: Final = ".wh."
-"""Before a name: what the layers below have there is gone."""
+"""Prefix of an entry that removes a path of the layers below."""
 OPAQUE: Final = ".wh..wh..opq"
-"""In a folder: all that the layers below have in it is gone."""
+"""Name of an entry that removes all that the layers below have in its folder."""
 
 _ID_LIMIT: Final = 2**63
-"""Readers of tar keep an owner in 64 bits with a sign."""
+"""Go's archive/tar, which engines use, keeps an owner in a signed 64-bit number."""
 _MTIME_LIMIT: Final = 2**63 // 10**9
 """Seconds; a later time, as one before the epoch, is the epoch to engines (containerd's and
 moby's ``boundTime``)."""
@@ -49,7 +53,7 @@ _EXTENDED: Final = (
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _WINDOW: Final = 128 * 1024 * 1024
-"""The largest window of zstd that its own program accepts by default: it is memory."""
+"""The zstd program's default limit of a window, which is held in memory."""
 _BUFFER: Final = 256 * 1024
 
 
@@ -60,7 +64,7 @@ class FileKind(Enum):
     LINK = "link"
     FOLDER = "folder"
     OTHER = "other"
-    """A device, a FIFO: nothing that is read or written here."""
+    """A device, FIFO or socket, which is neither read nor written here."""
 
 
 _TYPES: Final = {
@@ -72,10 +76,10 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class Member:
-    """One path of an image, with what a layer says of it."""
+    """One path of an image, as a layer has it."""
 
     path: str
-    """Relative to the image's root: no ``..``, no ``/`` in front."""
+    """Relative to the image's root, without ``..``."""
     kind: FileKind
     permissions: int = 0o644
     uid: int = 0
@@ -87,7 +91,7 @@ class Member:
 
 
 class _Header(tarfile.TarInfo):
-    """A header that tarfile may act on: its claims are bounded before anything is allocated."""
+    """A tar header whose sizes are checked before tarfile allocates memory for them."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -130,7 +134,7 @@ def open_tar(file: IO[bytes] | Path) -> tarfile.TarFile:
 
 
 def damaged(what: str) -> MalformedError:
-    """Return the refusal of an image that is not as one is made."""
+    """Return the error for a malformed image."""
     return MalformedError(what, remedy="pull or save the image again, or build it anew")
 
 
@@ -165,11 +169,11 @@ def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
 
     Args:
         raw: the layer: tar, plain or compressed with gzip or zstd. It is only read forwards.
-        label: what to call it in an error.
+        label: the layer's name in errors.
 
     Raises:
-        MalformedError: it is no tar archive, a path leads out of the image, or an owner is
-            beyond 64 bits.
+        MalformedError: it is not a tar archive, a path leads out of the image, or an owner does
+            not fit into 64 bits.
 
     """
     with readable(label), open_tar(decompressed(raw)) as archive:
@@ -197,7 +201,7 @@ def entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 @contextlib.contextmanager
 def readable(label: str) -> Iterator[None]:
-    """Turn what a damaged archive raises, in any of its formats, into a refusal."""
+    """Convert the exceptions of all archive formats into a `MalformedError`."""
     try:
         yield
     except _DAMAGE as error:
@@ -205,7 +209,7 @@ def readable(label: str) -> Iterator[None]:
 
 
 def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
-    """Return an entry as a member, with a file's content."""
+    """Convert a tar entry into a member, with a file's content."""
     if info.issym():
         kind, data = FileKind.LINK, info.linkname.encode("utf-8", "surrogateescape")
     elif info.isdir():
@@ -220,23 +224,23 @@ def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> byte
     """Return a file's content.
 
     Raises:
-        MalformedError: it is larger than `LIMIT`, no file, or damaged.
+        MalformedError: it is larger than `LIMIT`, not a regular file, or damaged.
 
     """
     if info.size > LIMIT:
         raise damaged(f"{label}: {info.name} is larger than {LIMIT} bytes")
     file = archive.extractfile(info) if info.isreg() else None
     if file is None:
-        raise damaged(f"{label}: {info.name} is no file")
+        raise damaged(f"{label}: {info.name} is not a regular file")
     with readable(label), file:
         return file.read()
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer that was made here: an uncompressed tar archive.
+    """A new layer: an uncompressed tar archive.
 
-    Compressed, its bytes would depend on the version of zlib.
+    The bytes of a compressed one would depend on the version of zlib.
     """
 
     data: bytes
@@ -279,7 +283,7 @@ def _whiteout(path: str) -> str:
 
 
 def relative(name: str, label: str) -> str:
-    """Return an entry's path without what tools put in front; empty for the root itself.
+    """Return an entry's path without a leading ``./`` or ``/``; empty for the root itself.
 
     Raises:
         MalformedError: it leads out of the image, or is longer than a path can be.
@@ -304,7 +308,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 def folders_above(paths: Iterable[str]) -> set[str]:
-    """Return every folder above one of the paths; not every layer has entries for them."""
+    """Return all parent folders of the paths; some layers have no entries for them."""
     folders: set[str] = set()
     for path in paths:
         for parent in parents(path):
@@ -315,21 +319,21 @@ def folders_above(paths: Iterable[str]) -> set[str]:
 
 
 def compression_of(start: bytes) -> str:
-    """Return the end of a layer's media type by its first four bytes: ``+gzip``, or none."""
+    """Return the suffix of a layer's media type by its first four bytes: ``+gzip`` or the like."""
     return "+gzip" if start.startswith(_GZIP) else "+zstd" if start == _ZSTD else ""
 
 
 def decompressed(raw: IO[bytes]) -> IO[bytes]:
-    """Return a layer as plain tar; `raw` is not closed with it."""
+    """Return a layer as an uncompressed stream; `raw` stays open."""
     start = Forward(raw).read(4)
     source = cast("IO[bytes]", Forward(raw, start))
     compression = compression_of(start)
     if compression == "+gzip":
-        # Two to three times as quick as zlib, and this is most of the time that a build takes.
+        # Two to three times as fast as zlib; most of a first build's time is spent here.
         return cast("IO[bytes]", Forward(igzip.GzipFile(fileobj=source)))
     if not compression:
         return source
-    # zstd:chunked, and whatever compresses on several threads, makes more frames than one.
+    # zstd:chunked and multi-threaded compressors write several frames.
     reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
         source, read_across_frames=True, closefd=False
     )
@@ -357,14 +361,14 @@ class HashedStream:
 
 
 class Forward:
-    """A stream that tarfile can go forward in: a blob of a registry has no way back."""
+    """A stream that tarfile reads forwards only: a registry's blob cannot be rewound."""
 
     def __init__(self, raw: IO[bytes], start: bytes = b"") -> None:
         """Take a stream.
 
         Args:
-            raw: what is left of it; it stays open.
-            start: what was read of it already.
+            raw: the rest of the stream; it stays open.
+            start: the bytes that were read of it before.
 
         """
         self._raw = raw
@@ -398,7 +402,7 @@ class Forward:
         return self._at
 
     def seek(self, to: int) -> int:
-        """Skip forward; the end of the stream is not an error, as with a file."""
+        """Skip forwards; like a file, past the end without an error."""
         if to < self._at:
             raise tarfile.ReadError(f"the archive goes back from {self._at} to {to}")
         while self._at < to and self.read(min(to - self._at, _BUFFER)):

@@ -1,4 +1,7 @@
-"""OCI image layouts on disk (OCI image specification, "Image Layout")."""
+"""Images in OCI image layouts, which are folders of blobs.
+
+https://github.com/opencontainers/image-spec/blob/main/image-layout.md
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ LAYOUT_NAME: Final = re.compile(
 
 
 class LayoutImage(LayeredImage):
-    """One image in a layout."""
+    """One image in a layout, and a store for images built on it."""
 
     def __init__(
         self, folder: Path, name: str | None, tree: str | None, platform: str | None = None
@@ -68,19 +71,19 @@ class LayoutImage(LayeredImage):
         self.identity: tuple[str, ...] | None = (descriptor["digest"], tree or "")
 
     def default_name(self, suffix: str) -> str:
-        """Return the name of this image with a suffix, in the same layout."""
+        """Return this image's name with a suffix, in the same layout."""
         return f"oci:{self._folder}:{self.name or 'image'}-{suffix}"
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be the new image's; see `Image.refuse_name`."""
+        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
         self._others(self._index(), self._tag(name))
 
     def is_at(self, folder: Path) -> bool:
-        """Whether a folder is this layout, however it is spelt."""
+        """Return whether a folder is this layout, in any spelling."""
         return self._folder.samefile(folder)
 
     def store(self, new: NewImage, name: str) -> Stored:
-        """Add an image to the layout; the blobs of its base are there already."""
+        """Add an image to the layout, which has the blobs of its base."""
         tag = self._tag(name)
         raw, descriptor = self.base.extended(new)
         descriptor = {**descriptor, "annotations": {REF_NAME: tag}}
@@ -89,7 +92,7 @@ class LayoutImage(LayeredImage):
         return Stored(name, new.config.digest, descriptor["digest"])
 
     def _tag(self, name: str) -> str:
-        """Return what a name's image is called in this layout."""
+        """Return the part of an image's name that names it in this layout."""
         own = f"oci:{self._folder}:"
         tag = name.removeprefix(own)
         if not name.startswith(own) or not LAYOUT_NAME.fullmatch(tag):
@@ -100,7 +103,7 @@ class LayoutImage(LayeredImage):
         return tag
 
     def _others(self, index: dict[str, Any], tag: str) -> list[dict[str, Any]]:
-        """Return the images of an index that keep their places beside a new one."""
+        """Return the entries of an index that stay beside a new image of some name."""
         replaced = [m for m in index["manifests"] if name_of(m) == tag]
         if any(m["digest"] in (self._top["digest"], self.manifest_digest) for m in replaced):
             raise UsageError(
@@ -113,7 +116,7 @@ class LayoutImage(LayeredImage):
         return read_index(self._folder)
 
     def _named(self, name: str | None) -> dict[str, Any]:
-        """Return the descriptor that a name, or the lack of one, means."""
+        """Return the descriptor of a name, or the only one if no name is given."""
         every = self._index()["manifests"]
         found = [m for m in every if name in (None, name_of(m), m["digest"])]
         if len(found) != 1:
@@ -126,7 +129,7 @@ class LayoutImage(LayeredImage):
         return only
 
     def _resolve(self, descriptor: dict[str, Any], platform: str | None) -> dict[str, Any]:
-        """Return the manifest's descriptor, out of an index of platforms where there is one."""
+        """Return the descriptor of a manifest; from an index, that of a platform."""
         if descriptor.get("mediaType") not in INDEXES:
             return descriptor
         entries = self._blob_json(descriptor, Index)["manifests"]
@@ -144,7 +147,7 @@ class LayoutImage(LayeredImage):
         )
 
     def _opened(self, path: Path, descriptor: Mapping[str, Any]) -> BinaryIO:
-        """Open a blob, held against its descriptor the first time."""
+        """Open a blob, which is checked against its descriptor the first time."""
         if path not in self._sound:
             size = path.stat().st_size
             if sha256(path) != path.name or descriptor.get("size", size) != size:
@@ -156,7 +159,7 @@ class LayoutImage(LayeredImage):
         return _parsed(self._path(descriptor), self._blob(descriptor), kind)
 
     def _blob(self, descriptor: dict[str, Any]) -> bytes:
-        """Return a small blob, held against its digest."""
+        """Return a small blob after a check of its digest."""
         path = self._path(descriptor)
         raw = _read(path)
         if digest_of(raw) != descriptor["digest"]:
@@ -164,7 +167,7 @@ class LayoutImage(LayeredImage):
         return raw
 
     def _path(self, descriptor: dict[str, Any]) -> Path:
-        """Return where a blob lies."""
+        """Return the file of a blob."""
         path = self._blobs / _hex(descriptor["digest"])
         if not path.is_file():
             raise _damaged(path, "is not there")
@@ -175,7 +178,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     """Return a layout's index.json.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the folder has none.
         MalformedError: it is damaged.
 
     """
@@ -196,13 +199,13 @@ def write_named(
     descriptor: Mapping[str, Any],
     others: Callable[[dict[str, Any]], list[dict[str, Any]]],
 ) -> None:
-    """Write blobs into a layout, and then the descriptor that names an image, in its index.
+    """Write blobs into a layout, then add the descriptor of an image to its index.
 
     Args:
         folder: the layout, which has an index.json.
-        blobs: what the image has besides those that are there.
-        descriptor: of its manifest or index, with its name.
-        others: returns which entries of the index stay beside it.
+        blobs: the new blobs.
+        descriptor: that of the image's manifest or index, with the image's name.
+        others: returns the entries of the index that stay.
 
     Raises:
         TreeError: the layout cannot be written.
@@ -225,7 +228,7 @@ def write_named(
 
 
 def _parsed(path: Path, raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return a file with all its keys, known or not, once the known ones are sound."""
+    """Parse a JSON file; see `parse`."""
     try:
         return parse(raw, kind)
     except ValueError as error:
@@ -237,12 +240,12 @@ def _read(path: Path) -> bytes:
 
     Raises:
         OSError: it cannot be read.
-        MalformedError: it is a FIFO or the like, or larger than `LIMIT`.
+        MalformedError: it is not a regular file, or larger than `LIMIT`.
 
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
-        raise _damaged(path, f"is no file of at most {LIMIT} bytes")
+        raise _damaged(path, f"is not a file of at most {LIMIT} bytes")
     return read_bytes(path)
 
 
@@ -259,11 +262,11 @@ def _damaged(path: Path, what: str) -> MalformedError:
 
 
 def _hex(digest: str) -> str:
-    """Return what a blob is called in its folder."""
+    """Return the name of a blob's file."""
     return digest.removeprefix("sha256:")
 
 
 def name_of(descriptor: Mapping[str, Any]) -> str | None:
-    """Return the name that a layout's index gives an image."""
+    """Return an image's name in the index of a layout."""
     name: str | None = (descriptor.get("annotations") or {}).get(REF_NAME)
     return name

@@ -1,4 +1,4 @@
-"""OCI image layouts that are written for an image which lies elsewhere."""
+"""Copy images from other stores into OCI image layouts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _REMEDY: Final = "name another layout with --tag"
 
 
 class LayoutStore:
-    """A layout, there already or new, for images built on one that lies elsewhere."""
+    """An existing or new layout, for images whose base is in another store."""
 
     def __init__(self, folder: Path, bases: Sequence[BaseImage]) -> None:
         self._folder = folder
         self._bases = [as_oci(base) for base in bases]
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be the new image's; see `ImageStore.refuse_name`."""
+        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
         self._tag(name)
         if self._folder.exists() and not (self._folder / "index.json").is_file():
             if self._folder.is_dir() and not any(self._folder.iterdir()):
@@ -51,7 +51,7 @@ class LayoutStore:
     def store_index(
         self,
         index: Mapping[str, Any],
-        media_type: str,  # noqa: ARG002 - a layout has OCI's own
+        media_type: str,  # noqa: ARG002 - in a layout it is always OCI's
         news: Sequence[NewImage],
         name: str,
     ) -> Stored:
@@ -64,7 +64,7 @@ class LayoutStore:
         return Stored(name, descriptor["digest"], descriptor["digest"])
 
     def _put(self, base: BaseImage, new: NewImage) -> tuple[bytes, dict[str, Any]]:
-        """Write all that a manifest names; return it and its descriptor."""
+        """Write the blobs of a manifest; return the manifest and its descriptor."""
         self._prepare()
         for layer in base.layers:
             self._copy(layer)
@@ -87,7 +87,7 @@ class LayoutStore:
             ) from None
 
     def _copy(self, layer: StoredLayer) -> None:
-        """Copy a blob, unless it is there with its size; readers check its digest."""
+        """Copy a blob unless it exists with its size; readers check the digest."""
         digest, size = layer.descriptor["digest"], layer.descriptor["size"]
         path = self._blob(digest)
         if path.is_file() and path.stat().st_size == size:

@@ -1,4 +1,4 @@
-"""Where an image's Python finds the package, decided from as few layers as can settle it."""
+"""Find the package as the image's Python does, from as few layers as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pkgtools.image.package import PackageQuery
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What engines set where an image has no PATH (moby's ``system.DefaultPathEnv``)."""
+"""The PATH of an image that sets none (moby's ``system.DefaultPathEnv``)."""
 
 
 class _DirInfo(msgspec.Struct):
@@ -28,14 +28,14 @@ class _DirInfo(msgspec.Struct):
 
 
 class _DirectUrl(msgspec.Struct):
-    """What is read of direct_url.json (PEP 610)."""
+    """The parts of direct_url.json that are read (PEP 610)."""
 
     url: str
     dir_info: _DirInfo = msgspec.field(default_factory=_DirInfo)
 
 
 _ELSEWHERE: Final = ("PYTHONPATH=", "PYTHONHOME=")
-"""Variables by which Python looks in places that its own folder does not tell."""
+"""Variables that have Python look in folders other than its own."""
 
 
 def candidates(query: PackageQuery, members: Mapping[str, Member], tree: str | None) -> list[str]:
@@ -64,17 +64,16 @@ def candidates(query: PackageQuery, members: Mapping[str, Member], tree: str | N
 def installed_last(
     query: PackageQuery, overlay: Overlay, tree: str | None, env: Sequence[str]
 ) -> str | None:
-    """Return the folder of the package, if the layers below cannot change what is read of it.
+    """Return the folder of the package if lower layers cannot change the answer, else None.
 
-    That is so where a package manager installed it: RECORD (PEP 376) lists every file, so what
-    RECORD does not list, and no layer down to here has, was not installed. Of a git checkout
-    its index does: git clones into an empty folder. All that is listed of the files and folders
-    in question must have been seen or hidden, and each folder on the way must have its own
-    entry, as engines write them.
+    A package manager lists each file that it installs in RECORD (PEP 376), so a file that RECORD
+    does not list and that no layer read so far has was not installed. In a git checkout the index
+    is that list, as git clones into an empty folder. The listed files of interest must be seen or
+    hidden by now, and each of their parent folders must have its own entry, as engines write them.
 
-    Of several copies on the image's PATH, the one in the highest layer is meant; a checkout,
-    where it is the only one and installed as editable (PEP 610). A copy elsewhere, or a
-    PYTHONPATH, settles nothing: then all layers decide.
+    Of several copies on the image's PATH, the one in the highest layer is meant. A checkout is
+    meant if it is the only copy and its installation is editable (PEP 610). With a copy elsewhere
+    or a PYTHONPATH, only all layers together give the answer.
     """
     folders = candidates(query, overlay.members, tree)
     if tree is not None:
@@ -97,7 +96,7 @@ def installed_last(
 
 
 def is_evidence(query: PackageQuery, path: str) -> bool:
-    """Whether a file says what is installed where, and is no part of the package."""
+    """Return whether a file tells how the package is installed without being a part of it."""
     if path.endswith("/.git/index"):
         return True
     return path.endswith("/direct_url.json") and query.is_info(posixpath.dirname(path))
@@ -128,9 +127,9 @@ def _is_cloned(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
 def _is_settled(
     query: PackageQuery, folder: str, overlay: Overlay, listed: set[str], own: set[str]
 ) -> bool:
-    """Whether all that matters of what is listed, and some more files, was seen or hidden."""
+    """Return whether the listed files of interest, and `own`, are seen or hidden."""
     if posixpath.join(folder, query.marker) not in listed:
-        return False  # another package's files may lie in the same folders (PEP 420)
+        return False  # other packages can share the folders of a namespace package (PEP 420)
     holders = {posixpath.join(folder, holder) for holder in query.holders}
     wanted = {posixpath.join(folder, name) for name in query.files}
     here = own | (listed & wanted)
@@ -142,7 +141,7 @@ def _is_settled(
 def _is_editable(
     query: PackageQuery, folder: str, members: Mapping[str, Member], env: Sequence[str]
 ) -> bool:
-    """Whether the package is installed as editable from a folder, for a Python on PATH."""
+    """Return whether a Python on PATH has an editable installation from a folder."""
     urls = {f"file:///{folder}", f"file:///{_checkout_root(query, folder)}"}
     for path, member in members.items():
         info, name = posixpath.split(path)
@@ -159,22 +158,22 @@ def _is_editable(
 
 
 def _checkout_root(query: PackageQuery, folder: str) -> str:
-    """Return the source tree that a folder would be of."""
+    """Return the root of the source tree that a folder would belong to."""
     return f"/{folder}".removesuffix(f"/{query.upstream.prefix}".rstrip("/")).lstrip("/")
 
 
 def _tracked(index: bytes) -> list[str]:
-    """Return the paths of git's index; none of one that cannot be read."""
+    """Return the paths in git's index; none if it is damaged."""
     try:
         from pkgtools.source.git import tracked_paths  # noqa: PLC0415 - few images have one
 
         return tracked_paths(index)
-    except (SourceUnavailableError, ValueError):  # the first where there is no git command
+    except (SourceUnavailableError, ValueError):  # SourceUnavailableError: no git command
         return []
 
 
 def _record(query: PackageQuery, folder: str, members: Mapping[str, Member]) -> Member | None:
-    """Return RECORD of the one .dist-info in a folder that an installer wrote."""
+    """Return RECORD of the only .dist-info of the package in a folder."""
     infos = query.infos(folder, members)
     if len(infos) != 1:
         return None
@@ -186,7 +185,7 @@ def _record(query: PackageQuery, folder: str, members: Mapping[str, Member]) -> 
 
 
 def _listed(record: bytes) -> Iterator[str]:
-    """Yield the paths of RECORD; none of one that cannot be read."""
+    """Yield the paths in RECORD; none if it is damaged."""
     try:
         rows = list(csv.reader(record.decode().splitlines()))
     except (UnicodeDecodeError, csv.Error):
@@ -195,7 +194,7 @@ def _listed(record: bytes) -> Iterator[str]:
 
 
 def _is_on_path(folder: str, env: Sequence[str]) -> bool:
-    """Whether a folder is the site-packages of a Python whose programs are on PATH."""
+    """Return whether a folder is the site-packages of a Python on PATH."""
     paths = [entry.removeprefix("PATH=") for entry in env if entry.startswith("PATH=")]
     programs = {path.strip("/") for path in (paths or [_DEFAULT_PATH])[-1].split(":")}
     prefix, library, rest = folder.rpartition("lib/python")

@@ -1,7 +1,8 @@
-"""Manifests and indexes of platforms, as OCI and Docker write them.
+"""Manifests and indexes in OCI's and Docker's forms.
 
-OCI image specification, "Image Manifest" and "Image Index"; Docker's forms of both have other
-media types (https://distribution.github.io/distribution/spec/manifest-v2-2/).
+https://github.com/opencontainers/image-spec/blob/main/manifest.md
+https://github.com/opencontainers/image-spec/blob/main/image-index.md
+https://distribution.github.io/distribution/spec/manifest-v2-2/
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ LAYERS: Final = {
 }
 """The media type of an uncompressed layer in each kind of manifest."""
 ACCEPT: Final = ", ".join(sorted({*INDEXES, *LAYERS}))
-"""What a registry is asked for: without it, some convert a manifest to an older form."""
+"""The Accept header: without it, some registries convert manifests to an older form."""
 _CONFIGS: Final = {OCI_MANIFEST: f"{_OCI}.config.v1+json"}
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What Go, and so OCI, calls a machine."""
+"""Go's names of machines, which OCI uses."""
 _ATTESTATION: Final = "vnd.docker.reference.type"
-"""Buildx' annotation of what is in an index beside images: provenance and SBOM of one of them."""
+"""The annotation of buildx' attestations (provenance, SBOM) in an index."""
 _SIZE: Final = 2**48
 MANIFEST_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of a manifest: what the OCI distribution specification has every registry take."""
 
 
 class Descriptor(msgspec.Struct):
-    """What is read of a descriptor; a digest is a file's name, so it is never trusted as a path."""
+    """The parts of a descriptor that are read; the pattern keeps digests safe as file names."""
 
     digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
     mediaType: str = ""  # noqa: N815 - the specification's
@@ -55,13 +56,13 @@ class Descriptor(msgspec.Struct):
 
 
 class Index(msgspec.Struct):
-    """What is read of an index."""
+    """The parts of an index that are read."""
 
     manifests: list[Descriptor]
 
 
 class Manifest(msgspec.Struct):
-    """What is read of a manifest."""
+    """The parts of a manifest that are read."""
 
     config: Descriptor
     layers: list[Descriptor]
@@ -70,10 +71,10 @@ class Manifest(msgspec.Struct):
 
 
 def parse(raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return a document with all its keys, known or not, once the known ones are sound.
+    """Parse a document, with unknown keys, after a check of the known ones.
 
     Raises:
-        ValueError: they are not.
+        ValueError: the check fails.
 
     """
     try:
@@ -91,18 +92,18 @@ def described(media_type: str, data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class BaseImage:
-    """All that another store needs to know of an image."""
+    """An image as the base of one in another store."""
 
     manifest: Mapping[str, Any]
     media_type: str
     config: Config
     layers: Sequence[StoredLayer] = field(repr=False)
-    """From the lowest, each with its descriptor."""
+    """From the lowest to the highest, with their descriptors."""
     descriptor: Mapping[str, Any] = field(default_factory=dict)
-    """The manifest's own, in its store; empty where there is none."""
+    """That of the manifest; empty if the store has no manifest."""
 
     def extended(self, new: NewImage) -> tuple[bytes, dict[str, Any]]:
-        """Return the manifest of an image built on this one, and that manifest's descriptor."""
+        """Return the manifest of an image built on this one, and its descriptor."""
         media_type = self.manifest["config"].get("mediaType", "")
         manifest = {
             **self.manifest,
@@ -119,7 +120,7 @@ class BaseImage:
 
 
 def as_oci(base: BaseImage) -> BaseImage:
-    """Return an image with OCI's media types in the place of Docker's: a layout has no others."""
+    """Return an image with OCI's media types, which are the only ones in a layout."""
     if base.media_type == OCI_MANIFEST:
         return base
 
@@ -136,7 +137,10 @@ def as_oci(base: BaseImage) -> BaseImage:
 
 
 def _to_oci(media_type: str) -> str:
-    """Return OCI's word for a media type of Docker (image specification, "Media Types")."""
+    """Return OCI's media type for one of Docker's.
+
+    https://github.com/opencontainers/image-spec/blob/main/media-types.md
+    """
     name = media_type.removeprefix(f"{_DOCKER}.")
     if name.startswith("container.image."):
         return _CONFIGS[OCI_MANIFEST]
@@ -148,7 +152,7 @@ def _to_oci(media_type: str) -> str:
 
 
 def oci_base(config: Config, layers: Sequence[StoredLayer]) -> BaseImage:
-    """Return an image that has no manifest of its own, as OCI writes one."""
+    """Return an image without a manifest as one with an OCI manifest."""
     manifest = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
@@ -159,41 +163,41 @@ def oci_base(config: Config, layers: Sequence[StoredLayer]) -> BaseImage:
 
 
 def to_json(facts: object) -> bytes:
-    """Return a document whose bytes follow from its content."""
+    """Serialize a document in a canonical form."""
     return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
 
 
 def own_platform() -> str:
-    """Return the platform of the images that this machine runs."""
+    """Return this machine's platform."""
     machine = platform.machine()
     return f"linux/{_ARCHITECTURES.get(machine, machine)}"
 
 
 def platform_of(entry: Mapping[str, Any]) -> str:
-    """Return an index' word for an image's platform: ``os/architecture[/variant]``."""
+    """Return the platform of an entry of an index: ``os/architecture[/variant]``."""
     facts = entry.get("platform") or {}
     parts = (facts.get("os"), facts.get("architecture"), facts.get("variant"))
     return "/".join(str(part) for part in parts if part)
 
 
 def is_attestation(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of an index is no image, but what buildx says of one."""
+    """Return whether an entry of an index is an attestation that buildx added."""
     if (entry.get("annotations") or {}).get(_ATTESTATION):
         return True
     return platform_of(entry) == "unknown/unknown"
 
 
 def of_platform(entries: Iterable[dict[str, Any]], wanted: str, label: str) -> dict[str, Any]:
-    """Return the one entry of an index for a platform; a variant counts where one is asked for.
+    """Return the only entry of an index for a platform, with any variant if none is given.
 
     Raises:
-        UsageError: there is none, or there are several.
+        UsageError: none or several match.
 
     """
     images = [entry for entry in entries if not is_attestation(entry)]
     found = [e for e in images if f"{platform_of(e)}/".startswith(f"{wanted}/")]
     if len(found) != 1:
-        has = ", ".join(sorted({platform_of(entry) or "an image of none" for entry in images}))
+        has = ", ".join(sorted({platform_of(entry) or "an image without one" for entry in images}))
         raise UsageError(
             f"{label} has {len(found)} images for {wanted}",
             remedy=f"give one of its platforms with --platform: {has}" if has else None,

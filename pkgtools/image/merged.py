@@ -1,8 +1,8 @@
-"""The files of an image: its layers, one over the other.
+"""Merge the layers of an image into its files.
 
-Layers are read from the highest down, so that a reader can stop at the first layer below
-which nothing of what it looks for can change (OCI image specification, "Image Layer
-Filesystem Changeset": whiteouts and opaque whiteouts hide what lower layers have).
+Layers are read from the highest to the lowest, so that a reader can stop as soon as lower layers
+cannot change the answer: an upper layer's files, whiteouts and opaque whiteouts hide theirs
+(https://github.com/opencontainers/image-spec/blob/main/layer.md#applying-changesets).
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     PathFilter = Callable[[str], bool]
 
 _NAMES_LIMIT: Final = 256 * 1024 * 1024
-"""Characters of all the paths that one reading holds; an image of 15 GB has a tenth of it."""
+"""Characters of all paths that one reading may hold; an image of 15 GB has a tenth of it."""
 
 
 @dataclass(frozen=True)
 class StoredLayer:
-    """A layer as a tar archive."""
+    """A layer in its store."""
 
     label: str
     open: Callable[[], AbstractContextManager[IO[bytes]]]
-    """Opens its blob, compressed or not, which is read forwards."""
+    """Open the blob, compressed or not, for reading forwards."""
     descriptor: Mapping[str, Any] = field(default_factory=dict)
-    """As the image's manifest has it."""
+    """The layer's entry in the image's manifest."""
     digest: str = ""
-    """What names its content, and is held against it while it is read; empty if nothing does."""
+    """The digest that `open` checks; empty if there is none."""
     read_range: ReadRange | None = None
-    """Returns bytes of the blob from one offset to another; None where that is not possible."""
+    """Read a part of the blob, from one offset to another; None if it cannot be read in parts."""
 
     def entries(self, table: TableOfContents | None) -> Iterator[LayerEntry]:
         """Yield each entry: by the layer's table of contents, or else as the layer is read.
@@ -67,38 +67,38 @@ class StoredLayer:
 
 @dataclass
 class LayerChanges:
-    """What one layer does."""
+    """The changes that one layer makes."""
 
     label: str = ""
     hidden: set[str] = field(default_factory=set)
     """Whiteouts."""
     opaque: set[str] = field(default_factory=set)
-    """Folders of which it hides all that is below."""
+    """Folders whose content in lower layers is hidden."""
     members: dict[str, Member] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
-    """Paths that are not kept and not folders: a lower layer has nothing below them."""
+    """Paths of no interest that are not folders; they hide what lower layers have below them."""
     folders: set[str] = field(default_factory=set)
-    """Folders that are not kept."""
+    """Folders of no interest."""
     links: dict[str, str] = field(default_factory=dict)
-    """Further names of files in it, by path."""
+    """Hard links by path, with the paths of their files."""
     names: int = 0
     data: int = 0
 
 
 class LayerCache(Protocol):
-    """What earlier readings with the same filters found in layers."""
+    """The changes of layers that were read before with the same filters."""
 
     def get(self, layer: StoredLayer) -> LayerChanges | None:
-        """Return what a layer does, if that is known."""
+        """Return a layer's changes, or None if they are unknown."""
         ...
 
     def put(self, layer: StoredLayer, changes: LayerChanges) -> None:
-        """Keep what a layer does, which was read to its end and has its digest."""
+        """Keep a layer's changes; its digest was checked."""
         ...
 
 
 class Overlay:
-    """What some layers, read from the highest down, leave visible."""
+    """The files that are visible in some layers, read from the highest to the lowest."""
 
     def __init__(
         self,
@@ -110,16 +110,16 @@ class Overlay:
 
         Args:
             wanted: the paths whose content is read.
-            kept: the paths whose members are returned; by default all.
-            cache: of layers, which images share.
+            kept: the paths that are of interest; default: all.
+            cache: the changes of layers that were read before.
 
         """
         self.members: dict[str, Member] = {}
-        """What is kept, by path."""
+        """The visible files that are of interest, by path."""
         self.depths: dict[str, int] = {}
-        """How many layers are above the one that a member comes from."""
+        """The number of layers above the one that has the member, by path."""
         self.others: set[str] = set()
-        """Visible paths that are not kept and not folders."""
+        """Other visible paths that are not folders."""
         self.count = 0
         self._wanted = wanted
         self._kept = kept
@@ -133,7 +133,7 @@ class Overlay:
         """Read the next lower layer.
 
         Raises:
-            MalformedError: it cannot be read, or a path leads out of the image.
+            MalformedError: it is damaged, or a path leads out of the image.
 
         """
         changes = self._cache.get(layer) if self._cache else None
@@ -154,7 +154,7 @@ class Overlay:
         self.count += 1
 
     def settles(self, path: str) -> bool:
-        """Whether no lower layer can change what is at a path."""
+        """Return whether lower layers cannot change what is at a path."""
         return path in self._decided or not self._closed.isdisjoint(parents(path))
 
     def _read(self, layer: StoredLayer, table: TableOfContents | None) -> LayerChanges:
@@ -166,7 +166,7 @@ class Overlay:
             for path, source in changes.links.items()
             if self._wanted(path) and not self._wanted(source)
         }
-        if unread:  # a stream is not read backwards
+        if unread:  # a stream cannot be rewound: read it once more
             for entry in layer.entries(table):
                 if entry.path in unread and entry.info.isreg():
                     data = _content(changes, entry)
@@ -203,16 +203,16 @@ class Overlay:
 
 
 def merge(layers: Sequence[StoredLayer], wanted: PathFilter) -> dict[str, Member]:
-    """Return what an image has at each path, as its layers leave it.
+    """Return all files of an image by path.
 
-    Only of paths that are `wanted` is the content kept; the others' is empty.
+    Files that are not `wanted` have empty content.
 
     Args:
         layers: from the lowest to the highest.
         wanted: the paths whose content is read.
 
     Raises:
-        MalformedError: a layer cannot be read, or a path leads out of the image.
+        MalformedError: a layer is damaged, or a path leads out of the image.
 
     """
     overlay = Overlay(wanted)
@@ -222,7 +222,7 @@ def merge(layers: Sequence[StoredLayer], wanted: PathFilter) -> dict[str, Member
 
 
 def read_paths(layers: Sequence[StoredLayer], paths: Iterable[str]) -> dict[str, Member]:
-    """Return what an image has at some paths; layers below the last that matters are not read."""
+    """Return the members at some paths; only the layers that can have them are read."""
     wanted = set(paths)
     overlay = Overlay(wanted.__contains__, wanted.__contains__)
     for layer in reversed(layers):
@@ -241,7 +241,7 @@ def _content(changes: LayerChanges, entry: LayerEntry) -> bytes:
 
 
 def _link(changes: LayerChanges, path: str, source: str, *, is_wanted: bool) -> None:
-    """Give another name of a file the file's content."""
+    """Give a hard link its file's content."""
     file = changes.members.get(source)
     if file is not None and file.kind is FileKind.FILE and source not in changes.links:
         changes.members[path] = replace(file, path=path)

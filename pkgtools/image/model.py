@@ -1,4 +1,4 @@
-"""What an image is, wherever it lies."""
+"""Interfaces of images and their stores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Runtime(msgspec.Struct):
 
 
 class _ConfigFacts(msgspec.Struct):
-    """What is read of a configuration."""
+    """The parts of a configuration that are read."""
 
     rootfs: _RootFs
     config: _Runtime | None = None
@@ -42,13 +42,16 @@ class _ConfigFacts(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Config:
-    """An image's configuration (OCI image specification, "Image Configuration")."""
+    """An image's configuration.
+
+    https://github.com/opencontainers/image-spec/blob/main/config.md
+    """
 
     raw: bytes
 
     @property
     def digest(self) -> str:
-        """Its digest."""
+        """The digest of its bytes."""
         return digest_of(self.raw)
 
     @property
@@ -56,7 +59,7 @@ class Config:
         """Its content.
 
         Raises:
-            MalformedError: it is not what the specification says.
+            MalformedError: it violates the specification.
 
         """
         try:
@@ -68,10 +71,10 @@ class Config:
         return {**facts, "config": {**runtime, "Labels": runtime.get("Labels") or {}}}
 
     def refuse_other_layers(self, count: int) -> None:
-        """Raise unless the image has as many layers as its configuration names.
+        """Reject an image whose number of layers is not that of its configuration.
 
         Raises:
-            MalformedError: it has not.
+            MalformedError: the numbers differ.
 
         """
         named = len(self.facts["rootfs"]["diff_ids"])
@@ -91,18 +94,18 @@ class Config:
 
     @property
     def created(self) -> datetime:
-        """When the image was made, as it says; the epoch where it does not (some say year 1)."""
+        """The time at which the image was made; the epoch if it has none or one before (year 1)."""
         try:
             when = datetime.fromisoformat(self.facts.get("created") or "")
             utc = when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
-        except (ValueError, OverflowError):  # the last, of a time in the year 9999 or 1
+        except (ValueError, OverflowError):  # OverflowError: in the years 1 and 9999
             return _EPOCH
         return max(utc, _EPOCH)
 
     def extended(
         self, layer: Layer, labels: Mapping[str, str], created_by: str, when: datetime
     ) -> Self:
-        """Return the configuration of an image with one layer more."""
+        """Return the configuration of an image with one more layer."""
         facts = self.facts
         created = when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         step = {"created": created, "created_by": created_by}
@@ -120,22 +123,21 @@ class Config:
 
 @dataclass(frozen=True)
 class NewImage:
-    """A base with one layer more, ready to be stored."""
+    """A base with one more layer, ready to be stored."""
 
     config: Config
     layer: Layer
     annotations: Mapping[str, str]
-    """For the manifest, where the image's store keeps one."""
+    """For the manifest, in stores that have one."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A new image in its store."""
+    """A new image in its store; see `Image` for the fields."""
 
     reference: str
     id: str
     digest: str | None = None
-    """As `Image` has them."""
 
 
 @runtime_checkable
@@ -144,12 +146,12 @@ class Image(Protocol):
 
     @property
     def reference(self) -> str:
-        """What the user calls it."""
+        """The user's name for it."""
         ...
 
     @property
     def name(self) -> str | None:
-        """What its store calls it, wherever that lies; None where it has no name."""
+        """Its name in its store, or None."""
         ...
 
     @property
@@ -159,46 +161,46 @@ class Image(Protocol):
 
     @property
     def id(self) -> str:
-        """What its store has it by: on disk, the digest of its configuration."""
+        """The store's identifier; outside an engine, the digest of the configuration."""
         ...
 
     @property
     def manifest_digest(self) -> str | None:
-        """The digest by which a registry has it, where that is known."""
+        """The digest of its manifest, if known."""
         ...
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """All that an answer of `find` follows from, beside the query; None if no digest says it.
+        """Cache key for `find`, or None if no digest identifies the content.
 
-        The digest of everything in the image, and where the user says to look.
+        It includes the folder that the user names.
         """
         ...
 
     def find(self, query: PackageQuery) -> FoundPackage:
-        """Return where the package lies in the image.
+        """Return the location of the package in the image.
 
         Args:
-            query: the package, and which of its files will be read.
+            query: the package, and the files of it that are read.
 
         Raises:
             UsageError: it is not there, or in several places.
             MalformedError: the image is damaged, or leads out of itself.
-            TreeError: what lies there is no package's.
+            TreeError: a file's parent is not a directory.
             EngineError: the engine failed.
 
         """
         ...
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return what is at each path that there is; a symbolic link is not followed."""
+        """Return the member at each existing path; symbolic links are not followed."""
         ...
 
     def default_name(self, suffix: str) -> str:
         """Return a name for an image built on this one.
 
         Raises:
-            UsageError: this one has no name that could be varied.
+            UsageError: this one has no tag to which a suffix could be added.
 
         """
         ...
@@ -209,43 +211,44 @@ class Image(Protocol):
 
 
 class ImageStore(Protocol):
-    """Where an image that is built on another can be stored."""
+    """A place where a new image can be stored."""
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be that of an image built on the base.
+        """Reject an invalid name for the new image.
 
         Raises:
-            UsageError: it is the base's own, or not a name for this store.
+            UsageError: it is a name of the base, or not a name in this store.
 
         """
         ...
 
     def store(self, new: NewImage, name: str) -> Stored:
-        """Store an image that is built on the base.
+        """Store the new image.
 
         Raises:
             UsageError: as `refuse_name`.
             TreeError: the store cannot be written.
+            RegistryError: the registry refuses it.
 
         """
         ...
 
 
 class Portable(Protocol):
-    """An image that can be the base of one in another store."""
+    """An image that can be copied to another store."""
 
     @property
     def base(self) -> BaseImage:
-        """Its manifest and its layers."""
+        """Its manifest and layers."""
         ...
 
 
 @runtime_checkable
 class Pushable(Protocol):
-    """An image in a store that a registry can be given it from."""
+    """An image whose store can push it to a registry."""
 
     def push(self, name: str) -> str:
-        """Push an image by its name; return the digest that the registry has it by.
+        """Push an image; return the digest of its manifest in the registry.
 
         Raises:
             EngineError: the registry or the engine refuses.
@@ -256,14 +259,14 @@ class Pushable(Protocol):
 
 @runtime_checkable
 class Runnable(Image, Protocol):
-    """An image whose programs can be run."""
+    """An image in an engine, which can run it."""
 
     def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
-        """Run the image's Python in a container; yield what it prints, line by line.
+        """Run the image's Python in a container; yield the lines that it prints.
 
         Args:
-            arguments: of the interpreter.
-            files: a tar archive that is unpacked at the container's root first.
+            arguments: arguments for the interpreter.
+            files: a tar archive to unpack at the container's root first.
 
         Raises:
             UsageError: the image has no Python.

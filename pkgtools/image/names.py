@@ -1,4 +1,7 @@
-"""The names that engines and registries have for images."""
+"""Names of images in engines and registries.
+
+The grammar is that of https://pkg.go.dev/github.com/distribution/reference.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,20 @@ from typing import Final
 from pkgtools.errors import UsageError
 
 REGISTRY: Final = "docker://"
-"""Before the name of an image in a registry (containers-transports(5))."""
+"""Prefix of the name of an image in a registry (containers-transports(5))."""
 _DOCKER_HUB: Final = "docker.io"
 
-# The grammar of https://pkg.go.dev/github.com/distribution/reference. The kinds that lie on
-# disk would be taken for repositories: docker-archive:x.tar. An id is a repository by it, too.
+# The prefixes of other transports are excluded: docker-archive:x.tar would be a repository and
+# a tag. The id of an image is a valid name of a repository.
 _PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
 NAME: Final = re.compile(
     rf"(?!oci:|docker-archive:|docker:/)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?",
     re.ASCII,
 )
-"""A name that an image can be given."""
+"""A name that can be given to an image."""
 REFERENCE: Final = re.compile(rf"{NAME.pattern}(?:@[A-Za-z][\w+.-]*:[0-9A-Fa-f]{{32,}})?", re.ASCII)
-"""What an engine can be asked for."""
+"""A name by which an engine finds an image."""
 
 _IN_REGISTRY: Final = re.compile(
     rf"(?:(?P<host>(?=[^/]*[.:]|localhost/){_HOST})/)?(?P<repository>{_PART}(?:/{_PART})*)"
@@ -36,19 +39,19 @@ class RegistryName:
     """The name of an image in a registry."""
 
     host: str
-    """With its port, if there is one."""
+    """With the port, if any."""
     repository: str
     tag: str
     digest: str | None
 
     @classmethod
     def parse(cls, reference: str) -> RegistryName:
-        """Return what ``docker://HOST/NAME[:TAG|@DIGEST]`` names.
+        """Parse ``docker://HOST/NAME[:TAG|@DIGEST]``.
 
-        Without a host it is Docker Hub's, as for skopeo; the tag is ``latest`` by default.
+        The default host is Docker Hub, as in skopeo; the default tag is ``latest``.
 
         Raises:
-            UsageError: it is not of that form.
+            UsageError: the name is invalid.
 
         """
         match = _IN_REGISTRY.fullmatch(reference.removeprefix(REGISTRY))
@@ -64,13 +67,13 @@ class RegistryName:
 
     @property
     def name(self) -> str:
-        """What engines call the image."""
+        """The name by which an engine pulls the image."""
         tag = f"@{self.digest}" if self.digest else f":{self.tag}"
         return f"{self.host}/{self.repository}{tag}"
 
     @property
     def reference(self) -> str:
-        """The tag or digest by which the registry has the manifest."""
+        """The tag or digest of the manifest."""
         return self.digest or self.tag
 
 
@@ -78,24 +81,24 @@ def default_name(name: RegistryName, suffix: str) -> str:
     """Return a name with a suffix on its tag.
 
     Raises:
-        UsageError: it has a digest, and no tag that could be varied.
+        UsageError: it has a digest instead of a tag.
 
     """
     if name.digest:
         raise UsageError(
-            f"{REGISTRY}{name.name} has no tag that could be varied",
+            f"{REGISTRY}{name.name} has no tag to add a suffix to",
             remedy="name the new image with --tag",
         )
     return f"{REGISTRY}{name.name}-{suffix}"
 
 
 def split_tag(name: str) -> tuple[str, str]:
-    """Return a name's repository and its tag, which is ``latest`` where none is given."""
+    """Return a name's repository and tag; the default tag is ``latest``."""
     name = name.partition("@")[0]
     repository, colon, tag = name.rpartition(":")
     return (repository, tag) if colon and "/" not in tag else (name, "latest")
 
 
 def with_tag(name: str) -> str:
-    """Return a name with its tag: archives have no other."""
+    """Return a name with its tag, as archives have it."""
     return ":".join(split_tag(name))

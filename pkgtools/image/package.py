@@ -1,4 +1,4 @@
-"""Where the package lies in an image, and which files around it matter."""
+"""The package in an image, and the files around it that matter."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from pkgtools.image.layer import Member
 
 METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
-"""What is read of a .dist-info."""
+"""The files of a .dist-info that are read."""
 _CACHE: Final = "__pycache__"
 INSTALLED: Final = ("site-packages", "dist-packages")
-"""What Python calls the folder that packages are installed in."""
+"""Names of the folders that Python packages are installed in."""
 
 
 @dataclass(frozen=True)
 class PackageQuery:
-    """The package that is looked for, and the files of it that are read."""
+    """The package to find, and the files of it to read."""
 
     upstream: Upstream
     files: frozenset[str]
-    """As a wheel has them: relative to the folder that holds the package."""
+    """Paths as in a wheel: relative to the folder that contains the package."""
 
     @cached_property
     def _modules(self) -> frozenset[str]:
@@ -61,14 +61,14 @@ class PackageQuery:
         return self.upstream.module in self.files
 
     def wants(self, path: str) -> bool:
-        """Whether a path is one of the files, wherever in the image the package lies."""
+        """Return whether a path is one of the files, in any folder that can contain the package."""
         folder, _, name = path.rpartition("/")
         if self.is_info(path) or self.is_info(folder):
             return self.is_info(path) or name in METADATA_FILES
         return any(map(self.has, self.relatives(path))) or self.is_of_home(path)
 
     def keeps(self, path: str) -> bool:
-        """Whether a path counts, read or not: it is wanted, or beside what is."""
+        """Return whether a path is wanted, or in one of the folders of the files."""
         return self.wants(path) or any(
             relative in self.holders or posixpath.dirname(relative) in self.holders
             for relative in self.relatives(path)
@@ -88,18 +88,18 @@ class PackageQuery:
         return re.compile(f"/(?=(?:{'|'.join(map(re.escape, sorted(tops)))})/)")
 
     def has(self, relative: str) -> bool:
-        """Whether a path, as a wheel has it, is one of the files or their bytecode."""
+        """Return whether a path as in a wheel is one of the files or their bytecode."""
         return relative in self.files or self.is_compiled(relative)
 
     def is_info(self, path: str) -> bool:
-        """Whether a path is a .dist-info of the package's distribution, of any version."""
+        """Return whether a path is a .dist-info of any version of the package's distribution."""
         if not path.endswith(".dist-info"):
             return False
         name = posixpath.basename(path).removesuffix(".dist-info").rpartition("-")[0]
         return canonicalize_name(name) == canonicalize_name(self.upstream.distribution)
 
     def infos(self, folder: str, paths: Iterable[str]) -> set[str]:
-        """Return the package's .dist-infos in a folder that have one of an installer's files."""
+        """Return the .dist-infos of the package in a folder, if they have metadata."""
         return {
             posixpath.dirname(path)
             for path in paths
@@ -109,14 +109,14 @@ class PackageQuery:
         }
 
     def is_of_home(self, path: str) -> bool:
-        """Whether a path says where a checkout's receipt lies, or is one."""
+        """Return whether a path is a checkout's receipt, or tells where that is."""
         folders = path.split("/")
         if folders[-1] == NAME:
             return ".pkgtools" in folders or "/.git/pkgtools/" in f"/{path}"
         return folders[-2:] == [".git", "HEAD"]
 
     def is_compiled(self, relative: str) -> bool:
-        """Whether a path is a compiled file of one of the modules."""
+        """Return whether a path is bytecode of one of the modules."""
         if not relative.endswith(".pyc"):
             return False
         folder, name = posixpath.split(relative)
@@ -127,29 +127,28 @@ class PackageQuery:
 
 @dataclass(frozen=True)
 class FoundPackage:
-    """The package, as it lies in one image."""
+    """The package in one image."""
 
     folder: str
-    """The folder that holds the package, relative to the image's root."""
+    """The folder that contains the package, relative to the image's root."""
     members: Mapping[str, Member] = field(repr=False)
-    """What is there of the wanted files and their bytecode, of the package's .dist-info beside
-    it, of a git directory and receipts around it, and of the folders on the way to a file."""
+    """The existing wanted files, their bytecode and folders, the files of the package's .dist-info,
+    and a git directory and receipts around the package."""
     names: frozenset[str] = field(repr=False)
-    """Every path in the folders that hold a wanted file, or a folder of it: what stays in a
-    folder keeps it."""
+    """All paths in the folders above the wanted files: a folder goes when it becomes empty."""
 
 
 def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None, label: str) -> str:
-    """Return the folder that holds the package.
+    """Return the folder that contains the package.
 
     Args:
         query: the package.
-        folders: those that hold it; see `location.candidates`.
-        tree: the one that the user says, or the package's own folder, or a checkout.
-        label: the image.
+        folders: the candidates; see `location.candidates`.
+        tree: the user's choice: such a folder, the package's own folder, or a checkout.
+        label: the image, in errors.
 
     Raises:
-        UsageError: there is none, or there are several.
+        UsageError: none or several match.
 
     """
     upstream = query.upstream
@@ -163,12 +162,12 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
     if tree is not None:
         raise UsageError(
             f"{label} has no package {upstream.package!r} in {tree}",
-            remedy=f"give the folder that holds {upstream.package!r} with --tree",
+            remedy=f"give the folder that contains {upstream.package!r} with --tree",
         )
     if not found:
         raise UsageError(
             f"{label} has no package {upstream.package!r} installed",
-            remedy="give the folder that holds it with --tree, or another image",
+            remedy="give the folder that contains it with --tree, or another image",
         )
     raise UsageError(
         f"{label} has {upstream.package!r} in {', '.join('/' + f for f in found)}",
@@ -177,7 +176,7 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
 
 
 def ways_of(query: PackageQuery, tree: str) -> list[str]:
-    """Return the folders that a user's word for the package's place can mean, in their order."""
+    """Return the folders that the user's choice can mean, the most likely first."""
     given = tree.strip("/")
     ways = [given, posixpath.join(given, query.upstream.prefix.rstrip("/"))]
     if posixpath.basename(given) in (query.upstream.package, query.upstream.module):
@@ -188,9 +187,10 @@ def ways_of(query: PackageQuery, tree: str) -> list[str]:
 def package_at(
     query: PackageQuery, folder: str, members: Mapping[str, Member], names: Iterable[str]
 ) -> FoundPackage:
-    """Return the package in `folder`, out of all the members of an image and their names.
+    """Return the package in `folder`, with those members and names of an image that belong to it.
 
-    A receipt around the folder is a checkout's: one of an installed package is in its .dist-info.
+    A receipt around the folder belongs to a checkout; that of an installed package is in its
+    .dist-info.
     """
     inside = f"{folder}/".lstrip("/")
     holders = {posixpath.join(folder, holder) for holder in query.holders}
@@ -217,7 +217,7 @@ def package_at(
 
 
 def _could_be_imported(folder: str, upstream: Upstream) -> bool:
-    """Whether a folder is where Python packages lie, or the upstream's source tree."""
+    """Return whether packages are installed in a folder, or it is in the upstream's source tree."""
     name = posixpath.basename(folder)
     if name in INSTALLED:
         return True

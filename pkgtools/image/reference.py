@@ -1,9 +1,8 @@
-"""Which image a user means.
+"""Open an image by its name.
 
-The names are those of skopeo and podman (containers-transports(5)): ``docker://HOST/NAME``
-is an image in a registry, ``oci:DIR[:NAME]`` one in an OCI image layout,
-``docker-archive:FILE[:NAME]`` what ``docker save`` wrote; anything else is an image of the
-Docker engine.
+Names are those of skopeo and podman (containers-transports(5)): ``docker://HOST/NAME`` is an image
+in a registry, ``oci:DIR[:NAME]`` one in an OCI image layout, ``docker-archive:FILE[:NAME]`` one in
+a file of ``docker save``. Any other name is that of an image in the Docker engine.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ def open_image(
     python: str | None = None,
     platform: str | None = None,
 ) -> Image:
-    """Return an image by its name; of several platforms, one.
+    """Open an image; of a multi-platform image, one platform.
 
     Args:
-        reference: its name.
-        tree: the folder in it that holds the package; by default it is looked for.
-        python: the interpreter in it whose package is meant; only an engine can ask one.
-        platform: ``os/architecture[/variant]``; by default this machine's.
+        reference: the image's name.
+        tree: the folder in it that contains the package; default: where it is found.
+        python: the interpreter in it whose package is meant, for images in an engine.
+        platform: ``os/architecture[/variant]``; default: this machine's.
 
     Raises:
-        UsageError: there is none of that name.
-        MalformedError: it is not an image.
+        UsageError: there is no such image, or an option does not fit it.
+        MalformedError: it is damaged.
         EngineError: the engine does not answer.
         RegistryError: the registry does not answer, or refuses.
 
@@ -66,7 +65,7 @@ def open_image(
 def open_base(
     reference: str, tree: str | None, python: str | None, platform: str | None
 ) -> Image | RegistryIndex:
-    """Return an image to build on: in a registry, with all its platforms unless one is named.
+    """Open an image to build on; one in a registry with all its platforms unless one is named.
 
     Raises:
         PkgtoolsError: as `open_image`.
@@ -81,22 +80,22 @@ def open_base(
 
 
 def _refuse_options(reference: str, python: str | None, platform: str | None) -> None:
-    """Raise where an option does not fit the kind of image that is named.
+    """Reject options that do not fit the kind of image.
 
     Raises:
-        UsageError: it does not.
+        UsageError: an option does not fit.
 
     """
     kind, colon, rest = reference.partition(":")
     in_file = bool(colon) and kind in ("oci", "docker-archive")
     if in_file and not rest.partition(":")[0]:  # an unset variable is not the current folder
         raise UsageError(
-            f"{reference} names no file or folder",
+            f"invalid image name {reference!r}: the file or folder is missing",
             remedy="give oci:DIR[:NAME] or docker-archive:FILE[:NAME]",
         )
     if python and (in_file or reference.startswith(REGISTRY)):
         raise UsageError(
-            f"{reference} is read without running it, so --python does not fit",
+            f"--python is for images in an engine, and {reference} is not in one",
             remedy="give the package's folder with --tree",
         )
     if platform is None:
@@ -107,6 +106,6 @@ def _refuse_options(reference: str, python: str | None, platform: str | None) ->
         )
     if kind != "oci" and not reference.startswith(REGISTRY):
         raise UsageError(
-            f"{reference} has one platform, so --platform does not fit",
-            remedy=f"{REGISTRY} and oci: have images of several",
+            f"--platform is for multi-platform images, and {reference} has one platform",
+            remedy=f"{REGISTRY} and oci: have multi-platform images",
         )

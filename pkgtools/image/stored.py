@@ -1,4 +1,4 @@
-"""Images that are read layer by layer, without an engine: in a registry, a layout, an archive."""
+"""Images that are read layer by layer, without an engine."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class StoredFiles:
-    """The files of an image whose layers can be read."""
+    """The files of an image, from its layers."""
 
     label: str
     layers: Sequence[StoredLayer]
     """From the lowest to the highest."""
     tree: str | None
-    """The folder that holds the package, if the user says so."""
+    """The user's choice of the folder that contains the package."""
     env: Sequence[str] = ()
     """The image's environment, ``NAME=VALUE`` each."""
 
     def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
         """Return the location of the package; see `Image.find`.
 
-        Layers are read from the top down, each to its end, so that its digest is checked. The
-        first layer that settles the answer is the last that is read; see `installed_last`.
+        Layers are read from the highest to the lowest, each to its end, so that its digest is
+        checked. Reading stops when lower layers cannot change the answer; see `installed_last`.
         """
 
         def is_read(path: str) -> bool:
@@ -61,11 +61,11 @@ class StoredFiles:
         return package
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return what is at each path that there is; see `Image.read`."""
+        """Return the member at each existing path; see `Image.read`."""
         return read_paths(self.layers, paths) if paths else {}
 
     def _refuse_links(self, package: FoundPackage, overlay: Overlay) -> None:
-        """Reject files whose parent path is not a directory: engines differ in what they do.
+        """Reject files whose parent path is not a directory, which engines unpack differently.
 
         Raises:
             TreeError: there is such a file.
@@ -82,7 +82,7 @@ class StoredFiles:
 
 
 class LayeredImage:
-    """What images have in common whose layers can be read; see `Image`."""
+    """The common part of images in registries, layouts and archives; see `Image`."""
 
     reference: str
     name: str | None
@@ -91,25 +91,25 @@ class LayeredImage:
     manifest_digest: str | None
     identity: tuple[str, ...] | None
     facts: KnownFacts | None = None
-    """Who is trusted to say what is in the image, so that it need not be read."""
+    """A place whose facts are used in the place of reading the image."""
     _files: StoredFiles
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close what reading the image has opened."""
+        """Close open files and connections."""
         self.close()
 
     def close(self) -> None:
-        """Close what reading the image has opened; by default nothing stays open."""
+        """Close open files and connections; the default is to do nothing."""
 
     def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
         """Return the location of the package; see `Image.find`.
 
         Args:
-            query: the question.
-            cache: what is known of layers, which images share.
+            query: the package, and the files of it that are read.
+            cache: the changes of layers that were read before.
 
         """
         return self._files.find(query, cache)

@@ -1,4 +1,4 @@
-"""A part of an image as a tree on disk: enough of it to be patched as any other tree."""
+"""Extract the files of a package that matter from an image, as a tree that can be patched."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImageTree(Tree):
-    """A tree whose files came out of an image."""
+    """A tree that was extracted from an image."""
 
     image: str = ""
     folder: str = ""
-    """The folder that holds the package, in the image."""
+    """The folder in the image that contains the package."""
 
     @property
     def is_of_image(self) -> bool:
@@ -56,31 +56,30 @@ class ImageTree(Tree):
 
     @property
     def label(self) -> str:
-        """The image, the folder in it, and the version as the package manager has it."""
+        """The image, the folder in it, and the installed version."""
         return f"{self.image} {super().label}"
 
 
 @dataclass(frozen=True)
 class ExtractedPackage:
-    """The files that were taken out of an image, in a folder of their own."""
+    """The files of a package that were extracted from an image."""
 
     root: Path
-    """Stands for the image's root."""
+    """A temporary folder in the place of the image's root."""
     tree: ImageTree
     members: dict[str, Member] = field(repr=False)
-    """What was taken out, as it was."""
+    """The files as they were extracted."""
     package: FoundPackage = field(repr=False)
 
     def changes(self, mtime: int) -> tuple[list[Member], list[str]]:
-        """Return what is other now than it was, and the paths that are gone.
+        """Return the changed members, and the removed paths.
 
-        A new file or folder belongs to whom the package belongs. The image's own
-        folders are left out, so that they keep their owners and permissions; one that
-        has lost its last file is gone, as in any other tree.
+        New files and folders get the package's owner. Existing folders are left out, so that they
+        keep their owners and permissions; one that becomes empty is removed, as in any other tree.
 
         Args:
-            mtime: that of a file that was written, in seconds since the epoch; one
-                that was put back keeps its own.
+            mtime: the time of written files, in seconds since the epoch; restored files keep
+                their own.
 
         """
         owner = self._owner()
@@ -105,7 +104,7 @@ class ExtractedPackage:
         return sorted(changed, key=lambda m: m.path), _outermost(left, stays)
 
     def _owner(self) -> Member:
-        """Return the file whose owner a new one gets: a package need not have ``__init__.py``."""
+        """Return a file of the package whose owner new files get; not all have ``__init__.py``."""
         inside = posixpath.join(self.package.folder, self.tree.package_file)
         files = [p for p in self.package.members if p == inside or p.startswith(f"{inside}/")]
         marker = f"{inside}/__init__.py"
@@ -113,7 +112,7 @@ class ExtractedPackage:
 
 
 def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
-    """Return what is read of an image: every file that a series of the upstream touches."""
+    """Return a query for all files that series of an upstream touch."""
     targets = [t for t in catalog.sound_targets if t.upstream == upstream]
     paths = {path for target in targets for path in target.series.paths}
     prefix = upstream.prefix
@@ -127,23 +126,23 @@ def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
 def extracted(
     image: Image, query: PackageQuery, package: FoundPackage
 ) -> Iterator[ExtractedPackage]:
-    """Take the files of a package that matter out of an image, for as long as the context lasts.
+    """Extract the files of a package that matter into a temporary folder.
 
     Args:
-        image: which is read again only where a receipt names what no series touches.
-        query: the question.
-        package: its answer.
+        image: the image; it is read again only if a receipt names files that no series touches.
+        query: the query that found the package.
+        package: the package.
 
     Raises:
-        TreeError: what lies there is no package's, or in a folder that no label could name.
+        TreeError: a file of metadata is a link, or the folder's name is not UTF-8.
 
     """
     try:
         package.folder.encode()
     except UnicodeEncodeError:
         raise TreeError(
-            f"{image.reference} has the package in a folder whose name is no UTF-8",
-            remedy="make the image with a folder that a label can name",
+            f"{image.reference} has the package in a folder whose name is not UTF-8",
+            remedy="install the package in a folder with a UTF-8 name",
         ) from None
     members = dict(package.members)
     with tempfile.TemporaryDirectory(prefix="pkgtools-image-") as folder:
@@ -160,10 +159,10 @@ def extracted(
 
 
 def _refuse_links(members: Mapping[str, Member], label: str) -> None:
-    """Raise where what would be followed is a link, which here could lead anywhere.
+    """Reject links and devices in the place of files and folders that are read.
 
     Raises:
-        TreeError: it is one, or a device.
+        TreeError: there is one.
 
     """
     for path, member in members.items():
@@ -176,13 +175,13 @@ def _refuse_links(members: Mapping[str, Member], label: str) -> None:
             continue
         if member.kind is not expected:
             raise TreeError(
-                f"/{path} of {label} is no {expected.name.lower()}, so it is not read",
+                f"/{path} of {label} is not a {expected.name.lower()}",
                 remedy="install the package anew, as pip does, and build the image with that",
             )
 
 
 def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
-    """Return the paths of an older series, which no series of today may touch."""
+    """Return the paths that an applied series has touched, according to its receipt."""
     receipt = load_receipt(tree.home)
     if receipt is None:
         return set()
@@ -192,10 +191,10 @@ def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
 
 
 def _write(root: Path, members: Iterable[Member], package: FoundPackage) -> None:
-    """Write what came out of an image; nothing is written through a link.
+    """Write members of an image below `root`, never through a link.
 
     Raises:
-        TreeError: there is no space for it.
+        TreeError: the disk is full.
 
     """
     try:
@@ -219,16 +218,16 @@ def _put(path: Path, member: Member) -> None:
         path.chmod(_readable(member))
         os.utime(path, (member.mtime, member.mtime))
     else:
-        os.mkfifo(path)  # as unreadable here as the device or pipe is there
+        os.mkfifo(path)  # in the place of a device: both are refused as irregular files
 
 
 def _readable(member: Member) -> int:
-    """Return the permissions that a member has in an extract: its own, and to be read there."""
+    """Return the permissions of an extracted file, which pkgtools must be able to read."""
     return member.permissions | 0o400
 
 
 def _differ(old: Member, now: Member) -> bool:
-    """Whether a path is other than it was; a link has no permissions that count."""
+    """Return whether a member has changed; the permissions of links do not count."""
     if (old.kind, old.data) != (now.kind, now.data):
         return True
     return now.kind is FileKind.FILE and old.permissions != now.permissions
@@ -239,7 +238,7 @@ def _with_folders(paths: set[str]) -> set[str]:
 
 
 def _outermost(gone: set[str], stays: set[str]) -> list[str]:
-    """Return what to remove so that `gone` is, and no folder of it is left empty."""
+    """Return the paths to remove so that `gone` is removed and no folder is left empty."""
     removed = set()
     for path in gone:
         empty = [parent for parent in parents(path) if parent not in stays]
@@ -248,11 +247,11 @@ def _outermost(gone: set[str], stays: set[str]) -> list[str]:
 
 
 def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str) -> ImageTree:
-    """Return the tree in an extract, whose receipt lies in the extract too."""
+    """Return the tree in an extract, with its receipt in the extract."""
     around = root / package.folder
     found = find_tree(package_in(around, upstream) or around / upstream.package, upstream)
     home = found.home
-    if not home.is_relative_to(root):  # the folder for temporary files lies in a git checkout
+    if not home.is_relative_to(root):  # the temporary folder is in a git checkout
         home = found.root / ".pkgtools"
     return ImageTree(
         upstream=upstream,
@@ -266,7 +265,7 @@ def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str)
 
 
 def _walk(root: Path) -> Iterator[tuple[str, Member]]:
-    """Yield each file, link and folder below a folder by its path, as it is now."""
+    """Yield each file, link and folder below a folder, by path."""
     for at, folders, files in os.walk(root):
         for name in [*files, *folders]:
             path = Path(at, name)

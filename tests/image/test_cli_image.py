@@ -91,12 +91,12 @@ def test_a_folder_gives_a_terminal_no_orders(
     ("arguments", "message"),
     [
         (["--base", "{base}", "--target", "w-9"], "w-9"),
-        (["--base", "{base}", "--python", "python3"], "so --python does not fit"),
+        (["--base", "{base}", "--python", "python3"], "--python is for images in an engine"),
         (["--base", "{base}", "--push"], "--push is for an image in the Docker engine"),
         (["--base", "oci:nowhere"], "cannot be read"),
-        (["--base", "oci:"], "names no file or folder"),
-        (["--base", "oci::{base}"], "names no file or folder"),
-        (["--base", "docker-archive:"], "names no file or folder"),
+        (["--base", "oci:"], "the file or folder is missing"),
+        (["--base", "oci::{base}"], "the file or folder is missing"),
+        (["--base", "docker-archive:"], "the file or folder is missing"),
         (["--base", "docker-archive:nowhere"], "cannot be read"),
         (
             ["--base", "{base}", "--target", "w-1.0", "--tag", "elsewhere:1"],

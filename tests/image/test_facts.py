@@ -154,9 +154,12 @@ def test_facts_of_an_archive_or_an_image_by_tag_have_no_place(
     archive = write_base(tmp_path, [widget], "archive")
     options = ("--json", "--catalog", project.targets)
     done = call("image", "facts", archive, "-o", tmp_path / "facts", *options)
-    assert "is not known by the digest" in done.facts["error"]["message"]
+    assert "has no manifest that facts" in done.facts["error"]["message"]
     done = call("image", "facts", layout, "-o", "docker://127.0.0.1:1/facts:v1", *options)
-    assert (done.code, "facts lie in a repository" in done.facts["error"]["message"]) == (2, True)
+    assert (done.code, "facts are stored in a repository" in done.facts["error"]["message"]) == (
+        2,
+        True,
+    )
     done = call("image", "facts", layout, "-o", tmp_path / "missing" / "facts", *options)
     assert (done.code, "cannot be written" in done.facts["error"]["message"]) == (2, True)
     done = call_build(project, layout, "--facts", str(tmp_path / "missing"))

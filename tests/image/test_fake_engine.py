@@ -237,7 +237,7 @@ def test_an_address_that_is_none(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
     done = _build(project)
-    assert "which Docker engine is meant cannot be read" in _refused(done, 7)
+    assert "the configuration of the Docker engine cannot be read" in _refused(done, 7)
     assert "DOCKER_HOST" in done.facts["error"]["remedy"]
 
 
@@ -254,7 +254,7 @@ def test_settings_of_docker_that_are_damaged(
     (damaged,) = tmp_path.rglob(name)
     damaged.write_text(raw)
     done = _build(project)
-    assert "which Docker engine is meant cannot be read" in _refused(done, 7)
+    assert "the configuration of the Docker engine cannot be read" in _refused(done, 7)
 
 
 def test_an_engine_over_ssh_needs_its_library(
@@ -340,7 +340,7 @@ def test_every_name_of_an_engine_is_taken(tag: str, engine: Engine, project: Pro
 
 def test_a_name_that_its_id_starts_with_is_a_name(engine: Engine, project: Project) -> None:
     letters = digest(engine.images["widget:1"])[7:11]
-    assert "no name that could be varied" in _refused(_build(project, base=letters), 2)
+    assert "has no tag to add a suffix to" in _refused(_build(project, base=letters), 2)
     engine.images[f"{letters}:latest"] = engine.images["widget:1"]
     ids = set()
     for name in (letters, f"{letters}:latest"):
@@ -374,7 +374,7 @@ def test_what_the_images_python_may_say(engine: Engine, project: Project) -> Non
     own = json.dumps([f"/{SITE}"])
     for answer in ("", "nonsense", "[]", "{}", f"{own}\n[]\n!", "[" * 100_000 + "\n[]\nAA=="):
         engine.answer = answer
-        assert "does not say where 'widget' is" in _refused(_build(project), 2), answer
+        assert "did not tell where 'widget' is" in _refused(_build(project), 2), answer
     for path in ("/../../etc", "../x", "/usr/../../x"):
         files = sent([Entry("etc/widget/__init__.py")])
         engine.answer = f"{json.dumps([path])}\n[]\n{files}"
@@ -389,7 +389,7 @@ def test_what_the_images_python_may_send(engine: Engine) -> None:
     with open_image("widget:1") as image:
         for answer in ("", "nonsense!", "é"):
             engine.answer = answer
-            with pytest.raises(UsageError, match="does not say what is at /etc/x") as caught:
+            with pytest.raises(UsageError, match="did not tell what is at /etc/x") as caught:
                 image.read(["etc/x"])
             assert "docker-archive:" in str(caught.value.remedy)
     assert engine.containers == {}
@@ -433,7 +433,7 @@ def test_an_engine_that_starts_nothing(engine: Engine, project: Project) -> None
 def test_a_link_for_the_receipt_is_refused(engine: Engine, project: Project) -> None:
     link = symlink(f"{SITE}/widget_kit-1.0.dist-info/pkgtools.json", "/etc/passwd")
     engine.entries = [*engine.entries, link]
-    assert "is no file" in _refused(_build(project), 7)
+    assert "is not a file" in _refused(_build(project), 7)
     assert engine.containers == {}
 
 
@@ -450,7 +450,7 @@ def test_no_such_image(engine: Engine, project: Project) -> None:
 def test_what_is_no_name_of_an_image_is_not_asked_for(
     base: str, engine: Engine, project: Project
 ) -> None:
-    assert "is no name of an image" in _refused(_build(project, base=base), 2)
+    assert "invalid image name" in _refused(_build(project, base=base), 2)
     assert engine.calls == []
 
 

@@ -135,7 +135,7 @@ def test_a_link_for_bytecode_is_not_followed(
         entries = _instead(f"{SITE}/widget/{path}", symlink)(widget, str(outside))
         base = write_base(tmp_path / f"layout {number}", [entries])
         if path == "__pycache__":
-            with pytest.raises(TreeError, match=r"__pycache__ of .* is no folder"):
+            with pytest.raises(TreeError, match=r"__pycache__ of .* is not a folder"):
                 build(project.catalog(), base)
         else:
             made = read(build(project.catalog(), base).reference).top[f"{SITE}/widget/{path}"]

@@ -469,7 +469,7 @@ def test_an_index_beyond_the_limit_is_not_read(
 ) -> None:
     base = write_base(tmp_path / "layout", [widget])
     monkeypatch.setattr(layout, "LIMIT", 100)
-    with pytest.raises(MalformedError, match="is no file of at most 100 bytes"):
+    with pytest.raises(MalformedError, match="is not a file of at most 100 bytes"):
         build(project.catalog(), base)
 
 
@@ -578,9 +578,9 @@ def test_a_damaged_archive_is_refused(name: str, project: Project, tmp_path: Pat
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "is no tar archive"),
-        (b"x" * 5000, "is no tar archive"),
-        (tar([Entry("a", pax={"GNU.sparse.map": "x,y"})]), "is no tar archive"),
+        (b"", "is not a tar archive"),
+        (b"x" * 5000, "is not a tar archive"),
+        (tar([Entry("a", pax={"GNU.sparse.map": "x,y"})]), "is not a tar archive"),
         (_of({"manifest.json": b"[]"}), "has 0 images"),
         (None, "cannot be read"),
     ],

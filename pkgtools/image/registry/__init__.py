@@ -1,5 +1,7 @@
-"""Images in registries (OCI distribution specification), read and pushed without an engine.
+"""Read and push images in registries, without an engine.
 
-All that a registry sends is hostile input: sizes are bounded, digests checked, redirects
-counted, and credentials go to the registry's own address and its token server alone.
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md
+
+Input from a registry is untrusted: sizes are bounded, digests checked and redirects counted, and
+credentials are sent only to the registry's own address and its token server.
 """

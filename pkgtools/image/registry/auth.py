@@ -1,4 +1,4 @@
-"""Credentials of a registry, as docker and podman keep them, and tokens got with them."""
+"""Find the credentials for a registry where docker and podman store them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AUTH_FILE: Final = "REGISTRY_AUTH_FILE"
-"""The variable that names the file of podman and skopeo (containers-auth.json(5))."""
+"""The variable with the file of podman and skopeo (containers-auth.json(5))."""
 _SCHEME: Final = re.compile(r"\s*(Basic|Bearer)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A user's credentials for one registry; they are in no representation of this."""
+    """A user's credentials for one registry; repr() omits them."""
 
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     identity_token: str = field(default="", repr=False)
-    """An OAuth2 refresh token, in the place of the others."""
+    """An OAuth2 refresh token instead of a password."""
 
 
 @dataclass(frozen=True)
 class Challenge:
-    """What a registry asks for (RFC 9110, "WWW-Authenticate")."""
+    """An authentication challenge (RFC 9110, section 11.6.1)."""
 
     is_bearer: bool
     realm: str = ""
@@ -42,10 +42,10 @@ class Challenge:
 
 
 def credentials_of(host: str, repository: str) -> Credentials | None:
-    """Return the user's credentials for a repository; None for an anonymous user.
+    """Return the user's credentials for a repository, or None.
 
-    They are looked for where docker does: DOCKER_CONFIG or ~/.docker, with credential helpers;
-    REGISTRY_AUTH_FILE wins, and can have credentials for a part of a registry.
+    They come from docker's configuration in DOCKER_CONFIG or ~/.docker, with credential helpers.
+    REGISTRY_AUTH_FILE takes precedence, and can have credentials for a part of a registry.
 
     Raises:
         UsageError: they cannot be read, or a credential helper failed.
@@ -79,10 +79,10 @@ def credentials_of(host: str, repository: str) -> Credentials | None:
 
 
 def challenge_of(header: str, host: str) -> Challenge:
-    """Return the challenge of an answer with status 401.
+    """Return the challenge of a response with status 401.
 
     Raises:
-        RegistryError: it has none that is known here.
+        RegistryError: its scheme is unknown.
 
     """
     found = {}
@@ -94,14 +94,14 @@ def challenge_of(header: str, host: str) -> Challenge:
             found[kind] = Challenge(kind, facts.get("realm") or "", facts.get("service") or "")
     if not found or (True in found and not found[True].realm):
         raise RegistryError(
-            f"{host} asks for a login of an unknown kind",
-            remedy="pkgtools knows Basic and Bearer",
+            f"{host} asks for an unknown kind of authentication",
+            remedy="pkgtools supports Basic and Bearer",
         )
     return found.get(True) or found[False]
 
 
 def _keys(host: str, repository: str) -> Iterator[str]:
-    """Yield what credentials can be kept by, the narrowest first."""
+    """Yield the keys that credentials can have, the most specific first."""
     path = f"{host}/{repository}"
     while path:
         yield path

@@ -1,4 +1,4 @@
-"""Blobs of a registry: read as streams, resumed after a break, held against their digests."""
+"""Read blobs of a registry as streams that resume after a break and check the digest."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _PART: Final = 256 * 1024
 _SLOW_SECONDS: Final = 120
 _SLOW_BYTES: Final = 64 * 1024
-"""Less than this in that time is no download, but a server that keeps us waiting."""
+"""Downloads that transfer less than this in that time are aborted."""
 
 
 @contextlib.contextmanager
 def open_blob(
     client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
 ) -> Iterator[IO[bytes]]:
-    """Open a blob to be read forwards; on leaving, it is read to its end and was what it should be.
+    """Open a blob for reading forwards; on leaving, the rest is read and the digest checked.
 
     Raises:
-        MalformedError: it has another digest or size than its descriptor.
+        MalformedError: its digest or size differs from its descriptor.
         RegistryError: the registry does not send it.
 
     """
@@ -42,7 +42,7 @@ def open_blob(
 def read_range(
     client: RegistryClient, repository: str, digest: str, start: int, end: int
 ) -> bytes | None:
-    """Return bytes of a blob; None if the registry does not send parts (RFC 9110, "Range").
+    """Return a part of a blob; None if the registry does not support ranges (RFC 9110, section 14).
 
     Raises:
         RegistryError: the registry refuses, or breaks off too often.
@@ -69,7 +69,7 @@ def read_range(
 
 
 class BlobStream(io.RawIOBase):
-    """A blob's bytes as they come; after a break, from where it was on (RFC 9110, "Range")."""
+    """A blob as a stream; after a break it resumes with a range request (RFC 9110, section 14)."""
 
     def __init__(
         self, client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
@@ -91,15 +91,15 @@ class BlobStream(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close the connection, if the blob was not read to its end."""
+        """Close the connection."""
         self._drop()
         super().close()
 
     def readinto(self, buffer: Any) -> int:
-        """Read what there is, up to the size of the buffer; nothing only at the end.
+        """Read available bytes, up to the size of the buffer; none at the end.
 
         Raises:
-            MalformedError: the blob is not what its descriptor says.
+            MalformedError: the digest or size differs from the descriptor.
             RegistryError: the connection broke too often.
 
         """
@@ -115,7 +115,7 @@ class BlobStream(io.RawIOBase):
         return len(part)
 
     def drain(self) -> None:
-        """Read what is left."""
+        """Read the rest."""
         while self.read(_PART):
             pass
 
@@ -150,7 +150,7 @@ class BlobStream(io.RawIOBase):
         skipped = 0
         if self._response.status_code == 206:
             if not said.get("Content-Range", "").startswith(f"bytes {self._at}-"):
-                raise RegistryError(f"{self._label}: the registry sends another part than asked")
+                raise RegistryError(f"{self._label}: the registry sent another range")
         else:
             skipped = self._at
         length = said.get("Content-Length", "")

@@ -1,4 +1,4 @@
-"""HTTP with one registry."""
+"""An HTTP client for one registry."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pkgtools.image.registry.auth import Challenge
 
 PLAIN_HTTP: Final = "PKGTOOLS_PLAIN_HTTP"
-"""The variable that names the hosts, parted by commas, that are spoken to without TLS."""
+"""The variable with the hosts, separated by commas, that are used without TLS."""
 BROKEN: Final = (requests.RequestException, HTTPError, OSError)
-"""What a connection that fails raises."""
+"""The exceptions of a failed connection."""
 TRIES: Final = 5
 _AGAIN: Final = {429, 500, 502, 503, 504}
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
@@ -39,11 +39,11 @@ _BODY_SECONDS: Final = 300
 _ERROR_LIMIT: Final = 64 * 1024
 _TOKEN_LIMIT: Final = 1024 * 1024
 _HUB: Final = {"docker.io": "registry-1.docker.io"}
-"""Docker Hub's API has another address than its name."""
+"""The address of Docker Hub's API differs from its name."""
 
 
 class BrokenConnectionError(RegistryError):
-    """A connection failed, or the registry said that it cannot answer now."""
+    """A failure of the connection or a response that is worth another try."""
 
     wait: float = 0
 
@@ -59,7 +59,7 @@ class RegistryClient:
         self._authorization = ""
         self._secrets: set[str] = set()
         self._session = requests.Session()
-        self._session.auth = lambda request: request  # else requests adds what ~/.netrc has
+        self._session.auth = lambda request: request  # or requests would use ~/.netrc
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._session.headers.update(
             {"User-Agent": f"pkgtools/{__version__}", "Accept-Encoding": "identity"}
@@ -72,13 +72,13 @@ class RegistryClient:
 
     @property
     def root(self) -> str:
-        """The address of the registry's API."""
+        """The URL of the registry's API."""
         if not self._root:
             self._root = f"{self._scheme()}://{self._address}/v2/"
         return self._root
 
     def allow(self, repository: str, actions: str) -> None:
-        """Ask for a token that covers a repository, too, when the next one is needed."""
+        """Include a repository in the scopes of the next token."""
         if self._scopes.get(repository) != actions:
             self._scopes[repository] = actions
             self._authorization = ""
@@ -86,7 +86,7 @@ class RegistryClient:
     def get(
         self, path: str, limit: int, accept: str = "*/*"
     ) -> tuple[bytes, Mapping[str, str]] | None:
-        """Return a document and the headers that it came with; None where there is none.
+        """Return a document and its headers; None if it does not exist.
 
         Raises:
             RegistryError: it is larger than `limit` bytes, or the registry refuses.
@@ -113,18 +113,18 @@ class RegistryClient:
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
     ) -> Any:
-        """Return the answer to a request, its body not yet read; the caller closes it.
+        """Return the response to a request, before its body is read; the caller closes it.
 
         Args:
-            method: HTTP's.
-            path: relative to the API, or an address that the registry gave.
-            ok: the statuses that are expected.
-            headers: besides the credentials.
+            method: the HTTP method.
+            path: relative to the API, or a URL that the registry gave.
+            ok: the expected statuses.
+            headers: headers other than the credentials.
             data: the body.
 
         Raises:
-            BrokenConnectionError: each of the tries failed, or found the registry busy.
-            RegistryError: the answer has another status.
+            BrokenConnectionError: all tries failed.
+            RegistryError: the response has another status.
 
         """
         for count in range(TRIES - 1):
@@ -143,7 +143,7 @@ class RegistryClient:
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
     ) -> Any:
-        """Return the answer to a request that is not repeated where the connection breaks."""
+        """Return the response to a request, without a second try."""
         url = urljoin(self.root, path)
         response = self._authorized(method, url, headers or {}, data)
         if response.status_code not in ok:
@@ -152,14 +152,14 @@ class RegistryClient:
         return response
 
     def pause(self, error: BrokenConnectionError, count: int) -> None:
-        """Wait before the next try: longer each time, or as long as the registry says."""
+        """Wait before the next try: longer each time, or as the registry asks."""
         time.sleep(min(max(error.wait, 0.25 * 2**count), _LONGEST_WAIT))
 
     def body(self, response: Any, limit: int) -> bytes:
-        """Return the body of an answer.
+        """Return the body of a response.
 
         Raises:
-            RegistryError: it is larger than `limit`, or does not end.
+            RegistryError: it is larger than `limit`, or takes too long.
 
         """
         parts, size, end = [], 0, time.monotonic() + _BODY_SECONDS
@@ -169,19 +169,19 @@ class RegistryClient:
                 size += len(part)
                 if size > limit or time.monotonic() > end:
                     raise RegistryError(
-                        f"{self.host} sent more than {limit} bytes, or for over {_BODY_SECONDS} s",
+                        f"{self.host} sent over {limit} bytes, or for over {_BODY_SECONDS} s",
                         remedy="this is not a sound registry or image",
                     )
         except BROKEN as error:
             raise BrokenConnectionError(
-                f"{self.host} broke off an answer: {_reason(error)}", remedy="try again"
+                f"{self.host} broke off a response: {_reason(error)}", remedy="try again"
             ) from None
         return b"".join(parts)
 
     def _authorized(
         self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
     ) -> Any:
-        """Send a request; get a token where the registry asks for one, or the last has expired."""
+        """Send a request, and again with a new token if the registry asks for one."""
         response = self._redirected(method, url, headers, data)
         if response.status_code == 401 and _origin(response.url) == _origin(self.root):
             with response:
@@ -193,7 +193,7 @@ class RegistryClient:
     def _redirected(
         self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
     ) -> Any:
-        """Send a request and follow redirects; other hosts are told nothing but the address."""
+        """Send a request and follow redirects; other hosts get no credentials."""
         for _ in range(_HOPS + 1):
             sent = dict(headers)
             if self._authorization and _origin(url) == _origin(self.root):
@@ -208,10 +208,10 @@ class RegistryClient:
         )
 
     def followed(self, url: str, location: str) -> str:
-        """Return an address that the registry leads to.
+        """Return the URL that a registry redirects to.
 
         Raises:
-            RegistryError: it is not one, or has no TLS where it must.
+            RegistryError: it is invalid, or without TLS where that is required.
 
         """
         try:
@@ -219,17 +219,17 @@ class RegistryClient:
             scheme, host = urlsplit(target).scheme, _address(target)
         except ValueError:
             scheme, host = "", ""
-        # Only a registry that is itself without TLS may lead to another place without.
+        # Only a registry without TLS may redirect to a URL without TLS.
         is_plain = scheme == "http" and url.startswith("http:") and _is_plain(host)
         if not host or not (scheme == "https" or is_plain):
             raise RegistryError(
-                f"{self.host} redirects to an address that is not followed",
+                f"{self.host} redirects to an invalid address, or one without TLS",
                 remedy="this is not a sound registry",
             )
         return target
 
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Any:
-        """Send one request; requests' own way reads the body of a redirect without a bound."""
+        """Send one request; Session.send() would read the body of a redirect without a bound."""
         try:
             request = requests.Request(method, url, headers=dict(headers), data=data)
             prepared = self._session.prepare_request(request)
@@ -251,7 +251,7 @@ class RegistryClient:
         if response.status_code in _AGAIN:
             with response:
                 busy = BrokenConnectionError(
-                    f"{_address(url)} answers with status {response.status_code}",
+                    f"{_address(url)} answered with status {response.status_code}",
                     remedy="try again later",
                 )
                 busy.wait = _retry_after(response.headers.get("Retry-After", ""))
@@ -259,7 +259,10 @@ class RegistryClient:
         return response
 
     def _log_in(self, challenge: Challenge) -> None:
-        """Get what the registry asks for."""
+        """Get the authorization that a challenge asks for.
+
+        https://distribution.github.io/distribution/spec/auth/token/
+        """
         found = credentials_of(self.host, self._repository)
         if found:
             self._secrets |= {found.password, found.identity_token} - {""}
@@ -296,14 +299,14 @@ class RegistryClient:
                 token = None
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise RegistryError(
-                f"{self.host} gives no token: status {response.status_code}",
+                f"{self.host} gave no token: status {response.status_code}",
                 remedy=f"log in: docker login {self.host}",
             )
         self._secrets.add(token)
         self._authorization = f"Bearer {token}"
 
     def _refused(self, method: str, url: str, response: Any) -> RegistryError:
-        """Return the refusal that an answer is; with nothing secret that it may repeat."""
+        """Return the error of a response, without secrets that the response repeats."""
         try:
             facts = json.loads(self.body(response, _ERROR_LIMIT))
             errors = [f"{e['code']}: {e.get('message', '')}" for e in facts["errors"]]
@@ -312,7 +315,7 @@ class RegistryClient:
         said = "; ".join(errors)
         for secret in self._secrets:
             said = said.replace(secret, "***")
-        what = f"{self.host} refuses {method} {urlsplit(url).path}: status {response.status_code}"
+        what = f"{self.host} refused {method} {urlsplit(url).path}: status {response.status_code}"
         denied = response.status_code in {401, 403}
         return RegistryError(
             f"{what} {said[:200]!r}" if said else what,
@@ -322,7 +325,7 @@ class RegistryClient:
     def _scheme(self) -> str:
         if not is_loopback(self._address):
             return "http" if _is_plain(self._address) else "https"
-        try:  # with nothing but the question; as docker does, a registry here needs no TLS
+        try:  # as docker does: a registry on this machine need not have TLS
             with self._send("GET", f"http://{self._address}/v2/", {}, None) as response:
                 spoken = response.status_code != 400  # a TLS server's answer
         except RegistryError:
@@ -331,7 +334,7 @@ class RegistryClient:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a host, with its port or without, is this machine alone."""
+    """Return whether a host, with or without a port, is this machine."""
     host = urlsplit(f"//{address}").hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -340,13 +343,13 @@ def is_loopback(address: str) -> bool:
 
 
 def _is_plain(address: str) -> bool:
-    """Whether a host may be spoken to without TLS."""
+    """Return whether a host may be used without TLS."""
     asked = os.environ.get(PLAIN_HTTP, "").replace(" ", "").split(",")
     return address in asked or is_loopback(address)
 
 
 def _address(url: str) -> str:
-    """Return the host and port of an address; it can have a user and a password before them."""
+    """Return the host and port of a URL, without user and password."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
@@ -356,7 +359,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _retry_after(value: str) -> float:
-    """Return the seconds that a registry asks to wait (RFC 9110, "Retry-After")."""
+    """Return the seconds to wait (RFC 9110, section 10.2.3)."""
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:
@@ -366,7 +369,7 @@ def _retry_after(value: str) -> float:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a connection failed; requests' own words have the address with its query."""
+    """Return why a connection failed; requests' message would contain the URL's query."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.strerror:

@@ -1,4 +1,4 @@
-"""Images in a registry, read without pulling them."""
+"""Images in a registry, which are read without pulling them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CONFIG_LIMIT: Final = 16 * 1024 * 1024
 
 
 class RegistryImage(LayeredImage):
-    """One image of a registry."""
+    """One image in a registry."""
 
     def __init__(
         self, name: RegistryName, entry: Mapping[str, Any], raw: bytes, client: RegistryClient
@@ -46,10 +46,10 @@ class RegistryImage(LayeredImage):
         """Read an image's manifest and its configuration.
 
         Args:
-            name: what the user calls it.
-            entry: the manifest's descriptor.
+            name: the user's name for it.
+            entry: the descriptor of the manifest.
             raw: the manifest.
-            client: of its registry, which stays the caller's.
+            client: the registry's client, which the caller closes.
 
         """
         self.reference = f"{REGISTRY}{name.name}"
@@ -70,7 +70,7 @@ class RegistryImage(LayeredImage):
         self.identity = (entry["digest"], "")
 
     def at_tree(self, tree: str | None) -> Self:
-        """Say where the package lies; return this image."""
+        """Set the user's choice of the package's folder; return this image."""
         self._files.tree = tree
         self.identity = (str(self.manifest_digest), tree or "")  # as the same image in a layout
         return self
@@ -103,7 +103,7 @@ class RegistryImage(LayeredImage):
 
 
 class RegistryIndex:
-    """An image of a registry for several platforms."""
+    """A multi-platform image in a registry."""
 
     def __init__(
         self, name: RegistryName, digest: str, images: Mapping[str, RegistryImage]
@@ -114,10 +114,10 @@ class RegistryIndex:
         self.images = images
         """By platform, as ``os/architecture[/variant]``."""
         self.document: dict[str, Any] = {}
-        """The index, with every key."""
+        """The index, with unknown keys."""
         self.media_type = ""
         self.dropped: tuple[str, ...] = ()
-        """Digests of buildx' attestations, which are of the base and not of what is built on it."""
+        """Digests of buildx' attestations, which describe the base only."""
 
     def __enter__(self) -> Self:
         return self
@@ -129,10 +129,10 @@ class RegistryIndex:
 
 
 def open_registry(reference: str, tree: str | None, platform: str | None = None) -> RegistryImage:
-    """Return an image of a registry; of several platforms, that of this machine or a given one.
+    """Open an image; of a multi-platform image a given platform or this machine's.
 
     Raises:
-        UsageError: there is none of that name or platform.
+        UsageError: there is no such image or platform.
         RegistryError: the registry does not answer, or refuses.
 
     """
@@ -146,10 +146,10 @@ def open_registry(reference: str, tree: str | None, platform: str | None = None)
 def open_platforms(
     reference: str, tree: str | None, platform: str | None
 ) -> RegistryImage | RegistryIndex:
-    """Return an image of a registry, or an index of all its platforms, or of one.
+    """Open an image; a multi-platform one as an index of all platforms or the given one.
 
     Raises:
-        UsageError: there is none of that name or platform.
+        UsageError: there is no such image or platform.
         RegistryError: the registry does not answer, or refuses.
 
     """
@@ -204,8 +204,8 @@ def _manifest(
     """Return a manifest or index, and its descriptor.
 
     Raises:
-        UsageError: there is none of that tag or digest.
-        MalformedError: it is not what its digest says, or of two kinds at once (CVE-2021-41190).
+        UsageError: there is no such tag or digest.
+        MalformedError: its digest differs, or it is a manifest and an index (CVE-2021-41190).
 
     """
     label = f"{REGISTRY}{name.name}"

@@ -1,8 +1,8 @@
-"""Facts of images as referrers: an artifact of a registry whose subject is the image.
+"""Store facts of images in a registry, as artifacts that refer to the image.
 
-OCI distribution specification, "Listing Referrers", and "Referrers Tag Schema" for registries
-without that API. The image itself need not be in the repository: facts of somebody else's base
-can lie beside what is built on it.
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-referrers and, for
+registries without that API, #referrers-tag-schema. The image itself need not be in the repository:
+facts of a base can be stored beside the images built on it.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 ARTIFACT_TYPE: Final = "application/vnd.pkgtools.image-facts"
 KEY: Final = "pkgtools.facts"
-"""The annotation with `facts_key`."""
+"""The annotation that holds `facts_key`."""
 # An artifact has this configuration (image specification, "Guidance for an Empty Descriptor").
 _EMPTY: Final = "application/vnd.oci.empty.v1+json"
 _EMPTY_DATA: Final = b"{}"
 
 
 class ReferrerFacts:
-    """The facts of images in one repository."""
+    """The facts in one repository."""
 
     def __init__(self, place: str) -> None:
         name = RegistryName.parse(place)
         if name.digest or name.tag != "latest":
             raise UsageError(
-                f"{place} names an image, and facts lie in a repository",
+                f"{place} is an image: facts are stored in a repository",
                 remedy=f"give {REGISTRY}{name.host}/{name.repository}",
             )
         self.label = place
@@ -78,7 +78,7 @@ class ReferrerFacts:
         Args:
             subject: the descriptor of the image's manifest.
             key: see `facts_key`.
-            package: what was found.
+            package: the package in the image.
 
         Raises:
             RegistryError: the registry refuses.
@@ -106,7 +106,7 @@ class ReferrerFacts:
         return str(entry["digest"])
 
     def _list(self, uploads: Uploads, subject: str, entry: Mapping[str, Any]) -> None:
-        """Add a referrer to the index that stands for the API where there is none."""
+        """Add a referrer to the index that takes the API's place."""
         tag = _tag(subject)
         index = self._index(f"manifests/{tag}") or {"schemaVersion": 2, "manifests": []}
         others = [each for each in index["manifests"] if each["digest"] != entry["digest"]]
@@ -124,7 +124,7 @@ class ReferrerFacts:
         return None if found is None else self._parsed(found[0], Index)
 
     def _facts(self, digest: str) -> bytes:
-        """Return the facts that a referrer holds."""
+        """Return the facts of a referrer."""
         facts = self._parsed(self._get(f"manifests/{digest}", digest, MANIFEST_LIMIT), Manifest)
         if len(facts["layers"]) != 1:
             raise damaged(f"{self.label}: the referrer {digest} holds no facts")
@@ -134,7 +134,7 @@ class ReferrerFacts:
     def _get(self, path: str, digest: str, limit: int) -> bytes:
         found = self._client.get(f"{self._repository}/{path}", limit, OCI_MANIFEST)
         if found is None or digest_of(found[0]) != digest:
-            raise damaged(f"{self.label} has not what {digest} says")
+            raise damaged(f"{self.label} does not have {digest}")
         return found[0]
 
     def _parsed(self, raw: bytes, kind: type[Any]) -> dict[str, Any]:

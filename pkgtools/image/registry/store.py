@@ -1,4 +1,4 @@
-"""Images that are pushed to a registry: first all that they need, then what names them."""
+"""Push images to a registry: blobs first, then manifests, and the tag last."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pkgtools.image.model import NewImage
 
 _ELSEWHERE: Final = ("foreign", "nondistributable")
-"""In the media type of a layer that no registry has (OCI: deprecated, some Windows images)."""
+"""Parts of the media types of layers that registries do not store, as in Windows images."""
 
 
 class RegistryStore:
-    """A repository of a registry, for images built on one that lies anywhere.
+    """A repository of a registry, for images whose base is in any store.
 
-    The blobs of the base are mounted where they are in the same registry, and streamed
-    otherwise. The manifest is pushed last: a build that ends before has no name there.
+    The base's blobs are mounted within a registry and streamed between two. The manifest is
+    pushed last, so that a build that is interrupted leaves no tag.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class RegistryStore:
 
         Args:
             source: the base, if it is in a registry.
-            bases: the base, or each of its platforms.
+            bases: the base, or the images of its platforms.
 
         """
         self._source = source.at if source else None
@@ -52,7 +52,7 @@ class RegistryStore:
         self._clients: dict[str, RegistryClient] = {}
 
     def refuse_name(self, name: str) -> None:
-        """Raise where a name cannot be pushed; see `ImageStore.refuse_name`."""
+        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
         at = self._named(name)
         if not self._is_own(at):
             return
@@ -76,7 +76,7 @@ class RegistryStore:
     def store_index(
         self, index: Mapping[str, Any], media_type: str, news: Sequence[NewImage], name: str
     ) -> Stored:
-        """Push an image of each platform by its digest, and their index by its name."""
+        """Push the images of the platforms by digest, and their index by tag."""
         at = self._named(name)
         entries = []
         for base, new in zip(self._bases, news, strict=True):
@@ -91,7 +91,7 @@ class RegistryStore:
     def _push(
         self, base: BaseImage, new: NewImage, at: RegistryName
     ) -> tuple[Uploads, bytes, dict[str, Any]]:
-        """Push all that a manifest names; return it and its descriptor."""
+        """Push the blobs of a manifest; return the manifest and its descriptor."""
         uploads = Uploads(self._client(at), at.repository)
         for layer in base.layers:
             self._copy(layer, uploads, at)
@@ -111,12 +111,12 @@ class RegistryStore:
         uploads.push(digest, layer.open)
 
     def _is_own(self, at: RegistryName) -> bool:
-        """Whether a repository is the base's."""
+        """Return whether a repository is the base's."""
         own = self._source
         return own is not None and (own.host, own.repository) == (at.host, at.repository)
 
     def _client(self, at: RegistryName) -> RegistryClient:
-        """Return the client of the registry that is pushed to: the base's, where it is the same."""
+        """Return a client for a registry; one registry has one client, and one token."""
         if self._shared is not None and self._shared.host == at.host:
             client = self._shared
         else:
@@ -128,7 +128,7 @@ class RegistryStore:
         at = RegistryName.parse(name)
         if at.digest:
             raise UsageError(
-                f"{name} names a digest, which follows from what is pushed",
+                f"{name} has a digest, which only follows from the pushed image",
                 remedy=f"give a tag: {REGISTRY}{at.host}/{at.repository}:TAG",
             )
         return at

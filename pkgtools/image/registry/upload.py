@@ -1,4 +1,7 @@
-"""Blobs and manifests into a registry (OCI distribution specification, "Push")."""
+"""Push blobs and manifests.
+
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md#push
+"""
 
 from __future__ import annotations
 
@@ -18,29 +21,29 @@ if TYPE_CHECKING:
     from pkgtools.image.registry.client import RegistryClient
 
 _CHUNK: Final = 8 * 1024 * 1024
-"""Bytes that are in memory at once; a blob of at most so many is sent by one request."""
+"""Bytes of a chunk, which is held in memory; smaller blobs are sent in one request."""
 _BINARY: Final = {"Content-Type": "application/octet-stream"}
 
 
 class _LostUploadError(Exception):
-    """The registry forgot an upload, or is at another place of it than can be gone on from."""
+    """An upload that cannot be resumed and starts again."""
 
 
 class Uploads:
-    """What is pushed to one repository."""
+    """Uploads to one repository."""
 
     def __init__(self, client: RegistryClient, repository: str) -> None:
         self._client = client
         self._repository = repository
 
     def has(self, digest: str) -> bool:
-        """Whether the repository has a blob."""
+        """Return whether the repository has a blob."""
         path = f"{self._repository}/blobs/{digest}"
         with self._client.request("HEAD", path, ok={200, 404}) as response:
             return bool(response.status_code == 200)
 
     def mount(self, digest: str, source: str) -> bool:
-        """Have a blob of another repository of the registry in this one; whether that was done."""
+        """Mount a blob from another repository of the registry; return whether that worked."""
         query = urlencode({"mount": digest, "from": source})
         path = f"{self._repository}/blobs/uploads/?{query}"
         with self._client.request("POST", path, ok={201, 202}) as response:
@@ -51,16 +54,16 @@ class Uploads:
         return False
 
     def push_bytes(self, data: bytes) -> None:
-        """Push a blob that is in memory."""
+        """Push bytes as a blob, unless the repository has it."""
         digest = digest_of(data)
         if not self.has(digest):
             self.push(digest, lambda: io.BytesIO(data))
 
     def push(self, digest: str, opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> None:
-        """Push a blob as it is read; it is opened again where the registry forgot the upload.
+        """Push a blob while it is read; it is opened again for each new try.
 
         Raises:
-            RegistryError: the registry refuses, or forgets it each time.
+            RegistryError: the registry refuses, or loses all tries.
 
         """
         for _ in range(TRIES):
@@ -68,7 +71,7 @@ class Uploads:
                 self._push_once(digest, source)
                 return
         raise RegistryError(
-            f"{self._client.host} forgot the upload of {digest} {TRIES} times", remedy="try again"
+            f"{self._client.host} lost the upload of {digest} {TRIES} times", remedy="try again"
         )
 
     def put_manifest(self, reference: str, media_type: str, raw: bytes) -> bool:
@@ -88,7 +91,7 @@ class Uploads:
             is_listed = "OCI-Subject" in response.headers
         if said.startswith("sha256:") and said != digest_of(raw):
             raise RegistryError(
-                f"{self._client.host} has {self._repository} as {said[:71]!r}, not as "
+                f"{self._client.host} stored {self._repository} as {said[:71]!r}, not as "
                 f"{digest_of(raw)}",
                 remedy="this is not a sound registry",
             )
@@ -106,7 +109,7 @@ class Uploads:
                 start += len(chunk)
                 chunk = more
         except BaseException:
-            self._cancel(location)  # nothing is left of what was read badly, or not to its end
+            self._cancel(location)  # leave no incomplete upload behind
             raise
         if start:
             location = self._patch(location, start, chunk)
@@ -123,17 +126,17 @@ class Uploads:
                     if response.status_code != 404 or self.has(digest):
                         return
                     break
-            except BrokenConnectionError as error:  # the request was lost, or the answer
+            except BrokenConnectionError as error:  # the request or the response was lost
                 self._client.pause(error, count)
             if self.has(digest):
                 return
-            if data and self._status(location)[1]:  # some of it arrived, and would be there twice
+            if data and self._status(location)[1]:  # a part arrived and must not be sent twice
                 break
         self._cancel(location)
         raise _LostUploadError
 
     def _patch(self, location: str, start: int, chunk: bytes) -> str:
-        """Send a part of a blob; return where the next one goes."""
+        """Send a chunk; return the URL for the next one."""
         for count in range(TRIES):
             headers = {"Content-Range": f"{start}-{start + len(chunk) - 1}"}
             try:
@@ -151,15 +154,15 @@ class Uploads:
             start, chunk = at, chunk[done:]
             if not chunk:
                 return location
-        raise RegistryError(f"{self._client.host} takes no part of an upload", remedy="try again")
+        raise RegistryError(f"{self._client.host} accepts no chunk", remedy="try again")
 
     def _status(self, location: str) -> tuple[str, int]:
-        """Return where an upload goes on, and how many bytes the registry has of it."""
+        """Return the URL to resume an upload, and the number of bytes that arrived."""
         with self._client.request("GET", location, ok={204, 404}) as response:
             said = response.headers.get("Range", "").removeprefix("bytes=").partition("-")[2]
             if response.status_code == 404 or not (said.isascii() and said.isdigit()):
                 raise _LostUploadError
-            # Nothing is 0-0, too; no part is of one byte but the last, which is then sent again.
+            # "0-0" can mean no byte or one; only a last chunk has one byte, and it is sent again.
             return self._location(response), int(said[:18]) + 1 if said != "0" else 0
 
     def _request(
@@ -170,21 +173,21 @@ class Uploads:
         data: bytes,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a part of an upload, once: whether a broken one arrived is asked first."""
+        """Send a chunk without a second try: what arrived of it must be asked first."""
         headers = {**_BINARY, **(headers or {})}
         return self._client.request_once(method, url, ok=ok, headers=headers, data=data)
 
     def _location(self, response: Any) -> str:
-        """Return where the registry takes an upload.
+        """Return the URL of an upload.
 
         Raises:
-            RegistryError: it does not say, or somewhere that nothing is sent to.
+            RegistryError: there is none, or it is not allowed.
 
         """
         location = response.headers.get("Location", "")
         if not location:
             raise RegistryError(
-                f"{self._client.host} does not say where an upload goes",
+                f"{self._client.host} sent no location for an upload",
                 remedy="this is not a sound registry",
             )
         return self._client.followed(response.url, location)
@@ -198,7 +201,7 @@ class Uploads:
 
 
 def _read(source: IO[bytes]) -> bytes:
-    """Return the next part of a stream, whole unless it is the last."""
+    """Return the next chunk of a stream; only the last is smaller than others."""
     parts, size = [], 0
     while size < _CHUNK and (part := source.read(_CHUNK - size)):
         parts.append(part)
