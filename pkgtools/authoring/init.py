@@ -55,6 +55,7 @@ class PackageFacts:
     version: str
     package: str
     """What Python imports."""
+    is_installed: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,16 @@ def find_facts(
 
     Raises:
         UsageError: it is not installed and no version is given, or it has several packages.
-        SourceUnavailableError: it is not installed, and the index does not have it.
+        SourceUnavailableError: another release is installed, or none, and the index does not
+            have it.
 
     """
     found = find_distribution(python, name)
     if found is not None:
-        version = version or Version(found.version).public  # a patched wheel's has a local part
-        return PackageFacts(found.name, _checked(version), package or _package(name, found.files))
+        installed = Version(found.version).public  # a patched wheel's version has a local part
+        if version is None or Version(_checked(version)) == Version(installed):
+            package = package or _package(name, found.files)
+            return PackageFacts(found.name, installed, package, is_installed=True)
     if version is None:
         raise UsageError(
             f"{name} is not installed in {python or default_python()}",
@@ -127,7 +131,8 @@ def linked_package(python: str | None, facts: PackageFacts) -> Path | None:
 def _package(name: str, files: Iterable[str]) -> str:
     """Return the import package among the files of a distribution."""
     split = [file.partition("/") for file in files if file.endswith(".py")]
-    found = {top for top, slash, _ in split if slash and top.isidentifier()}
+    tops = {top for top, slash, _ in split if slash and top.isidentifier()}
+    found = {top for top in tops if not top.startswith("_")} or tops
     wanted = canonicalize_name(name).replace("-", "_")
     alike = [each for each in found if each.lower() == wanted]
     if len(found) == 1 or len(alike) == 1:
@@ -138,7 +143,8 @@ def _package(name: str, files: Iterable[str]) -> str:
         modules = ", ".join(top for top, _, _ in split)
         raise UsageError(
             f"{name} has no package, only the module {modules}",
-            remedy="pkgtools patches packages, which are folders: carry a module as a copy",
+            remedy="keep a copy of the module among your own: pkgtools patches packages, which "
+            "are folders",
         )
     raise UsageError(
         f"{name} has several packages: {', '.join(sorted(found))}",

@@ -114,20 +114,19 @@ def init(
         f"wrote {output / 'targets.toml'}: target {target.name} "
         f"({facts.distribution} {facts.version})"
     )
-    if folder := linked_package(python, facts):
+    requirement = f"{facts.distribution}=={facts.version}"
+    folder = linked_package(python, facts) if facts.is_installed else None
+    if folder is not None:
         say(
             f"note: files of {folder} are hard links, which other environments share: an editor "
             "that writes in place changes them there too",
             err=True,
         )
-        requirement = f"{facts.distribution}=={facts.version}"
-        say(f"  next: UV_LINK_MODE=copy uv pip install --reinstall {requirement}", err=True)
+        say(f"  first: UV_LINK_MODE=copy uv pip install --reinstall {requirement}", err=True)
     where = [] if output == Path() else ["--catalog", str(output)]
     command = ["new", "fix.patch", "--series", target.name, *common.given("python"), *where]
-    say(
-        f"  next: edit the installed {facts.package}, then "
-        f"`{common.shell(*command, '-m', 'What it does')}`"
-    )
+    edit = "edit the installed" if facts.is_installed else f"install {requirement} and edit"
+    say(f"  next: {edit} {facts.package}, then `{common.shell(*command, '-m', 'What it does')}`")
     return 0
 
 

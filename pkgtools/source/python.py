@@ -55,6 +55,8 @@ def last_words(error: Exception) -> str:
     """Return the last line that a failed program wrote to stderr, else what happened to it."""
     output = getattr(error, "stderr", None) or ""
     text = output.decode(errors="replace") if isinstance(output, bytes) else output
+    if isinstance(error, subprocess.CalledProcessError) and not text.strip():
+        return f"exit status {error.returncode}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else " ".join(str(error).split()) or type(error).__name__
 

@@ -109,6 +109,7 @@ def test_questions_are_asked_on_a_terminal_alone(
     [
         (["nothing-of-this-name"], 2, "is not installed", "--version"),
         (["widget-kit", "--version", "one"], 2, "is not a version", "1.2.3"),
+        (["widget-kit", "--version", "99.9"], 8, "could not download a wheel", "--wheel"),
         (["widget-kit", "--import", "a b"], 2, "not an import package", "correct the option"),
         (["widget-kit", "--prefix", "../x"], 2, "a prefix is a relative path", "correct"),
         (["widget-kit", "-o", "file"], 7, "is not a folder", "-o"),
@@ -125,6 +126,7 @@ def test_what_cannot_be_started_is_refused_and_nothing_written(
     remedy: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
     (tmp_path / "file").touch()
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "targets.toml").touch()
