@@ -20,6 +20,8 @@ class PkgtoolsError(Exception):
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
+    usual_remedy: ClassVar[str] = "correct what the message names, and run the command again"
+    """What to do where a message has nothing of its own."""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
@@ -37,6 +39,7 @@ class UsageError(PkgtoolsError):
 
     exit_code = 2
     code = "usage"
+    usual_remedy = "see the command's options with --help"
 
 
 class UnknownNameError(UsageError):
@@ -108,6 +111,7 @@ class MalformedError(PkgtoolsError):
 
     exit_code = 6
     code = "malformed"
+    usual_remedy = "correct the file, and run the command again"
 
     def __init__(
         self,

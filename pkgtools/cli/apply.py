@@ -8,6 +8,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.next_step import say_next
 from pkgtools.cli.output import say
 from pkgtools.source.choose import open_tree, open_trees
 from pkgtools.tree.apply import TreeChange, apply_targets
@@ -80,16 +81,16 @@ def _show(target: Target, outcome: TreeChange) -> None:
     show_recovered(outcome)
     if not outcome.changed and not target.series.patches:
         say(f"{target.name} has no patches yet: nothing to do")
-        words = ["--series", target.name, *common.given("tree", "python", "catalog")]
-        command = common.shell("new", "fix.patch", *words, "-m", "What it does")
-        say(f"  next: edit {outcome.tree}, then `{command}`")
+        say_next(
+            f"edit {outcome.tree}, then "
+            f"`pkgtools new fix.patch -m 'What it does' --series {target.name}`"
+        )
         return
     if not outcome.changed:
         how = "" if outcome.has_receipt else ", by other means (without a receipt)"
         say(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
         if not outcome.has_receipt:
-            words = ["--target", target.name, *common.given("tree", "python", "catalog")]
-            say(f"  next: `{common.shell('adopt', *words)}` gives it one")
+            say_next(f"`pkgtools adopt --target {target.name}` gives it one")
         return
     if outcome.replaced:
         say(f"replaced the older series {outcome.replaced[:19]}")

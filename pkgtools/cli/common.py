@@ -199,11 +199,13 @@ def _report(kind: str, run: Callable[..., None], kwargs: dict[str, Any]) -> NoRe
 
 def error_facts(error: PkgtoolsError) -> dict[str, object]:
     """Return an error as ``--json`` prints it."""
+    from pkgtools.cli.next_step import next_step  # noqa: PLC0415 - only when refused
+
     facts = {
         "code": error.code,
         "exit_code": error.exit_code,
         "message": error.message,
-        "remedy": error.remedy,
+        "remedy": next_step(error),
         "details": error.details,
     }
     return {"error": facts}
@@ -214,13 +216,13 @@ def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
     if as_json:
         print_json(error_facts(error))
         return
-    from pkgtools.cli.render import refusal_lines  # noqa: PLC0415 - only when refused
+    from pkgtools.cli.next_step import next_step  # noqa: PLC0415 - only when refused
+    from pkgtools.cli.render import refusal_lines  # noqa: PLC0415
 
     say(click.style(f"error: {error.message}", fg="red"), err=True)
     if isinstance(error, SourceError) and error.refusal is not None:
         say("\n".join(refusal_lines(error.refusal)), err=True)
-    if error.remedy:
-        say(plain(f"  next: {error.remedy}"), err=True)
+    say(plain(f"  next: {next_step(error)}"), err=True)
 
 
 def to_json(facts: object) -> bytes:

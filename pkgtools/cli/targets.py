@@ -9,6 +9,7 @@ import click
 
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.next_step import next_step
 from pkgtools.cli.output import say
 from pkgtools.errors import MalformedError
 from pkgtools.patch.headers import PatchHeaders, headers_of
@@ -30,7 +31,7 @@ class _Problem:
 
     target: str
     message: str
-    remedy: str | None
+    remedy: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def targets(patches: bool, catalog: Path, as_json: bool) -> int:
     """
     table = load_catalog(catalog)
     rows = [_row(target, default=target == table.default) for target in table.sound_targets]
-    problems = [_Problem(n, e.message, e.remedy) for n, e in table.problems.items()]
+    problems = [_Problem(n, e.message, next_step(e)) for n, e in table.problems.items()]
     sets = [
         {"name": each.name, "targets": [target.name for target in each.targets]}
         for each in table.sets
@@ -91,8 +92,7 @@ def _show_all(rows: list[_Row], problems: list[_Problem], *, patches: bool) -> N
         _show(row, patches=patches)
     for problem in problems:
         say(click.style(f"error: {problem.target}: {problem.message}", fg="red"), err=True)
-        if problem.remedy:
-            say(f"  next: {problem.remedy}", err=True)
+        say(f"  next: {problem.remedy}", err=True)
 
 
 def _row(target: Target, *, default: bool) -> _Row:

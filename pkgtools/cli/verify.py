@@ -10,6 +10,7 @@ import click
 
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
 from pkgtools.cli.sources import git_option, wheel_option
@@ -127,7 +128,9 @@ def verify(
         return _verify(requests, series_only=series_only, as_json=as_json)
     verdicts = []
     for each in requests:
-        for verdict in _verdicts(each):
+        for found in _verdicts(each):
+            remedy = completed(found.remedy) if found.remedy else None
+            verdict = replace(found, remedy=remedy)
             verdicts.append(verdict)
             if not as_json:
                 _show(verdict)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
@@ -75,7 +77,7 @@ def check(
         bases = match_target(target, base)
         if bases[0].state is State.PRISTINE:
             if not plan.ok:
-                raise _does_not_stack(target, source, beneath, bases[0], plan)
+                raise _does_not_stack(target, source, beneath, plan)
             for change, error in broken_by(plan, compile_for(source)):
                 raise DoesNotApplyError(
                     f"{target.name} does not go together with what is in {source.label}: "
@@ -115,7 +117,7 @@ def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
 
 
 def _does_not_stack(
-    target: Target, source: Source, beneath: Sequence[StackEntry], base: Identity, plan: Plan
+    target: Target, source: Source, beneath: Sequence[StackEntry], plan: Plan
 ) -> DoesNotApplyError:
     names = " and ".join(
         f"another catalog's {entry.target}" if entry.target == target.name else entry.target
@@ -126,7 +128,7 @@ def _does_not_stack(
         f"{target.name} does not apply on top of {names} in {source.label}",
         remedy=f"take {top} out first (pkgtools reverse --target {top}), or make one series of "
         "both",
-        refusal=Refusal(target.name, source.label, base, plan.rejections),
+        refusal=Refusal(target.name, source.label, None, plan.rejections),
     )
 
 
@@ -164,9 +166,23 @@ def _stranger(
     return ForeignError(
         f"{source.label} is not a revision that the catalog knows{fits}; nearest is "
         f"{nearest.target} ({nearest.revision}), from which these files differ: {differing}",
-        remedy="undo the edits if these are yours; if it is a new upstream revision, add it to "
+        remedy=port_step(catalog, target, source, nearest.target)
+        or "undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
         refusal=refusal,
+    )
+
+
+def port_step(catalog: Catalog, target: Target, source: Source, nearest: str) -> str | None:
+    """Return the next step for a release that no target of the upstream has, else None."""
+    version = getattr(source, "version", None)
+    revisions = [r for t in catalog.targets if t.upstream == target.upstream for r in t.revisions]
+    if version is None or Version(version).public in [
+        Version(r.version).public for r in revisions if r.version
+    ]:
+        return None
+    return (
+        f"make a series for it: `pkgtools port --series {nearest} --to {Version(version).public}`"
     )
 
 

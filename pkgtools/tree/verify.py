@@ -22,7 +22,7 @@ from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source import Tree
 from pkgtools.source.record import make_row, row_path
 from pkgtools.tree.apply import edited_error
-from pkgtools.tree.check import check, other_release
+from pkgtools.tree.check import check, other_release, port_step
 from pkgtools.tree.identify import identify
 from pkgtools.tree.requires import check_requires
 from pkgtools.tree.runtime import compile_for
@@ -355,7 +355,8 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
     )
     return ForeignError(
         f"{source.label} is not what {name} makes; these files differ: {differing}",
-        remedy="undo the edits if these are yours, or reinstall, or check the files out again",
+        remedy=port_step(catalog, catalog.target(name), source, name)
+        or "undo the edits if these are yours, or reinstall, or check the files out again",
         found=match,
     )
 

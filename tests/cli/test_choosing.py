@@ -57,7 +57,7 @@ def test_of_several_targets_that_fit_one_is_named_or_the_default(
     done = call("apply", *where)
     assert done.code == 2
     assert "several targets fit: w-1.0 or w-twin" in done.err
-    assert "next: name one: --target w-1.0" in done.err
+    assert "next: name one: `pkgtools apply --target w-1.0 --tree " in done.err
     targets.write_text(text.replace('default = "w-1.1"', 'default = "w-twin"'))
     assert "applied w-twin" in call("apply", *where).out
 

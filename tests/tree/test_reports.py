@@ -265,7 +265,7 @@ def test_row_08_a_version_string_decides_nothing(project: Project, tmp_path: Pat
     code, said = _apply(project, tree, "w-1.0")
     assert code == 3
     assert "is w-1.1 (1.1), pristine" in said
-    assert "next: use --target w-1.1" in said
+    assert "next: use `pkgtools apply --target w-1.1 --tree " in said
     assert snapshot(tree.root) == before
 
 

@@ -63,7 +63,7 @@ def test_an_older_series_says_what_to_do(project: Project, tmp_path: Path) -> No
     assert done.code == 0
     assert "patched, w-1.0 (1.0)" in done.out
     assert "next: " in done.out
-    assert "pkgtools apply -t w-1.0" in done.out
+    assert f"`pkgtools apply --target w-1.0 --tree {tree.root} " in done.out
     assert _status(project, tree.root, "--json").facts["is_current"] is False
     assert call(
         "status", "--tree", tree.root, "--catalog", project.changed_targets, "--json"

@@ -1,0 +1,96 @@
+"""The line ``next:``, with the commands as their reader has to type them.
+
+The core names a command and its target. Which tree, interpreter, sources and catalog are meant
+is only known here: what the user gave is repeated for every command that takes it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.core import ParameterSource
+
+from pkgtools.cli import common
+from pkgtools.cli.output import say
+
+if TYPE_CHECKING:
+    from pkgtools.errors import PkgtoolsError
+
+_REPEATED: Final = ("tree", "python", "wheels", "repositories", "catalog")
+_PLACES: Final = ("tree", "python")
+_TARGET: Final = re.compile(r"--target [A-Za-z0-9][\w.+-]*\w")
+_COMMAND: Final = re.compile(
+    r"(?<=`)pkgtools [^`]+(?=`)|(?<![`\w/-])pkgtools [a-z][^\s`,;()]*(?: [^\s`,;()]+)*"
+)
+"""In backticks, or from the name to the end of the clause."""
+
+
+def completed(text: str) -> str:
+    """Return a remedy whose commands have the options that the user gave to this one.
+
+    Where it names a target and no command, this command is meant, with that target.
+    """
+    if _COMMAND.search(text):
+        return _COMMAND.sub(lambda match: _with_options(match[0]), text)
+    return _TARGET.sub(lambda match: f"`{_again(match[0])}`", text)
+
+
+def _again(target: str) -> str:
+    """Return the command that the user gave, with another target."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return target
+    words = ["pkgtools", *context.command_path.split()[1:], *target.split()]
+    for param in context.command.params:
+        name = param.name or ""
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and name not in ("target", "targets", "as_json", "output_format"):
+            is_flag = isinstance(param, click.Option) and param.is_flag
+            is_option = isinstance(param, click.Option) and not is_flag
+            words += [param.opts[-1]] if is_flag else common.given(name)[0 if is_option else 1 :]
+    return shlex.join(words)
+
+
+def next_step(error: PkgtoolsError) -> str:
+    """Return what to do about a refusal."""
+    return completed(error.remedy or error.usual_remedy)
+
+
+def say_next(text: str) -> None:
+    """Print a next step."""
+    say(f"  next: {completed(text)}")
+
+
+def _with_options(command: str) -> str:
+    context = click.get_current_context(silent=True)
+    words = command.split(" ")
+    named = _command(context, words[1:]) if context is not None else None
+    if context is None or named is None:
+        return command
+    options = {param.name: param for param in named.params if isinstance(param, click.Option)}
+    for param in context.command.params:
+        name = param.name or ""
+        other = options.get(name)
+        if name not in _REPEATED or other is None or not isinstance(param, click.Option):
+            continue
+        # An image's --tree and --python are others: each shared option has one help text.
+        is_same = param.help == other.help
+        is_chosen = (
+            {"--tree", "--python"} & {*words} if name in _PLACES else {*param.opts} & {*words}
+        )
+        if is_same and not is_chosen and (given := common.given(name)):
+            command += f" {shlex.join(given)}"
+    return command
+
+
+def _command(context: click.Context, words: list[str]) -> click.Command | None:
+    """Return the command that words name, or None for prose."""
+    found: click.Command | None = context.find_root().command
+    for word in words:
+        if not isinstance(found, click.Group):
+            break
+        found = found.get_command(context, word)
+    return None if isinstance(found, click.Group) else found
