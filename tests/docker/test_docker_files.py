@@ -90,7 +90,7 @@ def test_an_engine_that_is_started_answers_its_user_and_ends_with_the_command(
 
 def test_hadolint() -> None:
     done = subprocess.run(
-        [tool("hadolint"), "--failure-threshold=error", DOCKERFILE],
+        [tool("hadolint"), "--failure-threshold=error", *DOCKER.glob("*Dockerfile")],
         capture_output=True,
         text=True,
         check=False,
