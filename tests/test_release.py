@@ -30,9 +30,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
                 shutil.copyfile(ROOT / path, target)
                 os.utime(target, (umask, umask))
                 target.chmod(0o666 & ~umask)
-        command = [sys.executable, "-m", "hatchling", "build", "--directory", folder / "dist"]
         subprocess.run(
-            command,
+            [sys.executable, "-m", "hatchling", "build", "--directory", folder / "dist"],
             cwd=folder / "source",
             check=True,
             capture_output=True,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from pkgtools.errors import UsageError
 
+_Default = TypeVar("_Default", bound="datetime | None")
 
-def source_date(default: datetime) -> datetime:
+
+def source_date(default: _Default) -> datetime | _Default:
     """Return SOURCE_DATE_EPOCH, or the time of the base.
 
     The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
+from packaging.version import Version
 
+from pkgtools.build.clock import source_date
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
@@ -67,7 +70,8 @@ def report(
     at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
     matrix = build_matrix(table, at_hand)
     images = _images(table, references)
-    common.write_file(page, render_page(matrix, _recipes(table.path.parent), images).encode())
+    text = render_page(_title(table), matrix, _recipes(table.path.parent), images)
+    common.write_file(page, text.encode())
     if as_json:
         common.print_json({"path": page, "matrix": matrix, "images": images})
         return 0
@@ -76,6 +80,29 @@ def report(
         if image.problem:
             say(f"{image.reference}: {image.problem}", err=True)
     return 0
+
+
+def _title(table: Catalog) -> str:
+    """Return the packages with their newest releases, and the date of the catalog."""
+    names = []
+    for upstream in table.upstreams:
+        versions = [t.revision.version for t in table.targets if t.upstream == upstream]
+        newest = max((Version(version) for version in versions if version), default="")
+        names.append(f"{upstream.distribution} {newest}".rstrip())
+    date = _date(table.path)
+    return f"Patches of {', '.join(names)}" + (f" on {date:%Y-%m-%d}" if date else "")
+
+
+def _date(catalog: Path) -> datetime | None:
+    """Return SOURCE_DATE_EPOCH or the time of the last commit: a page has no clock."""
+    import pygit2  # noqa: PLC0415 - slow to import
+
+    found = pygit2.discover_repository(str(catalog.resolve().parent))
+    repository = pygit2.Repository(found) if found else None
+    if repository is None or repository.head_is_unborn:
+        return source_date(None)
+    seconds = repository.head.peel(pygit2.Commit).commit_time
+    return source_date(datetime.fromtimestamp(seconds, UTC))
 
 
 def _images(table: Catalog, references: tuple[str, ...]) -> list[ShownImage]:

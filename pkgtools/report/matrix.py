@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from packaging.version import Version
 
 from pkgtools.catalog import load_patch
 from pkgtools.patch.headers import headers_of
 from pkgtools.tree.verify import DryRun, Outcome, dry_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pkgtools.catalog import Catalog, Revision, Target
     from pkgtools.patch import FilePatch, Hunk, Patch
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     _Key = tuple[str, int]
     """A patch's change id, and how many patches of its series have the same before it."""
 
+_FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
+"""The folders of an absolute path; a URL has none."""
 _NUMBER: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
 
 
@@ -118,14 +122,44 @@ def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
             source = Path(verdict.source or "").name  # the page is for others too
             columns.append(Column(name, target.name, full, source))
             cells.append(_by_key(_cells(target, revision, verdict)))
+    _keep_absorbed(catalog, columns, cells)
     first = {key: cell for column in reversed(cells) for key, cell in column.items()}
     order = dict.fromkeys(key for column in cells for key in column)
     rows = tuple(
         Row(_short(first[key].patch), first[key].subject, tuple(c.get(key) for c in cells))
         for key in order
     )
-    problems = tuple(f"{name}: {error.message}" for name, error in catalog.problems.items())
+    problems = tuple(f"{name}: {_public(e.message)}" for name, e in catalog.problems.items())
     return Matrix(tuple(columns), rows, problems)
+
+
+def _keep_absorbed(
+    catalog: Catalog, columns: Sequence[Column], cells: Sequence[dict[_Key, Cell]]
+) -> None:
+    """Add the patches that an earlier release absorbed to the columns of later ones."""
+    versions: dict[str, list[tuple[Version, int]]] = {}
+    for number, column in enumerate(columns):
+        target = catalog.target(column.target)
+        if target.revision.version is not None:
+            version = Version(target.revision.version)
+            versions.setdefault(target.upstream.name, []).append((version, number))
+    for releases in versions.values():
+        since: dict[_Key, tuple[str, Cell]] = {}
+        for version, number in sorted(releases):
+            for key, cell in cells[number].items():
+                if cell.state is CellState.ABSORBED:
+                    since.setdefault(key, (str(version), cell))
+                else:
+                    since.pop(key, None)  # a later series has it again
+            for key, (first, cell) in since.items():
+                message = f"upstream holds it since {first}"
+                later = replace(cell, message=message, files=())
+                cells[number].setdefault(key, later)
+
+
+def _public(message: str) -> str:
+    """Return a message without folders of this machine: the page is for others."""
+    return _FOLDERS.sub("", message)
 
 
 def _by_key(cells: Iterable[tuple[Patch, Cell]]) -> dict[_Key, Cell]:
@@ -209,7 +243,7 @@ def _cell(patch: Patch, verdict: DryRun) -> Cell:
         state=state,
         patch=patch.name,
         subject=patch.subject,
-        message=verdict.message or "",
+        message=_public(verdict.message or ""),
         files=tuple(files),
         headers=tuple(headers_of(patch).shown()),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pkgtools import __version__
 from pkgtools.report.matrix import CellState
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _CSS: Final = Path(__file__).with_name("page.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_LINK: Final = re.compile(r"(https?://[^\s<>\"'\]]+|CVE-\d{4}-\d{4,19})")
 _SIGNS: Final = {
     CellState.APPLIES: "✓",
     CellState.MOVED: "↕",
@@ -35,6 +38,7 @@ _MEANING: Final = {
 
 
 def render_page(
+    title: str,
     matrix: Matrix,
     recipes: Mapping[str, Sequence[RuleFinding]],
     images: Sequence[ShownImage] = (),
@@ -48,12 +52,12 @@ def render_page(
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            "<title>Patches and revisions</title>",
+            f"<title>{text(title)}</title>",
             f"<style>\n{_CSS.read_text(encoding='utf-8')}</style>",
             "</head>",
             "<body>",
             '<a class="skip" href="#matrix">Skip to the matrix</a>',
-            "<h1>Patches and revisions</h1>",
+            f"<h1>{text(title)}</h1>",
             *_summary(matrix),
             "<main>",
             *_matrix(matrix),
@@ -61,6 +65,7 @@ def render_page(
             *_images(images),
             *_recipes(recipes),
             "</main>",
+            f"<footer><small>pkgtools {__version__}</small></footer>",
             "</body>",
             "</html>",
             "",
@@ -76,6 +81,17 @@ def text(value: str) -> str:
     """
     shown = "".join(c if c.isprintable() or c == "\t" else f"\\u{ord(c):04x}" for c in value)
     return html.escape(shown, quote=True)
+
+
+def _linked(value: str) -> str:
+    """Return a header's value with links: to its URLs, and to the entries of CVEs."""
+    parts = _LINK.split(value)  # every second part is a link
+    return "".join(_link(part) if number % 2 else text(part) for number, part in enumerate(parts))
+
+
+def _link(word: str) -> str:
+    url = word if word.startswith("http") else f"https://nvd.nist.gov/vuln/detail/{word}"
+    return f'<a href="{text(url)}" rel="noreferrer">{text(word)}</a>'
 
 
 def _summary(matrix: Matrix) -> Iterator[str]:
@@ -130,7 +146,7 @@ def _panel(name: str, column: Column, cell: Cell) -> Iterator[str]:
     if cell.message:
         yield f"<p>{text(cell.message)}</p>"
     if cell.headers:
-        lines = [f"<li>{text(name)}: {text(value)}</li>" for name, value in cell.headers]
+        lines = [f"<li>{text(name)}: {_linked(value)}</li>" for name, value in cell.headers]
         yield f"<ul>{''.join(lines)}</ul>"
     for file in cell.files:
         yield from _file(file)

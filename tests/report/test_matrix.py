@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from project import PREFIX, build_wheel, substitute
 
 from pkgtools.authoring.lock import write_locks
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import load_catalog, load_series
+from pkgtools.catalog.lock import read_lock
 from pkgtools.report.matrix import CellState, Matrix, build_matrix
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
@@ -120,7 +121,8 @@ def test_a_broken_target_is_a_problem(project: Project, tmp_path: Path) -> None:
     (targets.parent / "patches/widget/v1.1/lock.toml").unlink()
     matrix = build_matrix(load_catalog(targets), AtHand(Silent()))
     (problem,) = matrix.problems
-    assert problem.startswith("w-1.1: ")
+    assert problem.startswith("w-1.1: lock.toml is missing")
+    assert str(tmp_path) not in problem
     assert "w-1.1" not in [column.name for column in matrix.columns]
 
 
@@ -131,6 +133,25 @@ def test_what_a_release_absorbed(sglang: Catalog, release: Callable[[str], Path]
     assert cell.state is CellState.ABSORBED
     assert "python/sglang/srt/layers/attn_residual.py:133" in cell.message
     assert cell.files[0].hunks[0].lines
+
+
+def test_what_a_release_absorbed_later_ones_have(project: Project, tmp_path: Path) -> None:
+    targets = project.copy_catalog(tmp_path / "catalog")
+    shelf, name = targets.parent / "patches/widget", "0001-answer-the-right-one.patch"
+    held = 'name = "w-1.0"\nabsorbed = ["answer.patch"]\n'
+    targets.write_text(targets.read_text().replace('name = "w-1.0"\n', held))
+    for folder in (shelf / "v1.0", shelf / "v1.1"):
+        (folder / name).rename(shelf / "answer.patch")
+        series = folder / "series"
+        series.write_text(series.read_text().replace(f"{name}\n", ""))
+        lock = folder / "lock.toml"
+        digest = load_series(folder).digest
+        lock.write_text(lock.read_text().replace(read_lock(lock).series, digest))
+    matrix = build_matrix(load_catalog(targets), AtHand(Silent()))
+    assert _states(matrix, "w-1.0")["answer"] == "absorbed"
+    later = _cells(matrix, "w-1.1")["answer"]
+    assert later is not None
+    assert (later.state, later.message) == (CellState.ABSORBED, "upstream holds it since 1.0")
 
 
 def test_a_cell_has_the_headers_of_its_patch(project: Project) -> None:

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from commands import call
+from project import git
 
+from pkgtools.catalog import load_catalog
+from pkgtools.cli.report import _title
 from pkgtools.recipe.plan import RuleFinding, RuleOutcome
 from pkgtools.report.images import ShownImage
 from pkgtools.report.matrix import (
@@ -90,13 +93,13 @@ class _Elements(HTMLParser):
 @pytest.mark.parametrize("name", ["plain", _HOSTILE])
 def test_the_page_needs_nothing_and_leads_nowhere(name: str) -> None:
     images = [ShownImage(name, name), ShownImage(name, name, name)]
-    page = render_page(_matrix(name), _findings(name), images)
+    page = render_page("Patches of x", _matrix(name), _findings(name), images)
     found = _Elements(page)
     assert found.open == []
     assert {tag for tag, _ in found.tags} <= {
         *("html", "head", "meta", "title", "style", "body", "a", "h1", "h2", "ul", "li", "strong"),
         *("small", "p", "main", "div", "table", "caption", "thead", "tbody", "tr", "th", "td"),
-        *("span", "section", "details", "summary", "code", "pre", "ins", "del"),
+        *("span", "section", "details", "summary", "code", "pre", "ins", "del", "footer"),
     }
     ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -105,15 +108,30 @@ def test_the_page_needs_nothing_and_leads_nowhere(name: str) -> None:
             tag == "meta"
         )
         assert not [key for key in attributes if key.startswith("on")]
-        if "href" in attributes:
+        if "href" in attributes and "rel" not in attributes:
             assert str(attributes["href"]).removeprefix("#") in ids
     assert "url(" not in page
     assert "@import" not in page
     assert name in found.texts
 
 
+def test_links_of_a_patch_can_be_followed() -> None:
+    value = 'Backport [https://x.invalid/1?a=1&b="] CVE-2026-1234 javascript:alert(1) <b>'
+    matrix = _matrix()
+    (row, *others) = matrix.rows
+    cells = [replace(c, headers=(("CVE", value),)) if c else None for c in row.cells]
+    page = render_page("x", replace(matrix, rows=(replace(row, cells=tuple(cells)), *others)), {})
+    found = _Elements(page)
+    links = {a["href"] for tag, a in found.tags if tag == "a" and "rel" in a}
+    assert links == {
+        "https://x.invalid/1?a=1&b=",
+        "https://nvd.nist.gov/vuln/detail/CVE-2026-1234",
+    }
+    assert "b" not in [tag for tag, _ in found.tags]
+
+
 def test_nothing_is_invisible() -> None:
-    page = render_page(_matrix(), {})
+    page = render_page("Patches of x", _matrix(), {})
     assert r"-if admin\u202e \u2066// allowed\u2069 \u001b[2J\u0000" in page
     assert all(c.isprintable() or c in "\n\t" for c in page)
 
@@ -134,6 +152,20 @@ def test_the_same_bytes_each_time(project: Project, tmp_path: Path) -> None:
     assert pages[0] == pages[1]
     assert str(tmp_path).encode() not in pages[0]
     assert str(project.root).encode() not in pages[0]
+    assert b"<title>Patches of widget-kit 1.1</title>" in pages[0]
+
+
+def test_the_title_has_the_date_of_the_catalog(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = project.copy_catalog(tmp_path / "catalog")
+    top = targets.parent
+    git(top, "init", "--quiet")
+    git(top, "add", "--all")
+    git(top, "commit", "--quiet", "--message", "all")
+    assert _title(load_catalog(targets)) == "Patches of widget-kit 1.1 on 2020-01-02"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    assert _title(load_catalog(targets)) == "Patches of widget-kit 1.1 on 1970-01-01"
 
 
 # A page around the page, which may run a script, measures it in a frame of a given width.
@@ -221,9 +253,9 @@ def test_in_a_browser(browser: str, tmp_path: Path, width: int, dark: bool) -> N
     matrix = _matrix(_HOSTILE)
     matrix = replace(matrix, columns=tuple(replace(c, name=f"v{i}") for i, c in
                                            enumerate(matrix.columns)))  # fmt: skip
-    (tmp_path / "index.html").write_text(render_page(matrix, _findings(_HOSTILE)))
+    (tmp_path / "index.html").write_text(render_page("Patches of x", matrix, _findings(_HOSTILE)))
     found = _measure(browser, tmp_path, width, dark=dark)
-    assert found["title"] == "Patches and revisions"
+    assert found["title"] == "Patches of x"
     assert found["scripts"] == 0
     assert found["names"][: len(CellState)] == [f"{_HOSTILE}-{state}" for state in CellState]
     # Nothing to scroll sideways but the table and the code, each in its own box.
