@@ -94,9 +94,9 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
     """Write the commits of a workbench into the series that it was made of.
 
     Raises:
-        UsageError: the folder is no workbench, the series changed since, or a commit cannot
+        UsageError: the folder is not a workbench, the series changed since, or a commit cannot
             become a patch.
-        TreeError: the catalog cannot be written; nothing is.
+        TreeError: the catalog cannot be written; no file changed.
 
     """
     state = read_state(folder)

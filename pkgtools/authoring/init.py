@@ -108,7 +108,7 @@ def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
     """Return the facts of a package from its wheel.
 
     Raises:
-        UsageError: it is no wheel, or has several packages.
+        UsageError: the file is not a wheel, or has several packages.
 
     """
     name = path.name.partition("-")[0]
@@ -193,7 +193,7 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
 
     Raises:
         UsageError: the folder has a catalog, or a fact cannot stand in one.
-        TreeError: it cannot be written; nothing is.
+        TreeError: the catalog cannot be written; no file changed.
 
     """
     upstream = canonicalize_name(facts.distribution)

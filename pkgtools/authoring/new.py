@@ -48,7 +48,7 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
         UsageError: the name is taken or cannot be in a ``series`` file, or the tree has nothing
             beyond the series.
         DoesNotApplyError: the series does not apply to its source.
-        TreeError: the files cannot be written; none is.
+        TreeError: the files cannot be written; none changed.
 
     """
     message = _message(draft)

@@ -72,7 +72,7 @@ def refresh_series(
     Raises:
         DoesNotApplyError: the series does not apply.
         UsageError: there is no such patch, or a later one changes the file too.
-        TreeError: the files cannot be written; none is.
+        TreeError: the files cannot be written; none changed.
 
     """
     named, source = work.named, work.source

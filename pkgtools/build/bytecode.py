@@ -45,9 +45,8 @@ _DOES_NOT_COMPILE: Final = 3
 def compiler() -> Iterator[Callable[[ExtractedPackage, Sequence[str]], None]]:
     """Run compiler processes for changed modules while the context lasts.
 
-    It is ready by the time that the modules are. They are compiled if the base had
-    bytecode of this Python's kind, which belongs to one version of Python; for another
-    one's images, none is made.
+    The processes start early, so that they are ready when the modules are. Modules are
+    compiled only if the base has bytecode for this version of Python.
 
     Yields:
         a function of a part of an image and the paths that changed. It raises

@@ -145,7 +145,7 @@ def build_index(
     files share a layer.
 
     Raises:
-        PkgtoolsError: as `build_image`, for any platform; then nothing is stored.
+        PkgtoolsError: as `build_image`, for any platform; no image is stored.
 
     """
     name = name or default_name(index.at, _suffix(targets))

@@ -79,7 +79,7 @@ def wheel(
       pkgtools build wheel --target v0.5.23 -o public --index
       pkgtools build wheel --target v0.5.23 --attest attestations
     """
-    from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - an image needs none of it
+    from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - only for wheels
 
     table = load_catalog(catalog)
     chosen = table.target(target)

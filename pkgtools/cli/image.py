@@ -212,4 +212,4 @@ def _show(found: Inspection) -> None:
     for key, value in found.labels.items():
         say(plain(f"  {key}: {value}"))
     if not found.labels:
-        say("  it says nothing of itself")
+        say("  it has no labels of pkgtools")

@@ -65,7 +65,7 @@ def reverse(
 
 def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
     where = patched_tree(trees, None)
-    # Where nothing is applied, one of the others can be patched by other means: that is refused.
+    # Without a receipt, a tree that was patched by other means is refused.
     for each in [where, *(each for each in trees if each.home != where.home)]:
         outcome = reverse_tree(table, each, common.Progress())
         if outcome.changed or outcome.recovered:
@@ -76,7 +76,7 @@ def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
 def _show(outcome: TreeChange) -> None:
     show_recovered(outcome)
     if not outcome.changed:
-        say(f"nothing is applied to {outcome.tree}: nothing to do")
+        say(f"no series is applied to {outcome.tree}: nothing to do")
         return
     say(f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}")
     show_changed(outcome)

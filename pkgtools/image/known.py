@@ -99,7 +99,7 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
     else:
         package = image.find(query)
     if folder is not None and key is not None:
-        with contextlib.suppress(UnicodeEncodeError):  # a name may be no text
+        with contextlib.suppress(UnicodeEncodeError):  # a name may not be UTF-8
             _keep(folder, key, encode_facts({key: package}), _MOST)
     return package
 

@@ -34,7 +34,7 @@ class MergedText:
     data: bytes
     conflicts: int
     chunks: tuple[MergedChunk, ...] = ()
-    """How each chunk of ours was merged; none of a file that was merged by lines."""
+    """How each chunk of ours was merged; empty for a file that was merged by lines."""
 
 
 def is_python(name: str, content: bytes) -> bool:

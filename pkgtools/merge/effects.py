@@ -30,7 +30,7 @@ _HARMLESS: Final = {
     *(b"abs", b"bool", b"float", b"getattr", b"hasattr", b"int", b"isinstance", b"issubclass"),
     *(b"len", b"max", b"min", b"range", b"repr", b"round", b"str", b"tuple", b"type"),
 }
-"""Builtins that change nothing that they are given."""
+"""Builtins that do not change their arguments."""
 _CLASS: Final = re.compile(rb"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
 
 

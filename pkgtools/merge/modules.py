@@ -84,7 +84,7 @@ class Module:
 
     @staticmethod
     def named(dotted: str, read: Read) -> Module | None:
-        """Return a module by its dotted name; None if the package has none of that name."""
+        """Return a module by its dotted name; None if the package does not have it."""
         source = read(dotted)
         if source is None:
             return None

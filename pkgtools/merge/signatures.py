@@ -93,7 +93,7 @@ def returned_values(function: tree_sitter.Node) -> int | None:
 
 
 def number_of_values(values: Sequence[tree_sitter.Node]) -> int | None:
-    """Return how many values a tuple holds; None where it is no tuple, or has a star."""
+    """Return the length of a tuple, or None for another node or a tuple with a star."""
     if len(values) != 1 or values[0].type not in ("expression_list", "tuple", "pattern_list"):
         return None
     parts = [n for n in values[0].named_children if n.type != "comment"]

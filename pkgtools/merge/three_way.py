@@ -54,7 +54,7 @@ def merge(
         return _merge(versions, {}, python=False)
     try:
         return _checked(versions, others)
-    except RecursionError:  # nested as no person writes it
+    except RecursionError:  # generated code can be nested very deep
         return _merge(versions, {}, python=False)
 
 

@@ -39,7 +39,7 @@ _PATCHES: Final = {"application/x-patch", "application/x-diff"}
 
 
 def header_length(data: bytes) -> int:
-    """Return the length of a mail's header with its ``From `` line, or 0 if this is no mail."""
+    """Return the length of a mail's header with its ``From `` line, or 0 if this is not a mail."""
     first = _FROM_LINE.match(data)
     at = first.end() if first else 0
     while match := _HEADER.match(data, at):
@@ -158,7 +158,7 @@ def _unflowed(part: Message, body: bytes) -> bytes:
     held = b""
     for line in split(body):
         plain = line.rstrip(b"\r\n")
-        if plain == b"-- ":  # a signature's line is no soft break
+        if plain == b"-- ":  # a signature's line is not a soft break (RFC 3676, 4.3)
             out += [held, line]
             held = b""
         elif plain.endswith(b" "):

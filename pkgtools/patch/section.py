@@ -132,7 +132,7 @@ def _mode(value: bytes) -> int:
     if stat.S_IFMT(raw) == SUBMODULE:
         raise ValueError("submodules are not supported")
     if not (stat.S_ISREG(raw) or stat.S_ISLNK(raw)):
-        raise ValueError("this is no mode of a file")
+        raise ValueError("this is not the mode of a file")
     return canonical_mode(raw)
 
 

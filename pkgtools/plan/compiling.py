@@ -59,7 +59,7 @@ def broken(
     """Return the paths that compiled before and do not after, with the reason.
 
     What did not compile before (a template, another Python's syntax) is not the series'
-    fault, and says nothing of it.
+    fault, and is ignored.
     """
     errors = compiled(_modules(after))
     old = compiled(_modules({path: before(path) for path in errors}))

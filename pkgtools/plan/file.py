@@ -144,7 +144,7 @@ def _way_blocked(draft: PatchProgress, file: FilePatch) -> Rejection | None:
     while parent:
         blob = draft.occupant(parent)
         if blob is not None and not blob.is_directory:
-            return _reject(draft, file, Reason.UNSAFE, f"{parent} is no directory")
+            return _reject(draft, file, Reason.UNSAFE, f"{parent} is not a directory")
         parent = posixpath.dirname(parent)
     return None
 

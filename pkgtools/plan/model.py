@@ -92,7 +92,7 @@ class Plan:
     """What a series makes of a source."""
 
     changes: tuple[Change, ...]
-    """By path. With rejections these are no use to anyone."""
+    """By path; incomplete if the plan has rejections."""
     steps: tuple[Step, ...]
     rejections: tuple[Rejection, ...]
 

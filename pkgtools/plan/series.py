@@ -107,7 +107,7 @@ def _plan_patch(patch: Patch, state: _State) -> None:
         if rejections and not _is_absorbed(file, rejections):
             state.broken |= {file.old_path, file.new_path}
     for file, parent in _collisions(patch, draft, state):
-        message = f"{parent} is no directory"
+        message = f"{parent} is not a directory"
         state.rejections.append(
             Rejection(patch.name, file.new_path, Reason.UNSAFE, message, file.line)
         )

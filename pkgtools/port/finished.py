@@ -79,7 +79,7 @@ def keep(folder: Path, patches: Sequence[Patch], stops: Sequence[str], finished:
 
 
 def kept(folder: Path, patches: Sequence[Patch], stops: Sequence[str]) -> Finished | None:
-    """Return what is finished; None where nothing is, or where it does not fit the series."""
+    """Return the finished steps, or None if they are missing or of another series."""
     path = folder / _NAME
     if not path.is_file():
         return None

@@ -141,6 +141,6 @@ def _source(name: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a name as code: whatever is in it, it is no Markdown."""
+    """Return a name as code, so that its characters are not Markdown."""
     safe = " ".join(text.replace("`", "'").replace("|", "\\|").split())
     return f"`{safe}`"

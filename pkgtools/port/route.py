@@ -62,7 +62,7 @@ class Finder:
         """Return the source that `name` is: a wheel, a tree, a target, a release or a commit.
 
         Raises:
-            UsageError: it is none of these.
+            UsageError: the name is none of these.
             SourceUnavailableError: it is known, but cannot be had.
 
         """
@@ -84,7 +84,7 @@ class Finder:
         names = [t.name for t in self._catalog.targets]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         raise UnknownNameError(
-            f"{name!r} is no target, release, wheel, tree or commit",
+            f"{name!r} is not a target, release, wheel, tree or commit",
             name,
             near,
             remedy=f"did you mean {' or '.join(near)}?"

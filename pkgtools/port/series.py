@@ -50,7 +50,7 @@ def port_series(
         finished: the steps that were made before, and the series behind them.
         upstream: whose it is.
         sources: from the one that the series was made for to the one that it shall be for.
-        decide: returns what a person made of a conflict; None where nobody has looked yet.
+        decide: returns what a person made of a conflict; None for an open conflict.
         reporter: hears of each step.
 
     """

@@ -51,7 +51,7 @@ class PortStep:
     new: Source
     upstream: Upstream
     decide: Decide
-    """Returns what a person made of a conflict; None where nobody has looked yet."""
+    """Returns what a person made of a conflict; None for an open conflict."""
     movement: Movement = field(init=False)
     overlay: dict[str, Blob | None] = field(default_factory=dict)
     old_overlay: dict[str, Blob | None] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class PortStep:
         if not _is_text(change.before, change.after, theirs):
             if theirs == change.before:
                 return self._take(change, old_path, path, change.after, HunkOutcome.UNCHANGED)
-            reason = "upstream changed a file that is no text"
+            reason = "upstream changed a binary file"
             return self._leave(layer, change, path, _whole(change, reason))
         return self._merge(layer, change, (old_path, path), theirs)
 

@@ -130,7 +130,7 @@ class PortReport(msgspec.Struct):
     patches: list[str]
     """What the new ``series`` file names."""
     dropped: list[str]
-    """Patches of the old series that upstream has itself, or of which nothing is left."""
+    """Patches of the old series that upstream absorbed, or that are empty now."""
     absorbed: list[str]
     """Those of them that the new source holds, as a target's ``absorbed`` names them."""
     copied: list[str]

@@ -130,7 +130,7 @@ class Server(_RecipeTable):
 
     @property
     def method(self) -> str:
-        """The capture method; the server's default where none is given."""
+        """The capture method; by default the server's."""
         return str(self.flags.get("spec-capture-method", "eagle3"))
 
     @property

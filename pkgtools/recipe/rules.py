@@ -134,9 +134,9 @@ def _bind_problem(node: Node, *, apart: bool) -> str:
     try:
         address = ipaddress.ip_address(node.bind_address)
     except ValueError:
-        return f"{node.bind_address!r} is no IP address"
+        return f"{node.bind_address!r} is not an IP address"
     if interfaces and node.bind_address not in interfaces:
-        return f"{address} is none of its interfaces"
+        return f"{address} is not an address of this node"
     if apart and address.is_loopback:
         return f"{address} is loopback: the other node does not reach it"
     unroutable = address.is_unspecified or address.is_link_local or address.is_multicast

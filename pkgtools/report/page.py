@@ -1,4 +1,4 @@
-"""The overview as one HTML page: nothing is loaded, no script runs, every text is escaped."""
+"""The overview as one HTML page without scripts or external files; all text is escaped."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def render_page(
 
 
 def text(value: str) -> str:
-    """Return a text that is safe in HTML, and in which nothing is invisible.
+    """Escape a text for HTML and show its invisible characters.
 
     Control characters and those that turn the direction of a line would make a patch
     look like another one.

@@ -89,7 +89,7 @@ def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
     """Return a wheel of whichever upstream it is.
 
     Raises:
-        UsageError: it is no wheel, or no upstream's.
+        UsageError: the file is not a wheel, or not of a known upstream.
 
     """
     return _of_first(catalog.upstreams, path, WheelSource)
@@ -99,7 +99,7 @@ def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
     """Return the wheels that were given.
 
     Raises:
-        UsageError: one of them is no upstream's.
+        UsageError: one of them is not of a known upstream.
 
     """
     for path in paths:

@@ -16,7 +16,7 @@ from pkgtools.errors import UsageError
 T = TypeVar("T")
 
 # `python -c` puts the current folder first on sys.path, where a folder with the name of the
-# package would be found instead of it. find_spec of a top-level name runs none of its code.
+# package would be found instead of it. find_spec of a top-level name runs no code of the package.
 _SCRIPT: Final = """
 import importlib.util, json, sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -62,7 +62,7 @@ def last_words(error: Exception) -> str:
 
 
 def default_python() -> str:
-    """Return the interpreter whose packages are meant where none is named.
+    """Return the default interpreter.
 
     That is the one that runs this, but for a tool's own environment, as pipx and ``uv
     tool`` make one: then the active environment's (VIRTUAL_ENV), else ``python`` on PATH.

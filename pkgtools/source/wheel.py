@@ -55,7 +55,7 @@ class WheelSource:
     """One wheel of an upstream.
 
     Raises:
-        UsageError: the file is no wheel of this upstream, or cannot be read.
+        UsageError: the file is not a wheel of this upstream, or cannot be read.
 
     """
 
@@ -155,7 +155,7 @@ class WheelSource:
         """Return a member's content.
 
         Raises:
-            UsageError: there is none of that name, or it is corrupt.
+            UsageError: the member is missing or corrupt.
 
         """
         try:
@@ -247,7 +247,7 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
     """Return the version in a wheel's file name.
 
     Raises:
-        UsageError: it is no wheel's file name, or another distribution's.
+        UsageError: the name is not a wheel's, or belongs to another distribution.
 
     """
     try:

@@ -135,7 +135,7 @@ def _does_not_stack(
 def _stranger(
     catalog: Catalog, target: Target, source: Source, match: Identity, plan: Plan
 ) -> DoesNotApplyError | ForeignError:
-    """Return the refusal of a source that is none of the target's revisions."""
+    """Return the refusal of a source that is not a revision of the target."""
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
     nearest = min(
         [match, *match_all(others, source)[:1]],

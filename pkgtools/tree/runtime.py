@@ -145,7 +145,7 @@ class _Interpreter:
             )
             return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, str])
         except (OSError, subprocess.SubprocessError, IndexError, msgspec.DecodeError):
-            return {}  # it cannot be run here, so nothing is known of it
+            return {}  # it cannot run here, so its version is unknown
 
 
 def compile_and_remember(files: Mapping[str, Blob]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Extension modules that hide a patched file: patching it changes nothing that runs."""
+"""Extension modules that hide a patched file, so that the patch has no effect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shadowed(source: Source, paths: Iterable[str]) -> dict[str, str]:
 
 
 def refuse_shadowed(target: Target, source: Source, paths: Iterable[str]) -> None:
-    """Raise where patching an installed package or a wheel would change nothing that runs.
+    """Raise if an extension module would hide a patched file at run time.
 
     In a checkout the modules are built again, as after any other edit.
 

@@ -206,7 +206,7 @@ def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState
 
 
 def _whole(files: tuple[FileState, ...]) -> State:
-    # A file that ends as it began says nothing of whether the series is in the tree.
+    # A file that the series leaves unchanged cannot tell whether the series is applied.
     telling = [file for file in files if not file.found == file.before == file.after]
     states = {file.state for file in telling or files}
     if len(states) == 1:

@@ -208,7 +208,7 @@ def verify(
     Raises:
         CheckFailedError: it is not patched, or a check failed.
         PartialError: some of the series is in it.
-        ForeignError: it is no known revision, or was edited.
+        ForeignError: the tree is not a known revision, or was edited.
         MalformedError: the series that is in it has no lock that fits.
 
     """

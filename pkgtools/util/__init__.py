@@ -1,1 +1,1 @@
-"""Helpers that know nothing of patches: files, the cache folder, progress."""
+"""General helpers: files, lines, the cache folder, progress."""

@@ -175,7 +175,7 @@ def test_an_unlabelled_image(project: Project, widget: list[Entry], tmp_path: Pa
         assert (done.facts["status"]["state"], done.facts["mismatches"]) == ("pristine", [])
     base = f"docker-archive:{tmp_path / 'image 1'}"
     shown = call("image", "inspect", base, "--catalog", project.targets).out
-    assert "  it says nothing of itself\n" in shown
+    assert "  it has no labels of pkgtools\n" in shown
 
 
 @pytest.mark.parametrize(

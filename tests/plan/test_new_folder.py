@@ -26,4 +26,4 @@ def test_a_file_in_the_way_is_refused(in_the_way: str) -> None:
         return Blob(b"x") if path == in_the_way else None
 
     plan = plan_series([parse_patch("0001.patch", _PATCH)], read)
-    assert plan.rejections[0].message == f"{in_the_way} is no directory"
+    assert plan.rejections[0].message == f"{in_the_way} is not a directory"

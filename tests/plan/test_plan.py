@@ -339,7 +339,7 @@ def test_directory_is_not_replaced_by_a_file(text: str) -> None:
 def test_nothing_is_written_below_a_file_or_a_link(occupant: Blob, path: str, kind: str) -> None:
     patch = create(path) if kind == "create" else move("g", path, kind)
     tree = {"d": occupant, "g": A, "e/h": A}
-    assert refusal(tree, patch) == (path, Reason.UNSAFE, "d is no directory")
+    assert refusal(tree, patch) == (path, Reason.UNSAFE, "d is not a directory")
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -348,7 +348,7 @@ def test_patch_does_not_write_through_its_own_link(*, swapped: bool, link: bool)
     parts = [create("d", "e", "120000") if link else create("d"), create("d/f")]
     rejections = refused({"e/g": A}, "".join(parts[::-1] if swapped else parts))
     assert {rejection.reason for rejection in rejections} == {Reason.UNSAFE}
-    assert {rejection.message for rejection in rejections} == {"d is no directory"}
+    assert {rejection.message for rejection in rejections} == {"d is not a directory"}
     assert "d/f" in {rejection.path for rejection in rejections}
 
 

@@ -115,9 +115,9 @@ _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
         "bind-address",
         {'bind_address = "192.0.2.10"': 'bind_address = "192.0.2.99"'},
         "192.0.2.99",
-        "none of its interfaces",
+        "is not an address of this node",
     ),
-    ("bind-address", {'bind_address = "192.0.2.10"': 'bind_address = "eth0"'}, "eth0", "no IP"),
+    ("bind-address", {'bind_address = "192.0.2.10"': 'bind_address = "eth0"'}, "eth0", "not an IP"),
     (
         "bind-address",
         {'address = "192.0.2.11"\nbind': 'address = "192.0.2.12"\nbind'},
