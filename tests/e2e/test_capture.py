@@ -1,0 +1,137 @@
+"""The capture module on the CPU, among stand-ins for SGLang's scheduler, a model and a store."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+torch: Any = pytest.importorskip("torch", exc_type=ImportError)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.torch
+
+_ROOT: Final = Path(__file__).parents[2]
+_SERIES: Final = _ROOT / "patches" / "sglang" / "v0.5.23"
+_WIDTH: Final = 8
+_SCALE: Final = 4.0
+
+
+@pytest.fixture
+def stubs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(_ROOT / "benchmarks")
+    return importlib.import_module("capture_stubs")
+
+
+@pytest.fixture
+def module(stubs: Any) -> Iterator[Any]:
+    """Load the capture module; SGLang's names are others' again afterwards."""
+    before = {name: found for name, found in sys.modules.items() if name.startswith("sglang")}
+    yield stubs.load(_SERIES)
+    for name in [name for name in sys.modules if name.startswith("sglang")]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+class _Muped(torch.nn.Module):  # type: ignore[misc]
+    """As Inkling: the language model's state is divided for the LM head that follows."""
+
+    def __init__(self, processor: Any, multiplier: float | None) -> None:
+        super().__init__()
+        text = SimpleNamespace(logits_mup_width_multiplier=multiplier)
+        self.config = SimpleNamespace(text_config=text)
+        self.llm = torch.nn.Identity()
+        self.processor = processor
+        self.multiplier = multiplier
+
+    def set_dspark_layers_to_capture(self, layer_ids: list[int]) -> None:
+        self.layer_ids = layer_ids
+
+    def forward(self, hidden: Any) -> Any:
+        last = self.llm(hidden)
+        if self.multiplier:
+            last = last / self.multiplier
+        return self.processor(None, last, None, None, [hidden + 1])
+
+
+class _Store:
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def register_buffer(self, _pointer: int, _size: int) -> int:
+        return 0
+
+    def batch_is_exist(self, keys: list[str]) -> list[int]:
+        return [int(key in self.objects) for key in keys]
+
+    def batch_remove(self, keys: list[str], _force: bool) -> list[int]:
+        return [0 if self.objects.pop(key, None) else -704 for key in keys]
+
+    def batch_put_from(
+        self, keys: list[str], pointers: list[int], sizes: list[int], _keep: object
+    ) -> list[int]:
+        for key, pointer, size in zip(keys, pointers, sizes, strict=True):
+            self.objects[key] = bytes((ctypes.c_char * size).from_address(pointer))
+        return [0] * len(keys)
+
+
+@pytest.mark.parametrize("multiplier", [_SCALE, None])
+def test_the_last_state_is_stored_as_it_was_before_it_was_scaled_for_the_head(
+    module: Any, stubs: Any, multiplier: float | None
+) -> None:
+    model, store = _Muped(stubs.LogitsProcessor(), multiplier), _Store()
+    capture = module.SpecCapture.create(_scheduler(module, model, store))
+    request = stubs.Request("r", 3)
+    wire = {"store_id": "s", "sample_id": "r", "gen": 0, "replace": False, "passthrough": []}
+    capture.attach(request, {**wire, "features": {"aux": "aux", "last_hidden": "last"}})
+    is_extend = SimpleNamespace(is_extend=lambda: True)
+    capture.begin(
+        SimpleNamespace(forward_mode=is_extend, reqs=[request], extend_lens=[3], prefix_lens=[0])
+    )
+    hidden = torch.arange(3.0 * _WIDTH).reshape(3, _WIDTH)
+    seen: list[Any] = []
+    model.processor.register_forward_pre_hook(lambda _, args: seen.append(args[1]))
+    model(hidden)
+    deadline = time.monotonic() + 10
+    while capture.busy() and time.monotonic() < deadline:
+        capture.poll([])
+        time.sleep(0.001)
+    assert request.spec_capture.result["features"]["last"]["shape"] == [1, 3, _WIDTH]
+    assert torch.equal(_stored(store, "last"), hidden)
+    assert torch.equal(_stored(store, "aux"), hidden + 1)
+    # The head itself gets what it got without capture.
+    assert torch.equal(seen[0], hidden / (multiplier or 1))
+
+
+def _stored(store: _Store, name: str) -> Any:
+    raw = bytearray(store.objects[f"s/r/g0/{name}"])
+    return torch.frombuffer(raw, dtype=torch.float32).reshape(3, _WIDTH)
+
+
+def _scheduler(module: Any, model: Any, store: _Store) -> Any:
+    sink = sys.modules["sglang.srt.spec_capture.sink"].MooncakeSink
+    module.MooncakeSink = lambda config: sink(config, lambda _: (store, None))
+    return SimpleNamespace(
+        device="cpu",
+        server_args=SimpleNamespace(
+            enable_spec_capture=True,
+            spec_capture_method="dspark",
+            spec_capture_aux_layer_ids=[0],
+        ),
+        model_config=SimpleNamespace(
+            num_hidden_layers=2, hidden_size=_WIDTH, context_len=64, dtype=torch.float32
+        ),
+        max_prefill_tokens=64,
+        max_total_num_tokens=64,
+        tp_worker=SimpleNamespace(model_runner=SimpleNamespace(model=model)),
+        output_streamer=SimpleNamespace(stream_output=lambda *_: None),
+        maybe_send_health_check_signal=lambda: None,
+    )
