@@ -8,7 +8,7 @@ SOURCE_DATE_EPOCH.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from pkgtools.util.files import replacing, sha256
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pkgtools.build.image import BuiltImage
+    from pkgtools.build.image import BuiltImage, BuiltIndex
     from pkgtools.build.wheel import BuiltWheel
     from pkgtools.catalog import Catalog, Target
 
@@ -95,6 +95,20 @@ def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> 
         suffix = f"-{target.name}" if built.also else ""
         written += _attest_image(package, built, folder, suffix)
     return tuple(written)
+
+
+def attest_index(targets: Sequence[Target], built: BuiltIndex, folder: Path) -> BuiltIndex:
+    """Write the attestations of each platform's image; return the index with their paths.
+
+    Raises:
+        TreeError: they cannot be written.
+
+    """
+    images = {
+        platform: replace(image, attestations=attest_image(targets, image, folder))
+        for platform, image in built.platforms.items()
+    }
+    return replace(built, platforms=images)
 
 
 def _attest_image(

@@ -163,8 +163,8 @@ def build_index(
         news = [each.image for each in patched.values()]
         stored = store.store_index(index.document, index.media_type, news, name)
     platforms = {
-        platform: each.built(index.images[platform], Stored(name, each.image.config.digest))
-        for platform, each in patched.items()
+        platform: each.built(index.images[platform], Stored(name, each.image.config.digest, digest))
+        for (platform, each), digest in zip(patched.items(), stored.manifests, strict=True)
     }
     return BuiltIndex(
         reference=name,

@@ -189,12 +189,11 @@ def image(
         chosen = chosen or [labelled_target(table, said) or table.target(None)]
         pusher = _pushable(opened) if push else None
         if not isinstance(opened, Image):
-            if attest is not None:
-                raise UsageError(
-                    f"{base} has several platforms: --attest writes of one image",
-                    remedy="name one with --platform",
-                )
             index = build_index(table, chosen, opened, common.Progress(), tag)
+            if attest is not None:
+                from pkgtools.build.attest import attest_index  # noqa: PLC0415 - few ask for it
+
+                index = attest_index(chosen, index, attest)
             _show_index(index, as_json)
             return 0
         built = build_image(table, chosen, opened, common.Progress(), tag)

@@ -61,7 +61,8 @@ class LayoutStore:
         raw = to_json({**index, "mediaType": OCI_INDEX, "manifests": entries})
         descriptor = described(OCI_INDEX, raw)
         self._name(name, descriptor, [*(manifest for manifest, _ in put), raw])
-        return Stored(name, descriptor["digest"], descriptor["digest"])
+        manifests = tuple(entry["digest"] for entry in entries)
+        return Stored(name, descriptor["digest"], descriptor["digest"], manifests)
 
     def _put(self, base: BaseImage, new: NewImage) -> tuple[bytes, dict[str, Any]]:
         """Write the blobs of a manifest; return the manifest and its descriptor."""

@@ -138,6 +138,8 @@ class Stored:
     reference: str
     id: str
     digest: str | None = None
+    manifests: tuple[str, ...] = ()
+    """Of an index: the digests of its images' manifests."""
 
 
 @runtime_checkable

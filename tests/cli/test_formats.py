@@ -15,6 +15,7 @@ import pytest
 import yaml
 from commands import call
 from project import build_wheel, git, substitute
+from sarif_pydantic import Sarif
 
 from pkgtools.cli.findings import FORMATS, Finding, _annotation, _junit
 from pkgtools.cli.verify import verify
@@ -118,6 +119,7 @@ def test_junit_is_xml_whatever_a_file_says() -> None:
 
 def sarif(text: str) -> list[dict[str, Any]]:
     """Return the results of a log that has what SARIF 2.1.0 and GitHub require."""
+    Sarif.model_validate_json(text)
     log = json.loads(text)
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]

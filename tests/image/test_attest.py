@@ -14,7 +14,12 @@ from commands import call
 from cyclonedx.model.bom import Bom
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from google.protobuf import json_format
+from in_toto_attestation.predicates.provenance.v1 import provenance_pb2
+from in_toto_attestation.v1 import statement_pb2
+from in_toto_attestation.v1.statement import Statement
 from project import lock_all
+from vexipy.document import Document
 
 from image.building import SYSTEM, write_base
 
@@ -49,6 +54,10 @@ def valid_statement(data: bytes) -> dict[str, Any]:
     assert ":" in facts["predicate"]["runDetails"]["builder"]["id"]
     for resource in definition["resolvedDependencies"]:
         assert re.fullmatch("[0-9a-f]{64}", resource["digest"]["sha256"])
+    # The published definitions of both; a field that they lack is an error.
+    statement = json_format.ParseDict(facts, statement_pb2.Statement())
+    Statement.copy_from_pb(statement).validate()
+    json_format.ParseDict(facts["predicate"], provenance_pb2.Provenance())
     return facts
 
 
@@ -60,6 +69,7 @@ def valid_vex(data: bytes) -> dict[str, Any]:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", facts["timestamp"])
     for statement in facts["statements"]:
         assert {"vulnerability", "products", "status"} <= set(statement)
+    assert len(Document.from_json(data.decode()).statements) == len(facts["statements"])
     return facts
 
 

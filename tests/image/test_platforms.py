@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,12 @@ from commands import call
 from .building import SYSTEM, bytes_of, call_build
 from .images import OCI_TYPES, Entry, compress, config_of, digest, moved, tar
 from .registries import docker_registry
+from .test_attest import valid_statement
 from .test_early_stop import LOCAL, engine_layer
 from .test_registry import _judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from project import Project
 
@@ -98,6 +99,25 @@ def base(registry: Registry, widget: list[Entry], tmp_path: Path) -> str:
     }
     registry.put_manifest(repository, "1", index)
     return f"docker://{registry.address}/{repository}:1"
+
+
+def test_each_platform_is_attested(
+    registry: Registry, project: Project, base: str, tmp_path: Path
+) -> None:
+    repository = base.split("/", 3)[3].removesuffix(":1")
+    tag = f"docker://{registry.address}/{repository}:attested"
+    done = call_build(project, base, "--tag", tag, "--attest", str(tmp_path / "attest"))
+    assert done.code == 0, done.err
+    index = registry.manifest(repository, "attested")
+    digests = {entry["digest"].removeprefix("sha256:") for entry in index["manifests"]}
+    subjects = []
+    for platform in done.facts["platforms"].values():
+        (statement,) = (p for p in platform["attestations"] if p.endswith(".intoto.json"))
+        (subject,) = valid_statement(Path(statement).read_bytes())["subject"]
+        subjects.append(subject["digest"]["sha256"])
+    assert set(subjects) == digests
+    assert len(subjects) == len(digests) == 3
+    assert len(list((tmp_path / "attest").iterdir())) == 6
 
 
 def _owned(entries: list[Entry]) -> list[Entry]:

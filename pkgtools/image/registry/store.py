@@ -86,7 +86,7 @@ class RegistryStore:
         raw = to_json({**index, "manifests": entries})
         Uploads(self._client(at), at.repository).put_manifest(at.tag, media_type, raw)
         digest = described(media_type, raw)["digest"]
-        return Stored(name, digest, digest)
+        return Stored(name, digest, digest, tuple(entry["digest"] for entry in entries))
 
     def _push(
         self, base: BaseImage, new: NewImage, at: RegistryName
