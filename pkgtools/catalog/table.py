@@ -327,7 +327,7 @@ class _Reader:
         if raw.checks is not None:
             checks = self.file.path.parent / raw.checks
             if not _is_inside(raw.checks) or "/" not in raw.checks or not checks.is_file():
-                self.file.fail("checks is a script in a folder beside this file", f"{at}.checks")
+                self.file.fail("checks must be a script in a subfolder", f"{at}.checks")
         return Upstream(
             name=raw.name,
             git=raw.git,
