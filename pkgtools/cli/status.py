@@ -70,7 +70,7 @@ def _show(found: Status) -> None:
         say("  installed from a wheel that pkgtools built")
     elif not found.stack and found.state is State.PATCHED:
         say("  no receipt: it was patched by other means")
-        say_next(f"`pkgtools adopt --target {found.target}`")
+        say_next(f"`{_command('adopt', found.target)}`")
     for file in found.files:
         note = "  (only its line endings differ)" if file.crlf else ""
         say(f"  {file.state:8} {file.path}{note}")
@@ -78,11 +78,16 @@ def _show(found: Status) -> None:
         say(f"  edited since it was patched: {path}")
     if found.receipt_is_void and found.state is State.PATCHED:
         say("  the receipt is of an older series than the files")
-        say_next(f"`pkgtools apply --target {found.target}`")
+        say_next(f"`{_command('apply', found.target)}`")
     elif found.receipt_is_void:
         say("  the receipt is void: the files were replaced since they were patched")
     if found.interrupted:
         say_next("a run was killed here: `pkgtools recover`")
+
+
+def _command(verb: str, target: str | None) -> str:
+    """Return a command on the same tree."""
+    return common.shell(verb, "--target", str(target), *common.given("tree", "python", "catalog"))
 
 
 def _show_entry(entry: AppliedSeries, found: Status) -> None:
@@ -90,4 +95,4 @@ def _show_entry(entry: AppliedSeries, found: Status) -> None:
     name = f"{entry.target} of {catalog}, " if len(found.stack) > 1 or not entry.is_own else ""
     say(f"  {name}series {entry.series[:19]}, applied by pkgtools {entry.pkgtools}")
     if entry.is_own and not entry.is_current and not found.edited and not found.interrupted:
-        say_next(f"the catalog has a newer series: `pkgtools apply --target {entry.target}`")
+        say_next(f"the catalog has a newer series: `{_command('apply', entry.target)}`")

@@ -242,7 +242,7 @@ def _settle(
         if entry.is_undone(draft) or (touched and known and is_gone):
             draft.forget(entry)
         elif touched:
-            raise edited_error(entry, edited)
+            raise edited_error(entry, edited, draft.tree)
     return own if own in draft.stack.entries else None
 
 
@@ -316,10 +316,11 @@ def adopt_target(
     )
 
 
-def edited_error(entry: StackEntry, paths: list[str]) -> ForeignError:
+def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignError:
     """Return the refusal of a tree that was edited since `entry` was applied."""
     return EditedError(
         f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
-        remedy="undo these edits, or keep them elsewhere and reinstall the package",
+        remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
+        f"--series {entry.target} --tree {tree.root}; or reinstall the package to drop them",
         paths=paths,
     )

@@ -77,7 +77,7 @@ def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> T
         entry = _renewed(catalog, draft, entry)
         edited = draft.stack.drifted(entry, draft)
     if edited and not entry.is_undone(draft):
-        raise edited_error(entry, edited)
+        raise edited_error(entry, edited, tree)
     if edited:  # the files were checked out again: only the receipt was left
         draft.forget(entry)
         return TreeChange(tree.label, tree.place, None, recovered=recovered)

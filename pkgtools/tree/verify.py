@@ -223,7 +223,7 @@ def verify(
     matches = _matches(catalog, target, source, stack)
     for match in matches:
         _compile_all(catalog, match, source, pristine(stack, source) if stack.entries else None)
-        _check_record(match, source)
+        _check_record(match, source, stack)
         _refuse_modules(match, source)
         check_requires(catalog.target(match.target), source)
     if not series_only:
@@ -241,7 +241,7 @@ def _refuse_edited(stack: Stack, tree: Tree, verified: Sequence[str]) -> None:
     for entry in stack.entries:
         edited = stack.drifted(entry, tree)
         if edited and entry.target not in verified and not entry.is_undone(tree):
-            raise edited_error(entry, edited)
+            raise edited_error(entry, edited, tree)
 
 
 def _refuse_modules(match: Identity, tree: Tree) -> None:
@@ -356,7 +356,8 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
     return ForeignError(
         f"{source.label} is not what {name} makes; these files differ: {differing}",
         remedy=port_step(catalog, catalog.target(name), source, name)
-        or "undo the edits if these are yours, or reinstall, or check the files out again",
+        or "undo the edits if these are yours, or reinstall, or check the files out again; "
+        f"`pkgtools refresh --series {name}` takes edits of a tree into a series",
         found=match,
     )
 
@@ -380,8 +381,11 @@ def _compile_all(
         )
 
 
-def _check_record(match: Identity, tree: Tree) -> None:
-    """Raise unless RECORD has the right row for each touched file."""
+def _check_record(match: Identity, tree: Tree, stack: Stack) -> None:
+    """Raise unless RECORD has the right row for each touched file.
+
+    Where the tree was edited into what the series makes, `adopt` writes the rows.
+    """
     if tree.dist_info is None or not (tree.dist_info / "RECORD").is_file():
         return
     raw = read_bytes(tree.dist_info / "RECORD")
@@ -395,5 +399,10 @@ def _check_record(match: Identity, tree: Tree) -> None:
             raise CheckFailedError(
                 f"{tree.dist_info / 'RECORD'} has another row for {name} than the file: an "
                 "upgrade or uninstall would leave it behind",
-                remedy="reinstall the package and apply with `pkgtools apply`",
+                remedy="reinstall the package and apply with `pkgtools apply`"
+                if any(
+                    e.target == match.target and not stack.drifted(e, tree) for e in stack.entries
+                )
+                else f"write them and a receipt: `pkgtools adopt --target {match.target} "
+                f"--tree {tree.root}`",
             )

@@ -66,6 +66,8 @@ def test_after_refresh_and_lock_the_tree_has_a_receipt(
     done = _run(small, python, "refresh", "--series", "one")
     assert done.code == 0, done.err
     assert call(*_command(done, "next")).code == 0
+    stale = _run(small, python, "verify")
+    assert (stale.code, "pkgtools adopt" in stale.err) == (8, True)
     if renewed_by == "adopt":
         assert call(*_command(done, "then")).code == 0
     elif renewed_by == "apply":
@@ -82,7 +84,8 @@ def test_after_refresh_and_lock_the_tree_has_a_receipt(
 def test_an_edit_is_never_taken_for_a_newer_series(small: Small, site: Path, python: Path) -> None:
     assert _run(small, python, "apply").code == 0
     (site / "widget" / "a.py").write_text("A = 3\n")
-    assert _run(small, python, "reverse").code == 5
+    done = _run(small, python, "reverse")
+    assert (done.code, "pkgtools refresh --series one --tree" in done.err) == (5, True)
     assert (site / "widget" / "a.py").read_text() == "A = 3\n"
 
 

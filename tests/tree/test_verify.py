@@ -175,7 +175,7 @@ def test_a_tree_with_an_older_series_is_told_apart_from_an_edited_one(
     assert "older series of w-1.0" in done.err
     assert f"pkgtools apply --target w-1.0 --tree {tmp_path}" in done.err
     assert call("verify", "--dry-run", *newer).code == 0
-    assert "newer series; pkgtools apply" in call("status", *newer).out
+    assert "newer series: `pkgtools apply" in call("status", *newer).out
     apply_changed(project, project.tree(tmp_path))
     assert call("verify", *newer).code == 0
 
