@@ -32,6 +32,7 @@ from pkgtools.plan import plan_series
 from pkgtools.plan.explain import absorbed_at
 from pkgtools.source.wheel import WheelSource, all_outside_named
 from pkgtools.tree.check import Refusal, refuse_broken
+from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import entry_id
 from pkgtools.util.files import sha256
 
@@ -62,8 +63,8 @@ class Proof:
     sources: tuple[str, ...]
     message: str | None = None
     notes: tuple[str, ...] = ()
-    """Where the ``index`` lines of patches disagree with the contents: with the first revision
-    of a series."""
+    """Extension modules that hide a patched file; with the first revision of a series, where the
+    ``index`` lines of patches disagree with the contents."""
 
 
 def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
@@ -127,12 +128,12 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
                 )
             entries.append(locked)
             try:
-                proven, sources = _prove(target, revision, at_hand)
+                proven, proof = _prove(target, revision, at_hand)
             except SourceUnavailableError as error:
                 found.append(Proof(target.name, revision.name, "unverified", (), error.message))
                 continue
             _hold_against(target, locked, proven)
-            found.append(Proof(target.name, revision.name, "proven", sources))
+            found.append(proof)
         proofs += _with_notes(sharing[0], entries, found)
     return proofs
 
@@ -142,7 +143,8 @@ def _with_notes(
 ) -> list[Proof]:
     """Return the proofs of a series, the first with what its index lines say otherwise."""
     first, *others = proofs
-    return [replace(first, notes=index_notes(target.series.patches, entries)), *others]
+    notes = (*index_notes(target.series.patches, entries), *first.notes)
+    return [replace(first, notes=notes), *others]
 
 
 def _by_series(targets: Sequence[Target]) -> dict[Path, list[Target]]:
@@ -169,18 +171,15 @@ def _prove_or_keep(
     target: Target, revision: Revision, at_hand: AtHand, old: Lockfile | None
 ) -> tuple[LockedRevision, Proof]:
     try:
-        entry, sources = _prove(target, revision, at_hand)
+        return _prove(target, revision, at_hand)
     except SourceUnavailableError as error:
         kept = old.find(revision.name) if old else None
         if kept is None:
             raise
         return kept, Proof(target.name, revision.name, "kept", (), error.message)
-    return entry, Proof(target.name, revision.name, "proven", sources)
 
 
-def _prove(
-    target: Target, revision: Revision, at_hand: AtHand
-) -> tuple[LockedRevision, tuple[str, ...]]:
+def _prove(target: Target, revision: Revision, at_hand: AtHand) -> tuple[LockedRevision, Proof]:
     """Plan the series on every source of a revision; all must agree."""
     sources = at_hand.find(target, revision)
     entries = [_entry(target, revision, source) for source in sources]
@@ -191,7 +190,13 @@ def _prove(
                 remedy="give the wheels of one release of the upstream's own",
             )
     entries[0].wheel = sorted((w for e in entries for w in e.wheel), key=lambda w: w.name)
-    return entries[0], tuple(source.label for source in sources)
+    notes = [
+        f"{path} is compiled into {module} of {source.label}: patching it changes nothing there"
+        for source in sources
+        for path, module in shadowed(source, [f.path for f in entries[0].file if f.after]).items()
+    ]
+    labels = tuple(source.label for source in sources)
+    return entries[0], Proof(target.name, revision.name, "proven", labels, notes=tuple(notes))
 
 
 def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision:

@@ -14,6 +14,7 @@ from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories, open_tree, open_trees
 from pkgtools.tree.apply import adopt_target
 from pkgtools.tree.choose import target_of
+from pkgtools.tree.shadow import shadowed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,4 +63,6 @@ def adopt(
         common.print_json(done)
     else:
         say(f"{done.tree} has a receipt of {done.target} ({common.short(done.revisions)})")
+        for path, module in shadowed(where, chosen.series.paths).items():
+            say(f"note: {path} is compiled into {module}, which Python imports instead", err=True)
     return 0

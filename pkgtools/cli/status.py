@@ -74,6 +74,8 @@ def _show(found: Status) -> None:
     for file in found.files:
         note = "  (only its line endings differ)" if file.crlf else ""
         say(f"  {file.state:8} {file.path}{note}")
+    for path, module in found.shadowed.items():
+        say(f"  note: {path} is compiled into {module}, which Python imports instead")
     for path in found.edited:
         say(f"  edited since it was patched: {path}")
     if found.receipt_is_void and found.state is State.PATCHED:

@@ -78,11 +78,21 @@ def recorded(record: Path) -> dict[str, str]:
         TreeError: it is not CSV.
 
     """
-    text = read_bytes(record).decode("utf-8", "surrogateescape")
+    return recorded_in(read_bytes(record), str(record))
+
+
+def recorded_in(raw: bytes, label: str) -> dict[str, str]:
+    """Return the same of a RECORD's content.
+
+    Raises:
+        TreeError: it is not CSV.
+
+    """
+    text = raw.decode("utf-8", "surrogateescape")
     try:
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
-        raise TreeError(f"{record}: {error}", remedy="reinstall the package") from None
+        raise TreeError(f"{label}: {error}", remedy="reinstall the package") from None
     return {row[0]: row[1] for row in rows if len(row) > 1}
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pkgtools.source.receipt import PROVENANCE
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
+from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
 from pkgtools.tree.state import FileState, State
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pkgtools.catalog import Catalog, Target
     from pkgtools.source import Tree
     from pkgtools.source.receipt import StackEntry
@@ -68,6 +71,8 @@ class Status:
     """Whether the files were replaced by a known revision's since they were patched."""
     from_wheel: bool = False
     """Whether the package was installed from a wheel that `build wheel` made."""
+    shadowed: Mapping[str, str] = field(default_factory=dict)
+    """The extension module that Python imports instead of a patched file, by the file's path."""
     stack: tuple[AppliedSeries, ...] = ()
     """Everything that is applied, the first at the bottom."""
 
@@ -80,6 +85,7 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     edited = tuple(stack.edited(tree))
     if applied and not edited:
         last = applied[-1]
+        paths = {file.path for entry in stack.entries for file in entry.files if file.after}
         return Status(
             tree=tree.label,
             path=tree.place,
@@ -91,6 +97,7 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
             series=last.series,
             pkgtools=last.pkgtools,
             is_current=last.is_current,
+            shadowed=shadowed(tree, sorted(paths)),
             stack=applied,
         )
     found = identify(catalog, tree)

@@ -196,8 +196,9 @@ def verify(
 ) -> Identity:
     """Return what `source` is, if it is exactly what its target makes.
 
-    Every touched file has the locked content and every touched Python file compiles. An
-    installed package is what its RECORD says, and a checkout what git has, beyond the series.
+    Every touched file has the locked content and every touched Python file compiles. Beyond the
+    series, an installed package or a wheel is what its RECORD says, a checkout what git has,
+    and a commit what the target's revision is.
 
     Args:
         catalog: where the targets come from.
@@ -217,7 +218,10 @@ def verify(
         if not match.is_patched:
             raise _not_patched(catalog, match, source)
         _compile_all(catalog, match, source)
+        _refuse_modules(match, source)
         check_requires(catalog.target(match.target), source)
+        if not series_only:
+            hold_whole(catalog, match, source, {file.path for file in match.files})
         return match
     stack = load_stack(source)
     matches = _matches(catalog, target, source, stack)
@@ -244,12 +248,14 @@ def _refuse_edited(stack: Stack, tree: Tree, verified: Sequence[str]) -> None:
             raise edited_error(entry, edited, tree)
 
 
-def _refuse_modules(match: Identity, tree: Tree) -> None:
+def _refuse_modules(match: Identity, source: Source) -> None:
     """Raise where an installed extension module is imported instead of a patched file."""
+    if isinstance(source, Tree) and source.is_checkout:
+        return
     patched = [file.path for file in match.files if file.found and file.before != file.after]
-    for path, module in ({} if tree.is_checkout else shadowed(tree, patched)).items():
+    for path, module in shadowed(source, patched).items():
         raise CheckFailedError(
-            f"{tree.label}: {path} is compiled into {module}, which Python imports instead",
+            f"{source.label}: {path} is compiled into {module}, which Python imports instead",
             remedy="build and install the package from a patched source checkout",
         )
 

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pkgtools.blob import SYMLINK
+from pkgtools.blob import LIMIT, SYMLINK
 from pkgtools.errors import CheckFailedError
+from pkgtools.source import Tree, WheelSource
 from pkgtools.source.listing import package_files
-from pkgtools.source.record import recorded
+from pkgtools.source.record import recorded, recorded_in
 from pkgtools.util.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from pkgtools.catalog import Catalog
-    from pkgtools.source import Tree
+    from pkgtools.source import Source
     from pkgtools.tree.state import Identity
 
 
@@ -44,33 +45,82 @@ class NotWholeError(CheckFailedError):
         return {"differences": self.differences}
 
 
-def hold_whole(catalog: Catalog, match: Identity, tree: Tree, touched: Collection[str]) -> None:
-    """Hold a package against RECORD, or in a checkout against git.
+def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Collection[str]) -> None:
+    """Hold a package or a wheel against RECORD, a checkout or a commit against git.
 
     Args:
         catalog: that has the target.
-        match: what the tree is.
-        tree: the package.
+        match: what the source is.
+        source: the package.
         touched: the paths of the source tree that series changed; RECORD has them, git not.
 
     Raises:
         NotWholeError: files beyond the series are missing, changed or extra.
 
     """
-    if tree.is_checkout:
-        found = tuple(_beyond_git(catalog, match, tree, touched))
+    if isinstance(source, WheelSource):
+        found, was = _beyond_wheel(source), "packed"
+        remedy = "fetch or build the wheel again"
+    elif not isinstance(source, Tree):
+        found, was = _beyond_base(catalog, match, source, touched), "released"
+        remedy = "compare it with the release"
+    elif source.is_checkout:
+        found, was = _beyond_git(catalog, match, source, touched), "committed"
         remedy = "check the files out again (git restore, git clean)"
     else:
-        found = tuple(_beyond_record(tree))
+        found, was = _beyond_record(source), "installed"
         remedy = "reinstall the package and apply again"
-    if found:
-        told = ", ".join(f"{each.path} ({each.what})" for each in found)
+    differences = tuple(found)
+    if differences:
+        told = ", ".join(f"{each.path} ({each.what})" for each in differences)
         raise NotWholeError(
-            f"{tree.label} has the series of {match.target}, but other files differ from what "
-            f"was {'committed' if tree.is_checkout else 'installed'}: {told}",
+            f"{source.label} has the series of {match.target}, but other files differ from what "
+            f"was {was}: {told}",
             remedy=f"{remedy}, or verify the files of the series alone with --series-only",
-            differences=found,
+            differences=differences,
         )
+
+
+def _beyond_wheel(wheel: WheelSource) -> Iterator[Difference]:
+    """Yield each member that the wheel's RECORD does not have as it is.
+
+    A wheel's RECORD lists every member but its own signatures
+    (https://packaging.python.org/en/latest/specifications/binary-distribution-format/).
+    """
+    name = f"{wheel.info}/RECORD"
+    rows = recorded_in(wheel.read_member(name), f"{wheel.label}: {name}")
+    members = {info.filename: info for info in wheel.members() if not info.is_dir()}
+    for path, digest in sorted(rows.items()):
+        if path not in members:
+            yield Difference(path, "missing")
+        elif digest and members[path].file_size <= LIMIT:
+            data = wheel.read_member(path)
+            if not _has_digest(data, digest):
+                yield Difference(path, "changed")
+    signed = {f"{name}.jws", f"{name}.p7s"}
+    yield from (Difference(path, "extra") for path in sorted(members.keys() - rows.keys() - signed))
+
+
+def _beyond_base(
+    catalog: Catalog, match: Identity, source: Source, touched: Collection[str]
+) -> Iterator[Difference]:
+    """Yield each file of a commit that the target's revision has otherwise, if that is there."""
+    from pkgtools.source.git import GitSource, Repository  # noqa: PLC0415 - GitPython is slow
+
+    if not isinstance(source, GitSource):
+        return
+    target = catalog.target(match.target)
+    revision = next(r for r in target.revisions if r.name == match.revision)
+    wanted = revision.commit or (f"refs/tags/{revision.tag}" if revision.tag else None)
+    base = Repository(source.repository).find(wanted) if wanted else None
+    if base is None:
+        return
+    folder = f"{target.upstream.prefix}{target.upstream.package}"
+    before, after = base.paths(folder), source.paths(folder)
+    for path in sorted({*before, *after} - set(touched)):
+        if before.get(path) != after.get(path):
+            what = "missing" if path not in after else "changed" if path in before else "extra"
+            yield Difference(path, what)
 
 
 def _beyond_record(tree: Tree) -> Iterator[Difference]:

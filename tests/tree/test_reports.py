@@ -232,7 +232,7 @@ def test_row_06_a_series_is_bound_to_a_revision_by_content(
     tree = _site(project, tmp_path / "site")
     code, said = _apply(project, tree, "w-1.1")
     assert code == 3
-    assert "use --target w-1.0" in said
+    assert "use `pkgtools apply --target w-1.0 " in said
 
 
 def test_row_07_one_file_that_is_there_already_is_no_reason_to_skip_the_rest(

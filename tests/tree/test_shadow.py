@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +15,6 @@ from scenarios import apply, make_tree
 from trees import snapshot
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from project import Project
 
     from pkgtools.source import Tree
@@ -53,6 +54,32 @@ def test_one_that_came_later_fails_verify(project: Project, tmp_path: Path) -> N
     done = call("verify", "--tree", tree.root, "--catalog", project.targets)
     assert done.code == 8
     assert "answer.abi3.so, which Python imports instead" in done.err
+    where = ("--tree", tree.root, "--catalog", project.targets)
+    shown = call("status", *where)
+    assert "note: src/widget/answer.py is compiled into answer.abi3.so" in shown.out
+    (tree.home / "pkgtools.json").unlink()
+    adopted = call("adopt", "-t", "w-1.0", *where)
+    assert adopted.code == 0
+    assert "note: src/widget/answer.py is compiled into answer.abi3.so" in adopted.err
+
+
+def test_in_a_wheel_it_is_named(project: Project, tmp_path: Path) -> None:
+    built = call(
+        *("build", "wheel", "-t", "w-1.0", "--wheel", project.wheel("1.0"), "-o", tmp_path),
+        *("--catalog", project.targets, "--json"),
+    )
+    for wheel, verb in ((project.wheel("1.0"), "lock"), (Path(built.facts["path"]), "verify")):
+        copy = tmp_path / "copy" / wheel.name
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(wheel, copy)
+        with zipfile.ZipFile(copy, "a") as archive:
+            archive.writestr("widget/answer.abi3.so", b"\x7fELF")
+        more = ("-t", "w-1.0") if verb == "lock" else ()
+        targets = project.copy_catalog(tmp_path / verb)
+        done = call(verb, "--wheel", copy, "--catalog", targets, *more)
+        said = done.out + done.err
+        assert "src/widget/answer.py is compiled into widget/answer.abi3.so" in said
+        assert (done.code == 0) == (verb == "lock")
 
 
 def test_in_a_checkout_it_is_to_be_built_again(project: Project, tmp_path: Path) -> None:

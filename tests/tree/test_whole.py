@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +13,6 @@ from project import git, record_row
 from scenarios import apply, make_tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from commands import Result
     from project import Project
 
@@ -88,3 +88,51 @@ def test_series_only_is_for_a_patched_tree(project: Project, tmp_path: Path) -> 
     done = _verify(project, tree, "--dry-run", "--series-only")
     assert done.code == 2
     assert "--series-only" in done.err
+
+
+def test_a_wheel_is_what_its_record_says(project: Project, tmp_path: Path) -> None:
+    built = call(
+        *("build", "wheel", "-t", "w-1.0", "--wheel", project.wheel("1.0"), "-o", tmp_path / "d"),
+        *("--catalog", project.targets, "--json"),
+    )
+    good, bad = Path(built.facts["path"]), tmp_path / Path(built.facts["path"]).name
+    where = ("--catalog", project.targets, "--wheel")
+    assert call("verify", *where, good).code == 0
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(bad, "w") as new:
+        for info in old.infolist():
+            data = old.read(info)
+            if info.filename == "widget/other.py":
+                continue
+            new.writestr(info, b"CHANGED\n" if info.filename == "widget/__init__.py" else data)
+        new.writestr("widget/stray.py", b"")
+        new.writestr("widget_kit.pth", b"import os\n")
+    done = call("verify", *where, bad, "--json")
+    assert done.code == 8
+    found = done.facts["error"]["details"]["differences"]
+    assert {(each["path"], each["what"]) for each in found} == {
+        ("widget/__init__.py", "changed"),
+        ("widget/other.py", "missing"),
+        ("widget/stray.py", "extra"),
+        ("widget_kit.pth", "extra"),
+    }
+    assert call("verify", *where, bad, "--series-only").code == 0
+
+
+def test_a_commit_is_what_its_revision_was(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "checkout", tmp_path)
+    git(tree.root, "tag", "v1.0")
+    apply(project, tree)
+    where = ("--catalog", project.targets, "--git", tree.root)
+    git(tree.root, "add", "--all")
+    git(tree.root, "commit", "--quiet", "--message", "patched")
+    assert call("verify", *where, "--rev", "HEAD").code == 0
+    (tree.root / "src/widget/stray.py").write_text("")
+    (tree.root / "src/widget/__init__.py").write_text("CHANGED = 1\n")
+    git(tree.root, "rm", "--quiet", "src/widget/other.py")
+    git(tree.root, "add", "--all")
+    git(tree.root, "commit", "--quiet", "--message", "and edited")
+    done = call("verify", *where, "--rev", "HEAD")
+    assert done.code == 8
+    for told in ("__init__.py (changed)", "other.py (missing)", "stray.py (extra)"):
+        assert told in done.err
+    assert call("verify", *where, "--rev", "HEAD", "--series-only").code == 0
