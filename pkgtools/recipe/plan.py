@@ -85,23 +85,31 @@ _ADDRESS: Final = "the address under which the other node reaches this one"
 _BIND: Final = "the routable address of the interface that is to be used"
 _INTERFACES: Final = "the addresses of all interfaces: ip -brief address"
 SITE: Final = (
-    ("image", "the image of master and server as NAME@sha256:...", "what runs is what it says"),
+    ("image", "the image of master and server as NAME@sha256:...", "a digest names one image"),
     ("model.path", "the model's folder", "the server reads it"),
-    ("model.revision", "the commit of the model's repository", "a model is its revision"),
+    ("model.revision", "the commit of the model's repository", "the revision identifies the model"),
     ("draft.path", "the draft checkpoint's file or folder", "the trainer starts from it"),
-    ("draft.sha256", "its digest (docs/recipe.md: of a folder)", "a checkpoint is its bytes"),
+    (
+        "draft.sha256",
+        "its digest (docs/recipe.md: of a folder)",
+        "the digest identifies the checkpoint",
+    ),
     ("dataset.path", "the data set's file", "the trainer reads its rows"),
-    ("dataset.sha256", "its SHA-256", "a data set is its bytes"),
+    ("dataset.sha256", "its SHA-256", "the digest identifies the data set"),
     ("capture_node.address", _ADDRESS, "the trainer reads from it"),
     ("capture_node.bind_address", _BIND, "Mooncake publishes it"),
-    ("capture_node.interfaces", _INTERFACES, "with several, Mooncake may choose a bridge"),
+    ("capture_node.interfaces", _INTERFACES, "Mooncake may publish the address of a bridge"),
     ("capture_node.memory", "what the deployment may take", "the segment comes out of it"),
     ("trainer_node.address", _ADDRESS, "the store's client is known by it"),
     ("trainer_node.bind_address", _BIND, "Mooncake publishes it"),
-    ("trainer_node.interfaces", _INTERFACES, "with several, Mooncake may choose a bridge"),
-    ("link.gigabits_per_second", "what the deployment gets of the link", "a lease must outlast"),
-    ("trainer.image", "the trainer's image as NAME@sha256:...", "what runs is what it says"),
-    ("trainer.command", "the trainer's command", "it is not ours to know"),
+    ("trainer_node.interfaces", _INTERFACES, "Mooncake may publish the address of a bridge"),
+    (
+        "link.gigabits_per_second",
+        "what the deployment gets of the link",
+        "a read has to end within its lease",
+    ),
+    ("trainer.image", "the trainer's image as NAME@sha256:...", "a digest names one image"),
+    ("trainer.command", "the trainer's command", "only the site knows it"),
     ("trainer.output", "the folder that it writes to", "the first update is read from it"),
 )
 """Values that a site file may give: key, what it is, why it is needed."""

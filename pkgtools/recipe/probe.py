@@ -1,9 +1,8 @@
-"""Talks to a Mooncake store, as a program of its own; nothing imports it.
+"""A program that talks to a Mooncake store.
 
-It runs under the interpreter that has Mooncake, which need not be pkgtools' own, and in a
-process that can be given up: Mooncake's client may hang, and a crash in it must not take
-the report along. It reads a request as JSON on stdin and writes its answer as the last line
-of stdout. numpy, which comes with the server, is imported only to look at tensors.
+It runs under the interpreter that has Mooncake, often another than pkgtools', and in a process
+of its own because Mooncake's client can hang or crash. It reads a request as JSON from stdin
+and writes its answer as the last line of stdout. Only reading tensors needs numpy.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
-"""The rules of the config plan, each a small function that needs no machine.
+"""The rules of the config plan: functions of a recipe that run without a machine.
 
-A rule says what it found and what it worked out of it. Why it matters stands beside it in
-`RULES`. What a rule cannot decide, because the site has not said a value, is open.
+A rule returns what it found and what it computed from it. `RULES` says why each matters. A
+rule that needs a value which the site has not given is open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RENDEZVOUS: Final = (
     "MASTER_PORT",
     "NODE_RANK",
 )
-"""What a launcher of ranks sets; left over from another job, they lead to that job."""
+"""Variables that torchrun and similar launchers set for each rank."""
 _DIGEST: Final = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _GRPC_OFFSET: Final = 10_000
@@ -259,12 +259,17 @@ def _rendezvous(recipe: Recipe) -> RuleResult:
 
 
 RULES: Final = (
-    Rule("image", "image", _image, "a tag moves: two starts of one recipe could run two programs"),
+    Rule(
+        "image",
+        "image",
+        _image,
+        "a tag can move: two starts of one recipe could run different images",
+    ),
     Rule(
         "artifacts",
         "model.revision",
         _artifacts,
-        "a result that cannot say what it was made from cannot be made again",
+        "a result can be reproduced only from known inputs",
     ),
     Rule(
         "object-size",
@@ -301,7 +306,7 @@ RULES: Final = (
         "limits",
         "server.flags.context-length",
         _limits,
-        "a row that does not fit is cut or refused after hours of shorter ones",
+        "a row that does not fit is cut or refused, maybe after hours of shorter rows",
     ),
     Rule(
         "method",
@@ -325,13 +330,13 @@ RULES: Final = (
         "resident",
         "trainer.resident_high_watermark",
         _resident,
-        "consumers take whole steps: a producer that pauses in the middle of one waits for ever",
+        "a trainer takes whole steps: a producer that pauses within one waits for ever",
     ),
     *GPU_RULES,
     Rule(
         "rendezvous",
         "trainer.environment",
         _rendezvous,
-        "left over from another launcher, they send the ranks to a meeting that never takes place",
+        "variables of another launcher make the ranks wait for processes that do not exist",
     ),
 )
