@@ -12,12 +12,12 @@ from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import from_option, git_option, wheel_option
+from pkgtools.cli.sources import accept_option, from_option, git_option, wheel_option
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome
 from pkgtools.port.target import check_writable, target_table, write_target
-from pkgtools.port.work import EVERY_FILE, abort, resume, start
+from pkgtools.port.work import abort, resume, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,15 +55,7 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
     help="The folder of the new series.  [default: beside the old one, named like --to]",
 )
 @click.option("--continue", "go_on", is_flag=True, help="Take the edited conflicts and go on.")
-@click.option(
-    "--accept",
-    type=common.TEXT,
-    multiple=True,
-    is_flag=False,
-    flag_value=EVERY_FILE,
-    metavar="[FILE]",
-    help="With --continue: take the proposals first, in all files or in this one.",
-)
+@accept_option
 @click.option(
     "--write",
     is_flag=True,

@@ -94,3 +94,14 @@ def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool 
     if edited:
         words = ["--target", named.source, *common.given("tree", "python"), *sources]
         say(f"  then: `{common.shell('adopt', *words)}` writes a receipt for the edited tree")
+
+
+accept_option = click.option(
+    "--accept",
+    type=common.TEXT,
+    multiple=True,
+    is_flag=False,
+    flag_value="*",  # pkgtools.port.work.EVERY_FILE, which most commands do not import
+    metavar="[FILE]",
+    help="Go on with a port that waits: take the proposals first, in all files or in this one.",
+)

@@ -9,10 +9,10 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.cli.sources import accept_option, git_option, wheel_option
 from pkgtools.errors import CheckFailedError, DoesNotApplyError
 from pkgtools.port.pull_request import text, title
-from pkgtools.port.upgrade import Sources, UpgradeOutcome, release_page
+from pkgtools.port.upgrade import UpgradeOptions, UpgradeOutcome, release_page
 from pkgtools.port.upgrade import upgrade as run_upgrade
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _EXIT_CODES = {
     metavar="CHECK",
     help="A shell command to run in a copy of the package after each patch; can be repeated.",
 )
+@accept_option
 @wheel_option
 @git_option
 @common.catalog_option
@@ -47,6 +48,7 @@ _EXIT_CODES = {
 def upgrade(
     target: str | None,
     checks: tuple[str, ...],
+    accept: tuple[str, ...],
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
@@ -59,7 +61,8 @@ def upgrade(
     Markdown. A second run changes nothing.
 
     Exit code 0: written, or nothing to do; --json says which as "outcome". 3: files
-    in NEWDIR.port/conflicts wait for a person; edit them and run the command again.
+    in NEWDIR.port/conflicts wait for a person; edit them, or take their proposals
+    with --accept, and run the command again.
     8: the series is written, and a CHECK failed. A CHECK runs in the folder that
     the package is imported from; PKGTOOLS_CATALOG is the catalog's folder.
 
@@ -70,8 +73,8 @@ def upgrade(
       pkgtools upgrade --target v0.5.22 --git ~/src/sglang --json
     """
     table = load_catalog(catalog)
-    sources = Sources(wheels, repositories)
-    done = run_upgrade(table, target, sources, checks, common.Progress())
+    options = UpgradeOptions(wheels, repositories, checks, accept)
+    done = run_upgrade(table, target, options, common.Progress())
     page = release_page(table, done.start.upstream, done.version)
     if as_json:
         facts = {

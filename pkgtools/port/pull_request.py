@@ -98,7 +98,10 @@ def _tasks(upgrade: Upgrade) -> Iterator[str]:
     ]
     for patch, hunk in hunks:
         if hunk.outcome in _DECIDED:
-            yield f"decide {_code(patch.patch)}, {_place(hunk)}{_reason(hunk)}"
+            task = f"decide {_code(patch.patch)}, {_place(hunk)}{_reason(hunk)}"
+            yield task + _proposal(hunk)
+    if any(hunk.proposal for _, hunk in hunks):
+        yield "take the proposals that are right: `pkgtools upgrade --accept [FILE]`"
     if report is not None and report.conflicts:
         yield (
             f"run `pkgtools upgrade --target {upgrade.start.name}`, edit the files in "
@@ -115,6 +118,14 @@ def _tasks(upgrade: Upgrade) -> Iterator[str]:
     for run in upgrade.checks:
         if run.status != 0:
             yield f"find out why {_code(run.command)} fails after {_code(run.patch)}"
+
+
+def _proposal(hunk: HunkReport) -> str:
+    """Return a proposal as a code block inside of an item of a list."""
+    if hunk.proposal is None:
+        return ""
+    lines = "\n".join(f"      {line}".rstrip() for line in hunk.proposal.text.splitlines())
+    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}):\n\n{lines}\n"
 
 
 def _proofs(upgrade: Upgrade) -> Iterator[str]:

@@ -60,11 +60,16 @@ class UpgradeOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sources:
-    """Where releases are looked for, beside the package index."""
+class UpgradeOptions:
+    """What a user gives an upgrade."""
 
-    wheels: Sequence[Path]
-    repositories: Sequence[Path]
+    wheels: Sequence[Path] = ()
+    """Where releases are looked for beside the package index, and the same for repositories."""
+    repositories: Sequence[Path] = ()
+    checks: Sequence[str] = ()
+    """Shell commands that run after each patch."""
+    accept: Sequence[str] = ()
+    """Files whose proposals are taken, as for `resume`."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +89,14 @@ class Upgrade:
 
 
 def upgrade(
-    catalog: Catalog,
-    name: str | None,
-    sources: Sources,
-    checks: Sequence[str],
-    reporter: Reporter,
+    catalog: Catalog, name: str | None, options: UpgradeOptions, reporter: Reporter
 ) -> Upgrade:
     """Port a series to the newest release, and write its target, lockfile and changelog entry.
 
     Args:
         catalog: where it is written.
         name: the target to start from; None for the newest release's.
-        sources: where releases are looked for.
-        checks: shell commands that run after each patch.
+        options: sources, checks and answers.
         reporter: is told about long work.
 
     Raises:
@@ -106,14 +106,14 @@ def upgrade(
 
     """
     begin = _start(catalog, name)
-    finder = Finder(catalog, begin.upstream, reporter, sources.wheels, sources.repositories)
+    finder = Finder(catalog, begin.upstream, reporter, options.wheels, options.repositories)
     version = finder.latest()
     found = Upgrade(UpgradeOutcome.CURRENT, begin, version)
     known = _target_of(catalog, begin, version)
     if known is not None and _is_proven(known, version):
         return replace(found, target=known)
     if known is None:
-        job, report = _port(catalog, begin, version, sources, reporter)
+        job, report = _port(catalog, begin, version, options, reporter)
         if not report.done:
             return replace(found, outcome=UpgradeOutcome.CONFLICT, port=report)
         if not report.patches:
@@ -122,12 +122,14 @@ def upgrade(
         found = replace(found, port=report)
         catalog = load_catalog(catalog.path)
         known = catalog.target(job.output.name)
-    wheels = check_wheels(catalog, sources.wheels)
-    repositories = open_repositories(sources.repositories)
+    wheels = check_wheels(catalog, options.wheels)
+    repositories = open_repositories(options.repositories)
     at_hand = AtHand(reporter, wheels, repositories, download=True)
     write_locks([known], at_hand)
     source = at_hand.find(known, known.revision)[0]
-    runs = tuple(run for check in checks for run in run_check(known, source, check, reporter))
+    runs = tuple(
+        run for check in options.checks for run in run_check(known, source, check, reporter)
+    )
     passed = all(run.status == 0 for run in runs)
     outcome = UpgradeOutcome.UPGRADED if passed else UpgradeOutcome.CHECK_FAILED
     return replace(found, outcome=outcome, target=known, checks=runs)
@@ -172,15 +174,20 @@ def _is_proven(target: Target, version: str) -> bool:
 
 
 def _port(
-    catalog: Catalog, begin: Target, version: str, sources: Sources, reporter: Reporter
+    catalog: Catalog, begin: Target, version: str, options: UpgradeOptions, reporter: Reporter
 ) -> tuple[Job, PortReport]:
     named = named_series(catalog, begin.name)
     output = begin.shelf / f"v{version}"
     if work_folder(output).exists():
         job = unfinished_job(output, reporter)
         check_writable(catalog, job)
-        return job, resume(job, reporter)
-    route = Route(None, version, (), sources.wheels, sources.repositories)
+        return job, resume(job, reporter, options.accept)
+    if options.accept:
+        raise UsageError(
+            f"--accept: no port to {output} waits",
+            remedy="leave it out: conflicts and their proposals come first",
+        )
+    route = Route(None, version, (), options.wheels, options.repositories)
     job = new_job(catalog, named, route, output, reporter)
     check_writable(catalog, job)
     return job, start(job, reporter)

@@ -123,6 +123,24 @@ def test_a_conflict_waits_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert not conflict.exists()
 
 
+def test_proposals_are_in_the_text_and_are_taken(tmp_path: Path) -> None:
+    calls = "def f(x):\n    one(x)\n    end(x)\n"
+    ours, theirs = (
+        calls.replace("    end", f"    {who}(x)\n    end") for who in ("ours", "theirs")
+    )
+    releases = {"1.0": {"a.py": calls}, "1.1": {"a.py": theirs}}
+    small = make_small(tmp_path / "small", releases, [("one", {"a.py": ours})])
+    done = upgrade(small)
+    assert done.code == 3
+    assert "; proposal 1 (words):\n\n          theirs(x)\n          ours(x)\n" in done.out
+    assert "take the proposals that are right: `pkgtools upgrade --accept [FILE]`" in done.out
+    done = upgrade(small, "--accept")
+    assert done.code == 0, done.err
+    assert small.made(small.catalog.parent / "patches/widget/v1.1", "1.1") == {
+        "src/widget/a.py": theirs.replace("    end", "    ours(x)\n    end").encode()
+    }
+
+
 def test_a_check_runs_after_each_patch(tmp_path: Path) -> None:
     small = stale(tmp_path)
     (tmp_path / "check.sh").write_text(
@@ -158,8 +176,7 @@ def test_a_run_that_ended_before_the_proof_is_made_good(
             upgrades.upgrade(
                 load_catalog(small.catalog),
                 None,
-                upgrades.Sources(sorted((small.root / "wheels").iterdir()), ()),
-                (),
+                upgrades.UpgradeOptions(sorted((small.root / "wheels").iterdir())),
                 Silent(),
             )
     assert "patches/widget/v1.2/lock.toml" not in changed(small)
