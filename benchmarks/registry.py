@@ -4,7 +4,8 @@
 
 The base is synthetic: layers of random bytes that do not compress, in the order of a real image
 (system, torch, dependencies, the package on top), and in the hard order, with the package in one
-layer of all of site-packages. docker-registry holds it on this machine's own address; a proxy
+layer of all of site-packages; the hard order once more with that layer as eStargz, whose single
+files are read by range requests. docker-registry holds it on this machine's own address; a proxy
 counts. Each build is a process of its own.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -30,11 +32,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from image.images import Entry, installed_entries, moved, tar
 from image.registries import Registry, docker_registry
+from image.stargz import descriptor_of, end_of, estargz
 from image.test_early_stop import LOCAL, engine_layer
 from project import build_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _GB: Final = 1000**3
 _SHARES: Final = {"system": 0.06, "torch": 0.54, "dependencies": 0.395}
@@ -80,27 +83,30 @@ def counting(address: str, counts: Counts) -> Iterator[str]:
 
 
 def put_layer(
-    registry: Registry, name: str, size: int, entries: list[Entry]
+    registry: Registry, name: str, size: int, entries: list[Entry], *, chunked: bool = False
 ) -> tuple[dict[str, object], str]:
-    """Write a layer of one large file and some entries into a registry's storage."""
+    """Write a layer of some entries and large files into a registry's storage."""
     blobs = registry.root / "docker/registry/v2/blobs/sha256"
     scratch = registry.root / name
     scratch.parent.mkdir(parents=True, exist_ok=True)
     small = tar(engine_layer(entries)).rstrip(b"\0")  # without the end of the archive
     small += bytes(-len(small) % 512)
     digest, part = hashlib.sha256(), os.urandom(1 << 20)
+    annotations: dict[str, str] = {}
     with scratch.open("wb") as file:
 
         def write(data: bytes) -> None:
             digest.update(data)
             file.write(data)
 
-        write(small)
-        for number in range(size >> 20):  # files of a megabyte, as libraries are
-            header = tar([Entry(f"opt/{name}/{number}.bin", part)])[:512]
-            write(header)
-            write(part)
-        write(bytes(1024))
+        if chunked:
+            annotations = write_chunked(small, name, size, part, write)
+        else:
+            write(small)
+            for number in range(size >> 20):  # files of a megabyte, as libraries are
+                write(tar([Entry(f"opt/{name}/{number}.bin", part)])[:512])
+                write(part)
+            write(bytes(1024))
     found = digest.hexdigest()
     place = blobs / found[:2] / found
     place.mkdir(parents=True)
@@ -109,8 +115,32 @@ def put_layer(
     link.parent.mkdir(parents=True)
     link.write_text(f"sha256:{found}")
     total = (place / "data").stat().st_size
-    kind = "application/vnd.oci.image.layer.v1.tar"
-    return {"mediaType": kind, "digest": f"sha256:{found}", "size": total}, f"sha256:{found}"
+    kind = "application/vnd.oci.image.layer.v1.tar" + ("+gzip" if chunked else "")
+    entry = {"mediaType": kind, "digest": f"sha256:{found}", "size": total}
+    return entry | ({"annotations": annotations} if annotations else {}), f"sha256:{found}"
+
+
+def write_chunked(
+    small: bytes, name: str, size: int, part: bytes, write: Callable[[bytes], None]
+) -> dict[str, str]:
+    """Write a layer as eStargz; return the annotations of its descriptor."""
+    blob, table = estargz(small + bytes(1024), 1 << 20)
+    frames = blob[: int(blob[-35:-19], 16)]
+    write(frames)
+    at, packed = len(frames), gzip.compress(part, 0)
+    which = f"sha256:{hashlib.sha256(part).hexdigest()}"
+    for number in range(size >> 20):
+        path = f"opt/{name}/{number}.bin"
+        header = gzip.compress(tar([Entry(path, part)])[:512])
+        write(header)
+        write(packed)
+        entry = {"name": path, "type": "reg", "mode": 0o644, "uid": 0, "gid": 0, "size": 1 << 20}
+        entry |= {"offset": at + len(header), "digest": which, "chunkDigest": which}
+        table["entries"].append(entry)
+        at += len(header) + len(packed)
+    write(end_of(at, table))
+    annotations: dict[str, str] = descriptor_of(b"", table)["annotations"]
+    return annotations
 
 
 def put_base(registry: Registry, tag: str, size: int, package: list[Entry]) -> int:
@@ -118,11 +148,17 @@ def put_base(registry: Registry, tag: str, size: int, package: list[Entry]) -> i
     shares = dict(_SHARES)
     layers, digests = [], []
     for name, share in shares.items():
-        inside = package if tag == "hard" and name == "dependencies" else []
-        entry, digest = put_layer(registry, f"{tag}-{name}", int(size * share), inside)
+        is_hard = tag != "usual" and name == "dependencies"
+        entry, digest = put_layer(
+            registry,
+            f"{tag}-{name}",
+            int(size * share),
+            package if is_hard else [],
+            chunked=is_hard and tag == "chunked",
+        )
         layers.append(entry)
         digests.append(digest)
-    if tag != "hard":
+    if tag == "usual":
         entry, digest = put_layer(registry, f"{tag}-package", int(size * 0.005), package)
         layers.append(entry)
         digests.append(digest)
@@ -167,7 +203,7 @@ def main() -> None:
         print("| base | build | bytes read | of the base | bytes sent | memory | seconds |")
         print("|---|---|---|---|---|---|---|")
         with docker_registry(scratch / "registry") as registry:
-            for tag in ("usual", "hard"):
+            for tag in ("usual", "hard", "chunked"):
                 total = put_base(registry, tag, size, package)
                 counts = Counts()
                 with counting(registry.address, counts) as address:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import io
+import itertools
 import tarfile
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,8 +47,8 @@ _CHUNKED: Final = (
 )
 _CRFS: Final = "1"
 """The only type of table that zstd:chunked defines."""
-_TABLE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of a table, which is held in memory: about 200,000 files. Larger ones are not used."""
+_TABLE_LIMIT: Final = 48 * 1024 * 1024
+"""Bytes of a table, which is held in memory: about 120,000 files. Larger ones are not used."""
 _WINDOW: Final = 1024 * 1024
 """Bytes to read at once, as a package's files are next to each other."""
 _TYPES: Final = {
@@ -84,7 +85,8 @@ class _TableEntry(msgspec.Struct, rename="camel", gc=False):
 
 class _Table(msgspec.Struct):
     version: int
-    entries: list[_TableEntry]
+    entries: list[msgspec.Raw]
+    """Views of the table, each a `_TableEntry`: decoded at once, they would take twice its size."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def table_of(
 
 def _read_table(
     said: Mapping[str, str], size: int, read_range: ReadRange
-) -> tuple[bytes, int] | None:
+) -> tuple[bytearray, int] | None:
     """Return the table whose digest is in the annotations, and its offset."""
     for prefix in _CHUNKED:  # first: stargz-snapshotter's zstd:chunked has all annotations
         if digest := said.get(f"{prefix}checksum"):
@@ -135,7 +137,7 @@ def _read_table(
     return _stargz(read_range, size, digest) if digest else None
 
 
-def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytes, int] | None:
+def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytearray, int] | None:
     """Return the table of an eStargz layer, and its offset."""
     footer = read_range(size - _FOOTER_BYTES, size) if size > _FOOTER_BYTES else None
     if not footer or footer[10:16] != _FOOTER or footer[32:38] != b"STARGZ":
@@ -147,11 +149,11 @@ def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytes, int] 
     with open_tar(decompressed(io.BytesIO(packed))) as archive:
         info = archive.next()
         file = archive.extractfile(info) if info and info.size <= _TABLE_LIMIT else None
-        raw = file.read() if file else b""
+        raw = _read_exactly(file, info.size) if info and file else bytearray()
     return (raw, start) if digest_of(raw) == digest else None
 
 
-def _chunked(read_range: ReadRange, position: str, digest: str) -> tuple[bytes, int] | None:
+def _chunked(read_range: ReadRange, position: str, digest: str) -> tuple[bytearray, int] | None:
     """Return the table of a zstd:chunked layer, and its offset."""
     start, packed_size, size, kind = position.split(":")
     if kind != _CRFS or int(size) > _TABLE_LIMIT:
@@ -159,7 +161,15 @@ def _chunked(read_range: ReadRange, position: str, digest: str) -> tuple[bytes, 
     packed = _bounded(read_range, int(start), int(start) + int(packed_size))
     if packed is None or digest_of(packed) != digest:
         return None
-    return decompressed(io.BytesIO(packed)).read(int(size)), int(start)
+    return _read_exactly(decompressed(io.BytesIO(packed)), int(size)), int(start)
+
+
+def _read_exactly(stream: IO[bytes], size: int) -> bytearray:
+    """Read a table without a second copy of it in memory."""
+    data = bytearray()
+    while len(data) < size and (part := stream.read(min(size - len(data), _WINDOW))):
+        data += part
+    return data
 
 
 def _bounded(read_range: ReadRange, start: int, end: int) -> bytes | None:
@@ -170,7 +180,7 @@ class TableOfContents:
     """The entries of a layer, and the positions of its files."""
 
     def __init__(
-        self, entries: list[_TableEntry], end: int, read_range: ReadRange, label: str
+        self, entries: list[msgspec.Raw], end: int, read_range: ReadRange, label: str
     ) -> None:
         """Take a table.
 
@@ -189,7 +199,8 @@ class TableOfContents:
         self._read_range = read_range
         self._label = label
         self._window = (0, b"")
-        for entry in entries:
+        self._decoder = msgspec.json.Decoder(_TableEntry)
+        for entry in map(self._decoder.decode, entries):
             if min(entry.size, entry.offset, entry.chunk_size, entry.inner_offset) < 0:
                 raise ValueError(f"{entry.name} has a negative number")
             is_file = entry.type == "chunk" or (entry.type == "reg" and entry.size > 0)
@@ -205,7 +216,8 @@ class TableOfContents:
             MalformedError: as `read_layer`.
 
         """
-        for number, entry in enumerate(self._entries):
+        for number, raw in enumerate(self._entries):
+            entry = self._decoder.decode(raw)
             if entry.type == "chunk":
                 continue
             info = tarfile.TarInfo(entry.name)
@@ -220,23 +232,21 @@ class TableOfContents:
 
     def _content(self, number: int) -> bytes:
         """Return a file's content after a check of its digest."""
-        size = self._entries[number].size
-        if size > LIMIT:
-            raise damaged(f"{self._label}: {self._entries[number].name} is larger than {LIMIT}")
-        data = b"".join(map(self._chunk, self._chunks(number))) if size else b""
-        if len(data) != size:
-            raise damaged(f"{self._label}: {self._entries[number].name} is cut short")
+        entry = self._decoder.decode(self._entries[number])
+        if entry.size > LIMIT:
+            raise damaged(f"{self._label}: {entry.name} is larger than {LIMIT} bytes")
+        data = b"".join(map(self._chunk, self._chunks(entry, number))) if entry.size else b""
+        if len(data) != entry.size:
+            raise damaged(f"{self._label}: {entry.name} is cut short")
         return data
 
-    def _chunks(self, number: int) -> Iterator[_Chunk]:
-        first = self._entries[number]
+    def _chunks(self, first: _TableEntry, number: int) -> Iterator[_Chunk]:
+        """Return the positions of the parts of a file, whose entry has a number."""
         if first.end_offset:  # zstd:chunked: all chunks of a file, whose digest is the file's
             yield _Chunk(first.offset, first.end_offset, 0, first.size, first.digest)
             return
-        following = number + 1
-        while following < len(self._entries) and self._entries[following].type == "chunk":
-            following += 1
-        for entry in self._entries[number:following]:
+        following = map(self._decoder.decode, self._entries[number + 1 :])
+        for entry in (first, *itertools.takewhile(lambda e: e.type == "chunk", following)):
             yield _Chunk(
                 entry.offset,
                 self._next_offset(entry.offset),
@@ -274,7 +284,7 @@ class TableOfContents:
 
     @cached_property
     def _offsets(self) -> list[int]:
-        return sorted({entry.offset for entry in self._entries if entry.offset})
+        return sorted({entry.offset for entry in map(self._decoder.decode, self._entries)})
 
 
 def _seconds(modtime: str) -> int:

@@ -251,7 +251,7 @@ class Layer:
         return digest_of(self.data)
 
 
-def digest_of(data: bytes) -> str:
+def digest_of(data: bytes | bytearray) -> str:
     """Return the digest of a blob, as the OCI image specification writes it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 

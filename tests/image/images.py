@@ -222,10 +222,17 @@ def add_to_index(where: Path, descriptor: Mapping[str, Any], name: str | None) -
 
 
 def write_archive(
-    path: Path, layers: Sequence[bytes], labels: Mapping[str, str] | None = None
+    path: Path,
+    layers: Sequence[bytes],
+    labels: Mapping[str, str] | None = None,
+    how: Compression = "",
 ) -> str:
-    """Write what ``docker save`` of an engine of today does; return the image's reference."""
+    """Write what ``docker save`` of an engine of today does; return the image's reference.
+
+    With containerd's store of images, the engine saves layers as they were pulled: compressed.
+    """
     config = config_of(layers, labels)
+    layers = [compress(layer, how) for layer in layers]
     names = [f"blobs/sha256/{digest(layer).removeprefix('sha256:')}" for layer in layers]
     config_name = f"{digest(config).removeprefix('sha256:')}.json"
     entry = {

@@ -66,17 +66,22 @@ def estargz(layer: bytes, chunk: int = 1000) -> tuple[bytes, dict[str, Any]]:
 
 def with_table(frames: bytes, table: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     """Return the frames of an eStargz layer with a table and the footer behind them."""
+    return frames + end_of(len(frames), table), table
+
+
+def end_of(start: int, table: dict[str, Any]) -> bytes:
+    """Return the end of an eStargz layer, from its table on."""
     raw = json.dumps(table).encode()
     info = tarfile.TarInfo("stargz.index.json")
     info.size = len(raw)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.addfile(info, io.BytesIO(raw))
-    extra = b"SG\x16\x00" + b"%016xSTARGZ" % len(frames)
+    extra = b"SG\x16\x00" + b"%016xSTARGZ" % start
     footer = b"\x1f\x8b\x08\x04" + bytes(4) + b"\x00\xff\x1a\x00" + extra
     footer += b"\x01\x00\x00\xff\xff" + bytes(8)
     assert len(footer) == 51
-    return frames + gzip.compress(packed.getvalue(), mtime=0) + footer, table
+    return gzip.compress(packed.getvalue(), mtime=0) + footer
 
 
 def descriptor_of(blob: bytes, table: dict[str, Any]) -> dict[str, Any]:

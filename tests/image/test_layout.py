@@ -19,7 +19,7 @@ from pkgtools.image import archive, layout
 from pkgtools.image.reference import open_image
 from pkgtools.util.progress import Silent
 
-from .building import build, bytes_of, write_base
+from .building import SYSTEM, build, bytes_of, write_base
 from .images import (
     DOCKER_TYPES,
     Entry,
@@ -31,6 +31,7 @@ from .images import (
     symlink,
     tar,
     with_size,
+    write_archive,
     write_layout,
 )
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from project import Project
+
+    from .images import Compression
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -256,6 +259,18 @@ def test_one_image_of_an_archive_of_several(
         project.catalog(), f"docker-archive:{path}:kit:latest", f"docker-archive:{tmp_path}/again"
     )
     assert again.id == built.id  # however the base is spelt
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_layers_of_an_archive_can_be_compressed(
+    how: Compression, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    plain = [tar(SYSTEM), tar(widget)]
+    expected = build(project.catalog(), write_archive(tmp_path / "plain.tar", plain))
+    base = write_archive(tmp_path / "base.tar", plain, how=how)
+    built = build(project.catalog(), base)
+    assert built.layer == expected.layer
+    assert read(built.reference).layers[:-1] == plain
 
 
 def test_a_layer_that_is_a_link_in_an_archive(
