@@ -25,7 +25,7 @@ from pkgtools.source.choose import (
     open_wheel,
 )
 from pkgtools.tree.choose import patched_trees
-from pkgtools.tree.verify import DryRun, Outcome, dry_run, dry_run_source
+from pkgtools.tree.dry_run import DryRun, Outcome, dry_run, dry_run_source
 from pkgtools.tree.verify import verify as verify_source
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.live import check_sample, check_server, check_store
 from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
+from pkgtools.tree.dry_run import Outcome, dry_run_source
 from pkgtools.tree.state import State
-from pkgtools.tree.verify import Outcome, dry_run_source, verify
+from pkgtools.tree.verify import verify
 from pkgtools.util.files import sha256
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from pkgtools.catalog import load_patch
 from pkgtools.patch.headers import headers_of
-from pkgtools.tree.verify import DryRun, Outcome, dry_run
+from pkgtools.tree.dry_run import DryRun, Outcome, dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

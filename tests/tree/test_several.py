@@ -66,10 +66,15 @@ def apart(site: Two, tmp_path: Path) -> Two:
     git(root / "alpha", "init", "--quiet")
     git(root / "alpha", "add", "--all")
     git(root / "alpha", "commit", "--quiet", "--message", "as it is")
+    return Two(site.targets, root, _python_of(tmp_path, root))
+
+
+def _python_of(tmp_path: Path, root: Path) -> Path:
+    """Write an interpreter that imports each package from a folder of its own."""
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\necho "[\\"{root}/$3/$3\\"]"\n')
     python.chmod(0o755)
-    return Two(site.targets, root, python)
+    return python
 
 
 @pytest.fixture(params=["site", "checkout", "apart"])
@@ -312,3 +317,21 @@ def test_verify_of_several_names_each_refusal_and_exits_with_the_worst(two: Two)
     next(two.root.rglob("alpha/__init__.py")).write_text("A = 1\n")
     done = two.do("verify", "--dry-run", "-t", "alpha-1", "-t", "beta-1")
     assert (done.code, done.out.count("applies"), done.out.count("patched ")) == (0, 2, 1)
+
+
+def test_packages_of_two_site_packages_folders(site: Two, tmp_path: Path) -> None:
+    """As purelib and platlib are two folders on some systems."""
+    root = tmp_path / "sites"
+    for name in NAMES:
+        (root / name).mkdir(parents=True)
+        for path in site.root.glob(f"{name}*"):
+            path.rename(root / name / path.name)
+    two = Two(site.targets, root, _python_of(tmp_path, root))
+    before = timeless(snapshot(root))
+    two.apply()
+    assert two.do("verify").code == 0
+    assert [
+        problem for info in root.glob("*/*.dist-info") for problem in record_problems(info)
+    ] == []
+    assert two.do("reverse", "-t", "alpha-1", "-t", "beta-1").code == 0
+    assert differing(before, timeless(snapshot(root))) == []

@@ -1,0 +1,172 @@
+"""Verifying that a series would apply, as `apply` would judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pkgtools.catalog.marker import refuse_unfit
+from pkgtools.errors import (
+    ForeignError,
+    PkgtoolsError,
+    SourceError,
+    SourceUnavailableError,
+)
+from pkgtools.source import Tree
+from pkgtools.tree.check import check
+from pkgtools.tree.identify import identify
+from pkgtools.tree.shadow import refuse_shadowed
+from pkgtools.tree.stack import Stack, is_of, load_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pkgtools.catalog import Catalog, Revision, Target
+    from pkgtools.plan import Plan
+    from pkgtools.source import Source
+    from pkgtools.source.at_hand import AtHand
+    from pkgtools.tree.check import Refusal
+
+
+class Outcome(StrEnum):
+    """What verification says of one revision of one target."""
+
+    APPLIES = "applies"
+    PATCHED = "patched"
+    UNVERIFIED = "unverified"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class PatchPlace:
+    """Where one patch goes in one file."""
+
+    patch: str
+    path: str
+    offsets: tuple[int, ...]
+    """Of each hunk, in lines."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """Whether a series applies to one source of one revision."""
+
+    target: str
+    revision: str
+    source: str | None
+    outcome: Outcome
+    places: tuple[PatchPlace, ...] = ()
+    message: str | None = None
+    remedy: str | None = None
+    exit_code: int = 0
+    refusal: Refusal | None = None
+
+
+def dry_run(
+    catalog: Catalog, revisions: Iterable[tuple[Target, Revision]], at_hand: AtHand
+) -> Iterator[DryRun]:
+    """Yield a verdict for each revision of a target, on its own source."""
+    for target, revision in revisions:
+        try:
+            for source in at_hand.find(target, revision):
+                yield verdict(catalog, target, source, revision.name)
+        except SourceUnavailableError as error:
+            unverified = _refused(target.name, revision.name, None, error)
+            yield replace(unverified, outcome=Outcome.UNVERIFIED)
+        except PkgtoolsError as error:  # a bad lock or wheel must not hide the other targets
+            yield _refused(target.name, revision.name, None, error)
+
+
+def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> DryRun:
+    """Return the verdict on one source, for `target` or for the one that it belongs to.
+
+    A tree is judged as `apply` would judge it: an older series of the target as if it
+    were undone, those of others as they lie.
+    """
+    stack = load_stack(source) if isinstance(source, Tree) else Stack()
+    if stack.edited(source):
+        stack = Stack()  # the files were replaced under the receipt: they decide
+    if target is None:
+        target = _own_top(catalog, stack) or catalog.target(identify(catalog, source)[0].target)
+    if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
+        source = replace(source, upstream=target.upstream)
+    own = next((e for e in stack.entries if is_of(e, catalog, target)), None)
+    if own is None:
+        return verdict(catalog, target, source, stack=stack)
+    if own.series != target.series.digest:
+        return verdict(catalog, target, stack.before(own, source), stack=stack)
+    view = stack.at(own, source) if stack.above(own) else source
+    return verdict(catalog, target, view, stack=stack)
+
+
+def _own_top(catalog: Catalog, stack: Stack) -> Target | None:
+    """Return the catalog's target that was applied last."""
+    for entry in reversed(stack.entries):
+        for target in catalog.targets:
+            if target.name == entry.target:
+                return target
+    return None
+
+
+def verdict(
+    catalog: Catalog,
+    target: Target,
+    source: Source,
+    revision: str | None = None,
+    stack: Stack | None = None,
+) -> DryRun:
+    """Hold a source against a target; a refusal is a verdict too.
+
+    Args:
+        catalog: in which a stranger's nearest revision is looked for.
+        target: whose series.
+        source: where the files are read from.
+        revision: the one that the source must be; by default any of the target's.
+        stack: the series that are in the source.
+
+    """
+    try:
+        if isinstance(source, Tree):
+            refuse_unfit(target, source)
+        revisions, plan = check(catalog, target, source, stack)
+        if revision is not None and revision not in revisions:
+            raise ForeignError(
+                f"{source.label} should be {revision}, its files are those of "
+                f"{' and '.join(revisions)}"
+            )
+        if plan is not None:
+            after = [change.path for change in plan.changes if change.after is not None]
+            refuse_shadowed(target, source, after)
+    except SourceUnavailableError:
+        raise
+    except PkgtoolsError as error:
+        return _refused(target.name, revision or "", source.label, error)
+    return DryRun(
+        target=target.name,
+        revision=revision or revisions[0],
+        source=source.label,
+        outcome=Outcome.PATCHED if plan is None else Outcome.APPLIES,
+        places=_places(plan),
+    )
+
+
+def _refused(target: str, revision: str, source: str | None, error: PkgtoolsError) -> DryRun:
+    return DryRun(
+        target,
+        revision,
+        source,
+        Outcome.REFUSED,
+        message=error.message,
+        remedy=error.remedy,
+        exit_code=error.exit_code,
+        refusal=error.refusal if isinstance(error, SourceError) else None,
+    )
+
+
+def _places(plan: Plan | None) -> tuple[PatchPlace, ...]:
+    steps = plan.steps if plan else ()
+    return tuple(
+        PatchPlace(step.patch, step.path, tuple(p.offset for p in step.placements))
+        for step in steps
+    )
