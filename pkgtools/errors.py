@@ -21,7 +21,7 @@ class PkgtoolsError(Exception):
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
     usual_remedy: ClassVar[str] = "correct what the message names, and run the command again"
-    """What to do where a message has nothing of its own."""
+    """The default remedy of this class."""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What each patch of a series does to a source, and patches made from that."""
+"""Apply the patches of a series to a source one by one, and make patches from the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileChange:
-    """What one patch does to one file of one source."""
+    """The change of one file by one patch."""
 
     old_path: str
     path: str

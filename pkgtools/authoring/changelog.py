@@ -81,7 +81,7 @@ class ChangelogError(CheckFailedError):
 
 @dataclass(frozen=True)
 class Checked:
-    """What was proven."""
+    """The result of the check."""
 
     changelog: str
     since: str | None

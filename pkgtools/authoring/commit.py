@@ -43,7 +43,7 @@ _NUMBER: Final = re.compile(r"(\d+)-")
 
 
 class CommitOutcome(StrEnum):
-    """What became of a patch."""
+    """The outcome for one patch."""
 
     UNCHANGED = "unchanged"
     EDITED = "edited"
@@ -66,7 +66,7 @@ class Committed(msgspec.Struct, frozen=True):
 
     series: str
     changed: bool
-    """Whether the series is another one now, so that it has to be locked."""
+    """Whether the series changed and needs `pkgtools lock`."""
     patches: list[CommittedPatch]
     dropped: list[str]
     empty: list[str]
@@ -83,7 +83,7 @@ class _CommitEntry:
     old: Patch | None
     patch: Patch
     files: Mapping[Path, Blob | None]
-    """What is written for it; empty where it keeps its bytes and name."""
+    """The files to write; empty if the patch keeps its bytes and name."""
 
     @property
     def reference(self) -> str:

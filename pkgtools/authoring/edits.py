@@ -1,4 +1,4 @@
-"""What a tree has beyond a series: files edited, added, deleted, renamed or made executable."""
+"""Find the edits of a tree on top of its series."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _BUILT: Final = ("*.py[cod]", "*.so", "*.dylib", "*.dll", "*.o", "*.a")
 _LEFTOVERS: Final = ("*.orig", "*.rej", "*.bak", "*~", ".*.sw?", ".#*", "#*#", ".DS_Store")
-"""What patch(1), editors and file managers leave behind."""
+"""Names of files that patch(1), editors and file managers leave behind."""
 
 
 @dataclass(frozen=True)

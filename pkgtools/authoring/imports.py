@@ -35,7 +35,7 @@ _OUTSIDE: Final = "outside"
 
 @dataclass(frozen=True)
 class Imported:
-    """What `import_patches` wrote."""
+    """The result of `import_patches`."""
 
     patches: tuple[str, ...]
     levels: dict[str, int]

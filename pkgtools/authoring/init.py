@@ -49,7 +49,7 @@ _SERIES: Final = (
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """What a catalog has to know about a package; see `find_facts`."""
+    """The facts of a package that a catalog needs; see `find_facts`."""
 
     distribution: str
     version: str
@@ -60,13 +60,13 @@ class PackageFacts:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the source of a package comes from, as far as it is known."""
+    """The origin of a package's source, as far as it is known."""
 
     git: str | None
     tag: str | None
     """By default ``v`` and the version, where there is a git URL."""
     prefix: str
-    """What a path has in the source tree and not in a wheel."""
+    """The prefix of paths in the source tree that a wheel does not have."""
 
 
 def find_facts(

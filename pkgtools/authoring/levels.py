@@ -37,9 +37,9 @@ class LevelFinder:
 
     source: Source | None
     package: Upstream | None
-    """Whose package alone is read; None for every file."""
+    """Reads only this upstream's package; None reads every file."""
     patches: list[Patch] = field(default_factory=list)
-    """What was read of the package."""
+    """The files of the package that were read."""
 
     def read(self, mail: Mail) -> Patch | None:
         """Read the next patch, and return its part for files outside the package.

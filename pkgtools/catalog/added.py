@@ -47,7 +47,7 @@ def is_added_folder(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class AddedFiles:
-    """What a folder of added files holds."""
+    """A folder of added files."""
 
     folder: Path
     message: str

@@ -43,7 +43,7 @@ class LockedFile(_LockTable):
 
     @property
     def has_mode(self) -> bool:
-        """Whether its ids carry a mode."""
+        """Whether the ids include a mode."""
         return any(":" in step for step in self.chain)
 
 
@@ -63,7 +63,7 @@ class AbsorbedPatch(_LockTable):
 
 
 class LockedRevision(_LockTable):
-    """What the series does on one revision: a commit or a release."""
+    """The changes of the series on one revision: a commit or a release."""
 
     file: list[LockedFile]
     commit: str | None = None

@@ -26,7 +26,7 @@ class Upstream:
     package: str
     """What Python imports: a folder, or a module of one file."""
     prefix: str
-    """What a path has in the source tree and not in a wheel: empty, or with a ``/`` at its end."""
+    """The prefix of paths in the source tree that a wheel lacks: empty, or ending in ``/``."""
     checks: Path | None = None
     """A script that proves a patched image: run in it, with the package's folder as argument.
     The folder that it lies in is copied with it. It prints a JSON object a check, each on

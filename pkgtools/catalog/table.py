@@ -92,7 +92,7 @@ class Catalog:
     default: Target | None
     sets: tuple[TargetSet, ...] = ()
     name: str | None = None
-    """What tells it from another team's catalog with a target of the same name."""
+    """Distinguishes it from other catalogs with a target of the same name."""
     policy: tuple[str, ...] = ()
     """The headers that each patch must have; see `pkgtools.patch.headers`."""
 

@@ -61,7 +61,7 @@ class TomlFile:
         )
 
     def has(self, key: str) -> bool:
-        """Whether `key` stands in the file on a line of its own."""
+        """Whether the file has `key` on a line of its own."""
         return key in self._lines_by_key()
 
     def line_of(self, key: str) -> int:

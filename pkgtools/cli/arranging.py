@@ -1,4 +1,4 @@
-"""What `drop`, `reorder` and `rename` share."""
+"""Code that `drop`, `reorder` and `rename` share."""
 
 from __future__ import annotations
 

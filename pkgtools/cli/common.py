@@ -1,4 +1,4 @@
-"""What all commands share: options, error output, JSON and progress."""
+"""Code that all commands share: options, error output, JSON and progress."""
 
 from __future__ import annotations
 

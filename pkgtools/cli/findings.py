@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("text", "json", "github", "junit", "sarif")
 _LINE: Final = re.compile(r"line (\d+): ")
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What a document of XML 1.0 cannot hold, even escaped (https://www.w3.org/TR/xml/#charsets)."""
+"""Characters that XML 1.0 excludes, even escaped (https://www.w3.org/TR/xml/#charsets)."""
 
 
 @dataclass(frozen=True)

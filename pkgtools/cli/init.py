@@ -131,7 +131,7 @@ def init(
 
 
 def is_terminal() -> bool:
-    """Whether somebody can answer a question."""
+    """Whether a user can answer questions."""
     return sys.stdin.isatty()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import docker
 
 _SHARED_MEMORY: Final = "1g"
-"""What servers of models share between their processes; Docker's own default is 64 MiB."""
+"""The shared memory of a container. Docker's default of 64 MiB is too small for servers."""
 _LOG_SIZE: Final = "1g"
 """Far beyond what any program here prints, and a bound for one that never ends."""
 

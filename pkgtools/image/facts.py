@@ -65,7 +65,7 @@ class _LayerFacts(msgspec.Struct):
 class _KnownFacts(msgspec.Struct):
     format: int
     packages: dict[str, _PackageFacts]
-    """By `facts_key`."""
+    """Packages by `facts_key`."""
 
 
 def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:

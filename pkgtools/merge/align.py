@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pkgtools.merge.blocks import Block
 
 ALIKE: Final = 0.6
-"""From this share of common tokens on, two statements in one place are versions of one."""
+"""The least share of common tokens of two versions of one statement."""
 _MARGIN: Final = 0.1
-"""By so much a counterpart must be better than the next best one."""
+"""The least lead of a counterpart over the next best one."""
 
 
 def matching_blocks(

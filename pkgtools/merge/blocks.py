@@ -130,7 +130,7 @@ class Block:
 
     @property
     def is_comment(self) -> bool:
-        """Whether it is nothing but a comment."""
+        """Whether it is a comment."""
         return self.kind == "comment"
 
     @cached_property
@@ -166,7 +166,7 @@ class Block:
 
     @cached_property
     def key(self) -> tuple[str, bytes] | None:
-        """What it is called among its siblings, if it has something like a name."""
+        """Its name among its siblings, if it has one."""
         return _key(self)
 
     @cached_property
@@ -351,7 +351,7 @@ def _with_comments(block: Block, comments: list[tree_sitter.Node]) -> Block:
 
 
 def starts_line(source: bytes, at: int) -> bool:
-    """Whether nothing but space stands before `at` on its line."""
+    """Whether only white space precedes `at` on its line."""
     return not source[source.rfind(b"\n", 0, at) + 1 : at].strip()
 
 

@@ -1,4 +1,4 @@
-"""What running a statement reads, writes and may do, as far as its text tells."""
+"""The effects of a statement, from its text: names it reads and writes, and what it may do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAVES_OFF: Final = {
     "return_statement",
     "yield",
 }
-"""What changes which statements run, or what names mean."""
+"""Statements that change the control flow or the meaning of names."""
 _HARMLESS: Final = {
     *(b"abs", b"bool", b"float", b"getattr", b"hasattr", b"int", b"isinstance", b"issubclass"),
     *(b"len", b"max", b"min", b"range", b"repr", b"round", b"str", b"tuple", b"type"),
@@ -62,7 +62,7 @@ def effects(nodes: Iterable[Block]) -> Effects:
 
 
 def independent(one: Effects, other: Effects) -> bool:
-    """Whether two runs of statements have the same effect in either order, for all one can see."""
+    """Whether two runs of statements seem to have the same effect in either order."""
     if one.leaves or other.leaves or (one.calls and other.calls):
         return False
     return not any(

@@ -1,4 +1,4 @@
-"""What is wrong with a merged file, chunk by chunk."""
+"""Find faults of a merged file, chunk by chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edit looks like in the text: indentation, blank lines, commas."""
+"""Write an edit as text: indentation, blank lines, commas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORTH: int = 3
 
 @dataclass(frozen=True)
 class Gap:
-    """What stands around an insertion in ours, and around the same place in base."""
+    """The nodes around an insertion in ours, and around the same place in base."""
 
     ours_before: Block | None
     ours_behind: Block | None

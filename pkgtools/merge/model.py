@@ -1,4 +1,4 @@
-"""What a merge is asked and what it answers."""
+"""The input and the result of a merge."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _nothing(_: object) -> None:
 
 @dataclass(frozen=True)
 class OtherFiles:
-    """What a merge may ask about the other files of base and theirs."""
+    """Access to the other files of base and theirs."""
 
     find: Callable[[Block], Elsewhere | None] = _nothing
     """Finds a definition of base in the other files of theirs."""
@@ -67,10 +67,10 @@ class OtherFiles:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a person can take for one conflict; it passes every check."""
+    """A resolution of one conflict that a person can accept; it passes every check."""
 
     chunks: tuple[Chunk, ...]
-    """What of ours it carries over."""
+    """The part of ours that it carries over."""
     lines: range
     """The lines of the merged file that it replaces, counted from 0."""
     text: bytes

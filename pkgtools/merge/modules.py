@@ -1,4 +1,4 @@
-"""What a name in a module means, followed through the imports of its package."""
+"""Resolve a name in a module through the imports of its package."""
 
 from __future__ import annotations
 

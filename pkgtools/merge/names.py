@@ -1,4 +1,4 @@
-"""Whether what a patch's lines name is still there after the port."""
+"""Check that the names in a patch's lines still exist after a merge."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
 
 
 def _is_bound_here(raw: tree_sitter.Node) -> bool:
-    """Whether an identifier stands where a name is given."""
+    """Whether an identifier gives a name to something."""
     node = raw
     parent = node.parent
     while parent is not None and parent.type in (

@@ -28,7 +28,7 @@ _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 
 
 class Order(Enum):
-    """What the order of siblings means."""
+    """The meaning of the order of siblings."""
 
     SET = "set"
     """Nothing."""
@@ -74,7 +74,7 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
 
 
 def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> bool:
-    """Whether what a patch adds and what upstream adds can stand in either order."""
+    """Whether the additions of a patch and of upstream can be in either order."""
     if kind is Order.STRICT:
         return False
     kinds = {n.kind for n in others}
@@ -90,7 +90,7 @@ def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> boo
 
 
 def is_exclusive(node: Block) -> bool:
-    """Whether two of the same name among siblings would be one too many."""
+    """Whether siblings must have different names."""
     return node.kind in _EXCLUSIVE
 
 
@@ -212,6 +212,6 @@ def is_registration(block: Block) -> bool:
 
 
 def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:
-    """Whether both only register things, all under different names."""
+    """Whether both only register things, under different names."""
     blocks = [n for n in (*added, *others) if not n.is_comment]
     return all(map(is_registration, blocks)) and len({n.key for n in blocks}) == len(blocks)

@@ -122,7 +122,7 @@ def _before_a_new_block(base: bytes, ours: bytes, theirs: bytes) -> bytes | None
 
 
 def _holds_words(whole: bytes, part: bytes) -> bool:
-    """Whether the words of `part` stand in `whole` in the same order."""
+    """Whether `whole` has the words of `part` in the same order."""
     rest = iter(whole.split())
     return all(word in rest for word in part.split())
 

@@ -1,4 +1,4 @@
-"""What carrying a change over gives: edits, or the reason why a person must decide."""
+"""The result of carrying a change over: edits, or the reason for a conflict."""
 
 from __future__ import annotations
 

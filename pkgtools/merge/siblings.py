@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 _RENAMED: Final = 0.8
-"""From this share of common tokens on, a definition of another name can be one that was renamed."""
+"""The least share of common tokens of a definition and its renamed form."""
 _CLEARLY: Final = 0.15
-"""By so much it must be more alike than any other."""
+"""The least lead of the best candidate over the next one."""
 
 
 class Carrier(Protocol):
@@ -55,7 +55,7 @@ class Carrier(Protocol):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an insertion goes."""
+    """The place of an insertion."""
 
     at: int
     """The index in theirs before which."""
@@ -392,6 +392,6 @@ def _has_at_end(outer: Block, node: Block, end: int) -> bool:
 
 
 def _is_part(part: Sequence[Block], whole: Sequence[Block]) -> bool:
-    """Whether the tokens of `part` stand in `whole` in the same order."""
+    """Whether `whole` has the tokens of `part` in the same order."""
     rest = iter([t for node in whole for t in node.tokens])
     return all(token in rest for node in part for token in node.tokens)

@@ -29,12 +29,12 @@ class Structured:
 
     data: bytes
     others: Mapping[str, bytes]
-    """By path; all other files that the merge has changed so far."""
+    """By path: the other files that the merge changed so far."""
     carried: Carried
 
     @property
     def is_absorbed(self) -> bool:
-        """Whether theirs had the whole change already."""
+        """Whether theirs already has the whole change."""
         return not self.carried.edits
 
 

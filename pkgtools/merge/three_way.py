@@ -212,7 +212,7 @@ def _halves(among: Sequence[Chunk], left: Sequence[Chunk], lines: Lines) -> list
 
 
 def _moves(group: Sequence[Chunk], other: Chunk, lines: Lines) -> bool:
-    """Whether lines that one chunk takes away stand in what the other one adds."""
+    """Whether one chunk adds lines that the other one removes."""
 
     def removed(chunk: Chunk) -> list[bytes]:
         return [x.strip() for x in lines[0][chunk.old : chunk.old_end] if len(x.strip()) > 8]

@@ -90,7 +90,7 @@ _FREE_OF_PRECEDENCE: Final = {
     "return_statement",
     "while_statement",
 }
-"""Where an expression can stand with or without parentheses."""
+"""Nodes in which parentheses around an expression are optional."""
 
 
 def _is_wrapper(node: tree_sitter.Node) -> bool:

@@ -1,4 +1,4 @@
-"""What both sides add to one block, wherever in it: added once, or left to a person.
+"""Additions of both sides to one block: added once, or left as a conflict.
 
 A merge of lines takes two equal additions at different places as two changes, and makes
 them twice: two methods of one name, of which the later wins, or an option that is registered
@@ -24,7 +24,7 @@ _ONCE: Final = {
     *("call", "class", "default_parameter", "function", "keyword_argument", "pair"),
     *("typed_default_parameter", "typed_parameter"),
 }
-"""What is wrong twice in one block; an assignment is not."""
+"""Statements that must not repeat in one block; assignments may."""
 _OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
 
 

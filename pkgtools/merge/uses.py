@@ -1,4 +1,4 @@
-"""Whether theirs still has what the lines of ours use, over the whole package.
+"""Check, over the whole package, that theirs still has what the lines of ours use.
 
 Only what was right before is held against theirs: a call that fitted its function, an attribute
 that the class or one of its base classes had. Each finding says what is different now.

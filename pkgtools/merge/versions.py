@@ -43,5 +43,5 @@ class Versions:
 
     @property
     def are_sound(self) -> bool:
-        """Whether all are Python that can be read."""
+        """Whether all three parse as Python."""
         return is_sound(self.base) and is_sound(self.ours) and is_sound(self.theirs)

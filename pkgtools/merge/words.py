@@ -29,7 +29,7 @@ class MergedWords:
 
     text: bytes
     is_apart: bool
-    """Whether a name or number that neither side changes stands between any two changes."""
+    """Whether an unchanged name or number separates any two changes."""
 
 
 def merge_words(base: bytes, ours: bytes, theirs: bytes) -> MergedWords | None:
@@ -78,7 +78,7 @@ def _meet(one: Chunk, other: Chunk) -> bool:
 
 
 def _are_apart(mine: Sequence[Chunk], upstream: Sequence[Chunk], base: Sequence[bytes]) -> bool:
-    """Whether a name or number that stays stands between each change of ours and of theirs."""
+    """Whether an unchanged name or number separates each change of ours from theirs."""
     for one in mine:
         for other in upstream:
             first, last = sorted((one, other), key=lambda c: (c.old, c.old_end))

@@ -1,4 +1,4 @@
-"""From the bytes of a file to the bytes of a patch: marks and encodings that editors add."""
+"""Decode a patch file: byte order marks and encodings that editors add."""
 
 from __future__ import annotations
 

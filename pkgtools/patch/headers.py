@@ -41,12 +41,12 @@ _CVE: Final = re.compile(r"CVE-\d{4}-\d{4,19}")
 
 @dataclass(frozen=True)
 class PatchHeaders:
-    """What a patch says about itself."""
+    """The headers of a patch."""
 
     upstream_status: str | None
     """One of `UPSTREAM_STATUS`; any other text as it is."""
     status_reason: str | None
-    """What follows in brackets."""
+    """The text in brackets."""
     origin: str | None
     bugs: tuple[str, ...]
     forwarded: str | None

@@ -20,7 +20,7 @@ _CONTEXT, _REMOVED, _ADDED, _NO_NEWLINE = b" ", b"-", b"+", b"\\"
 _LF: Final = re.compile(rb"\n\Z")
 _BODY: Final = (_CONTEXT, _REMOVED, _ADDED)
 _NEXT: Final = (b"@@ ", b"diff ", b"Index: ")
-"""What starts the next hunk or section."""
+"""Starts of the next hunk or section."""
 _MARKER: Final = re.compile(rb"\\ .{9,}\n")
 """The rest is in the language of whoever made the patch; git's own test is the length."""
 
@@ -36,7 +36,7 @@ class Hunk:
     lines: tuple[tuple[bytes, bytes], ...]
     """(`` ``, ``-`` or ``+``; the line with its line end, which the last may lack)."""
     line: int
-    """Where its header stands in the patch file."""
+    """The line of its header in the patch file."""
 
     def with_crlf(self) -> Hunk:
         """Return the hunk for a file whose lines end in CRLF."""
@@ -55,7 +55,7 @@ class Hunk:
 
     @property
     def has_context(self) -> bool:
-        """Whether any of its lines stays as it is."""
+        """Whether it has a context line."""
         return any(tag == _CONTEXT for tag, _ in self.lines)
 
     @property
@@ -178,7 +178,7 @@ def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _is_signature(lines: Lines, ahead: int) -> bool:
-    """Whether the mail signature that ends a patch (``-- ``, git's version) stands there."""
+    """Whether the mail signature that ends a patch (``-- ``, git's version) is next."""
     is_rule = lines.peek(ahead).rstrip(b"\r\n") in (b"-- ", b"--")
     return is_rule and not lines.peek(ahead + 1).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DEEPEST: Final = 40
 _CUSTOMARY: Final = (b"a/", b"b/", b"./")
-"""What stands before a name, and is nobody's folder, unless the other names say so."""
+"""Prefixes that are not folders, unless the other names say so."""
 _BACKUP: Final = re.compile(
     rb"(?:[.~_-](?:orig|origin|original|old|org|bak|backup|dist|new|save|saved|unpatched|patched)|~)+"
     rb"\d*",

@@ -1,4 +1,4 @@
-"""What a patch file says, once read."""
+"""The content of a patch file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What happens to a file."""
+    """The kind of a change."""
 
     MODIFY = "modify"
     CREATE = "create"
@@ -32,7 +32,7 @@ class FilePatch:
 
     kind: Kind
     old_path: str
-    """Where the content comes from; the same as `new_path` but for renames and copies."""
+    """The path of the old content; differs from `new_path` in renames and copies."""
     new_path: str
     old_mode: int | None
     """Git modes; None where the patch does not name one."""
@@ -43,7 +43,7 @@ class FilePatch:
     hunks: tuple[Hunk, ...]
     binary: BinaryChange | None
     line: int
-    """Where it starts in the patch file."""
+    """Its first line in the patch file."""
     end: int
     """The line behind it."""
     lost_line_ends: bool = False
@@ -62,7 +62,7 @@ class Patch:
     path: Path | None = None
     """The file, or the folder of added files, that a catalog has it in."""
     is_shared: bool = False
-    """Whether other series can name it too: it is kept above the series' own folder."""
+    """Whether other series can use it: its file is above the series' folder."""
     decoded: bytes | None = None
     """What the file says where it is an encoded mail, or starts with a byte order mark."""
     level: int = 1

@@ -1,4 +1,4 @@
-"""From the bytes of a patch file to a `Patch`.
+"""Parse the bytes of a patch file into a `Patch`.
 
 Accepts what ``git apply`` accepts of git's own output and of plain unified diffs. What git
 would pass over in silence (surplus hunk lines, a section that changes nothing, a mail behind

@@ -1,4 +1,4 @@
-"""What stands around the sections of a patch file: text, or a change that the file only names.
+"""The lines around the sections of a patch file: text, or a change without its data.
 
 ``git apply`` and patch(1) pass over every line outside a section. Here a line that belongs
 to a diff is refused there: its section would disappear in silence.

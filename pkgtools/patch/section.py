@@ -31,10 +31,10 @@ class Section:
 
     line: int
     git_line: bytes | None = None
-    """What follows ``diff --git``; None in a plain diff."""
+    """The text after ``diff --git``; None in a plain diff."""
     has_names: bool = False
     old_name: bytes | None = None
-    """What the ``---`` line names, with its prefix; None for ``/dev/null`` or without the line."""
+    """The name in the ``---`` line, with its prefix; None for ``/dev/null`` or without the line."""
     new_name: bytes | None = None
     old_missing: bool = False
     """Whether the ``---`` line says that there is no file: ``/dev/null``, or a date of 1970."""

@@ -1,4 +1,4 @@
-"""Whether what a series makes of Python still compiles."""
+"""Check that a patched Python file still compiles."""
 
 from __future__ import annotations
 

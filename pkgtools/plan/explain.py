@@ -1,4 +1,4 @@
-"""Why a hunk has no place: the nearest look-alike, and whether it is there already."""
+"""Explain why a hunk does not apply: the nearest similar lines, or an absorbed change."""
 
 from __future__ import annotations
 

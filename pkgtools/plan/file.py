@@ -40,7 +40,7 @@ class PatchProgress:
     removed: set[str] = field(default_factory=set)
     written: dict[str, Blob] = field(default_factory=dict)
     latest: dict[str, Blob | None] = field(default_factory=dict)
-    """What the last section that spoke of a path left there."""
+    """The content that the last section left at each path."""
     modified: set[str] = field(default_factory=set)
 
     def read(self, file: FilePatch) -> Blob | None:
@@ -124,7 +124,7 @@ def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Reject
 
 
 def _contradicts(draft: PatchProgress, file: FilePatch) -> bool:
-    """Whether a section takes away what an earlier one made of the same file.
+    """Whether a section undoes an earlier section of the same file.
 
     Of two sections on one path no order can be told; ``git apply`` would leave
     the file there. A rename reads the tree before the patch, so that one which

@@ -1,4 +1,4 @@
-"""Where a hunk goes: whole pre-images, at line boundaries, nowhere else.
+"""Find the place of a hunk: its whole pre-image, at a line boundary.
 
 No fuzz. A file either lies exactly as its patch's headers say, or every hunk
 of it must match in exactly one place. The anchors are git's: a hunk that starts
@@ -32,7 +32,7 @@ class Placement:
 
     @property
     def offset(self) -> int:
-        """By how many lines the place lies below the stated one."""
+        """The distance in lines below the stated place."""
         return self.line - self.stated
 
 
@@ -82,7 +82,7 @@ class Text:
         return self._starts[line - 1] if 0 < line <= len(self._starts) else None
 
     def stands_at(self, block: bytes, offset: int) -> bool:
-        """Whether the whole lines of `block` stand at `offset`, where a line starts."""
+        """Whether the data has the whole lines of `block` at `offset`, the start of a line."""
         end = offset + len(block)
         return self.data.startswith(block, offset) and (
             block.endswith(b"\n") or end == len(self.data)
@@ -153,7 +153,7 @@ def _candidates(text: Text, hunk: Hunk) -> Iterator[int]:
 
 
 def _is_anchored(text: Text, hunk: Hunk, at: int) -> bool:
-    """Whether a hunk whose pre-image stands at an offset may go there."""
+    """Whether a hunk may go to a place that has its pre-image."""
     if hunk.old_start == 1 and at != 0:
         return False
     if hunk.trailing_context == 0 and at + len(hunk.old) != len(text.data):

@@ -1,4 +1,4 @@
-"""What a plan is: the changes, how each hunk found its place, and what was rejected."""
+"""A plan: the changes, the place of each hunk, and the rejections."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Nearest:
 
     line: int
     similarity: float
-    """Of the lines, 0 to 1 (`difflib.SequenceMatcher.ratio`)."""
+    """The similarity of the lines, 0 to 1 (`difflib.SequenceMatcher.ratio`)."""
     diff: tuple[str, ...]
-    """From what was expected (``-``) to what stands there (``+``)."""
+    """The difference from the expected lines (``-``) to the found ones (``+``)."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Rejection:
     reason: Reason
     message: str
     patch_line: int
-    """Where to look in the patch file."""
+    """The place in the patch file."""
     hunk: int | None = None
     """The hunk's 1-based number in its file; None where the file itself is the matter."""
     stated: int | None = None
@@ -63,7 +63,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Step:
-    """What one patch does to one file."""
+    """The step of one patch on one file."""
 
     patch: str
     path: str
@@ -89,7 +89,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a series makes of a source."""
+    """The result of a series on a source."""
 
     changes: tuple[Change, ...]
     """By path; incomplete if the plan has rejections."""
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def absorbed(self) -> bool:
-        """Whether everything that was rejected is in the source already."""
+        """Whether the source already has everything that was rejected."""
         return bool(self.rejections) and all(
             r.absorbed is not None or r.reason is Reason.DEPENDS for r in self.rejections
         )

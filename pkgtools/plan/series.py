@@ -134,6 +134,6 @@ def _collisions(
 
 
 def _is_absorbed(file: FilePatch, rejections: tuple[Rejection, ...]) -> bool:
-    """Whether the source holds all that a section makes, so that later patches can be tried."""
+    """Whether the source already has a section's changes, so that later patches can be tried."""
     whole = len(rejections) == max(len(file.hunks), 1)
     return whole and all(rejection.absorbed is not None for rejection in rejections)

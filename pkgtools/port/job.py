@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a port starts and ends, and the sources that it goes along."""
+    """The start and the end of a port, and the sources between them."""
 
     start: str | None
     end: str

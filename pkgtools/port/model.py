@@ -1,4 +1,4 @@
-"""What a port is made of, and what it reports."""
+"""The parts of a port, and its report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class HunkOutcome(StrEnum):
-    """What became of a patch, or of one hunk of it, in one step."""
+    """The outcome for a patch, or for one of its hunks, in one step."""
 
     UNCHANGED = "unchanged"
     MOVED = "moved"
@@ -21,7 +21,7 @@ class HunkOutcome(StrEnum):
     ABSORBED = "absorbed"
     CONFLICT = "conflict"
     BLOCKED = "blocked"
-    """It changes a file that waits for a person."""
+    """It changes a file with an open conflict."""
     EMPTY = "empty"
     """Nothing of it is left, and not because upstream has it."""
 
@@ -43,7 +43,7 @@ class ProposedText:
     """In the file with conflict markers, counted from 1."""
     rule: str
     text: str
-    """What it puts in the place of theirs."""
+    """The text that replaces theirs."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ class Conflict:
     marked: Blob | None
     """The file with conflict markers."""
     hunks: tuple[HunkReport, ...]
-    """What a person decides in it, and why."""
+    """The decisions in it, with reasons."""
     compiles: bool
     """Whether both sides are Python that compiles."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person made of a conflict."""
+    """A person's resolution of a conflict."""
 
     file: Blob | None
     """None where the person removed the file."""

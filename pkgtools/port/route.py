@@ -1,4 +1,4 @@
-"""From the names of sources that a user types to the sources that a port goes along."""
+"""Find the sources of a port from the names that a user typed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stop:
     """One source on the way, with what it is called."""
 
     name: str
-    """What finds it again: a path, a version, a target or a commit."""
+    """The name that finds it again: a path, a version, a target or a commit."""
     source: Source
     version: str | None = None
     commit: str | None = None

@@ -30,7 +30,7 @@ class Ported:
     layers: tuple[AppliedPatch, ...]
     steps: tuple[StepReport, ...]
     conflicts: tuple[Conflict, ...]
-    """Of the last step; with any, the port waits for a person."""
+    """The conflicts of the last step, which a person must resolve."""
     finished: Finished
     """The steps before the one with conflicts, and the series behind them."""
 
@@ -69,7 +69,7 @@ def port_series(
 
 
 def is_absorbed(patch: Patch, source: Source) -> bool:
-    """Whether a source holds all that a patch makes, as `pkgtools lock` proves it."""
+    """Whether a source already has a patch, as `pkgtools lock` proves it."""
     try:
         prove_absorbed(patch, source)
     except CheckFailedError:

@@ -46,7 +46,7 @@ _CHANGELOG: Final = "CHANGELOG.md"
 
 
 class UpgradeOutcome(StrEnum):
-    """What an upgrade came to."""
+    """The outcome of an upgrade."""
 
     CURRENT = "current"
     """The newest release has a target."""
@@ -74,7 +74,7 @@ class UpgradeOptions:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What an upgrade did."""
+    """The result of an upgrade."""
 
     outcome: UpgradeOutcome
     start: Target

@@ -1,4 +1,4 @@
-"""Where files and definitions went between two sources."""
+"""Find files and definitions that moved between two sources."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Listing:
 
 
 class Movement:
-    """What moved between an old and a new source. Looked for only when something is missing."""
+    """The moves between an old and a new source, computed when something is missing."""
 
     def __init__(self, old: Source, new: Source, upstream: Upstream) -> None:
         self._sources = old, new

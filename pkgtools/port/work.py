@@ -117,18 +117,18 @@ class PortState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PortReport(msgspec.Struct):
-    """What a run of ``port`` did."""
+    """The result of a run of ``port``."""
 
     series: str
     output: str
     done: bool
-    """Whether the new series is written; otherwise `conflicts` wait."""
+    """Whether the new series was written; otherwise `conflicts` are open."""
     work: str | None
     steps: tuple[StepReport, ...]
     conflicts: list[str]
     """Files to edit."""
     patches: list[str]
-    """What the new ``series`` file names."""
+    """The names in the new ``series`` file."""
     dropped: list[str]
     """Patches of the old series that upstream absorbed, or that are empty now."""
     absorbed: list[str]
@@ -156,12 +156,12 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Where its conflicts lie."""
+        """The folder of its conflicts."""
         return work_folder(self.output)
 
     @property
     def shelf(self) -> Path:
-        """Where the catalog has the series of the upstream."""
+        """The catalog's folder for series of the upstream."""
         return Path(self.state.catalog).resolve().parent / "patches" / self.upstream.name
 
     def place(self, series: Path) -> str | None:

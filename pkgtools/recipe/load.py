@@ -22,7 +22,7 @@ _FLAG: Final = re.compile(r"[a-z][a-z0-9-]*")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.:_-]+")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_FLAGS: Final = {"model-path": "model.path", "host": "capture_node", "port": "server.port"}
-"""What a recipe says in a typed place, and so not as a flag."""
+"""Flags that a recipe states in a typed field instead."""
 _OWN_VARIABLES: Final = {
     "MOONCAKE_MASTER_SERVER_ADDR": "capture_node and master.rpc_port",
     "MOONCAKE_METADATA_SERVER": "capture_node and master.metadata_port",

@@ -53,7 +53,7 @@ class DraftModel(_RecipeTable):
 
 
 class Dataset(_RecipeTable):
-    """What is captured: a file of JSON lines, one row a line."""
+    """The data set to capture: a file of JSON lines, one row a line."""
 
     rows: Count
     longest_row: Count
@@ -91,7 +91,7 @@ class Master(_RecipeTable):
 
 
 class StoreSettings(_RecipeTable):
-    """What the store's clients are told."""
+    """Settings of the store's clients."""
 
     segment: Size
     """What each lender lends."""

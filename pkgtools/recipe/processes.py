@@ -21,7 +21,7 @@ times as fast; by itself the C library does so from three quarters of the shared
 https://sourceware.org/glibc/manual/latest/html_node/Hardware-Capability-Tunables.html"""
 VISIBLE_GPUS: Final = "CUDA_VISIBLE_DEVICES"
 _SERVER_URLS: Final = "DISAGG_SERVER_URLS"
-"""Where SpecForge's trainer looks for its capture servers."""
+"""The variable in which SpecForge's trainer looks for its capture servers."""
 
 
 @dataclass(frozen=True)

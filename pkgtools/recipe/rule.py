@@ -1,4 +1,4 @@
-"""What a rule of the config plan is."""
+"""A rule of the config plan."""
 
 from __future__ import annotations
 

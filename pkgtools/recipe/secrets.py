@@ -45,7 +45,7 @@ _HARMLESS: Final = re.compile(
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a credential stands, and what it looks like. Never what it is."""
+    """The place and the form of a credential, never its value."""
 
     line: int
     kind: str

@@ -22,7 +22,7 @@ class ShownImage:
     state: str
     """The target and its state; empty where it could not be read."""
     problem: str = ""
-    """What it says and its files do not, or why it could not be read."""
+    """Why it could not be read, or how its labels differ from its files."""
 
 
 def show_image(catalog: Catalog, reference: str, reporter: Reporter) -> ShownImage:

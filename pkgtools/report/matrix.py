@@ -31,11 +31,11 @@ _NUMBER: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
 
 
 class CellState(StrEnum):
-    """What becomes of one patch on one revision."""
+    """The outcome of one patch on one revision."""
 
     APPLIES = "applies"
     MOVED = "moved"
-    """It applies, some hunk of it at another line than it says."""
+    """It applies, with a hunk at another line than stated."""
     ABSORBED = "absorbed"
     """The revision holds it already."""
     CONFLICT = "conflict"
@@ -62,7 +62,7 @@ class ShownFile:
     kind: str
     hunks: tuple[ShownHunk, ...]
     message: str = ""
-    """What is wrong with the file itself."""
+    """The fault of the file itself."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Cell:
     message: str
     files: tuple[ShownFile, ...]
     headers: tuple[tuple[str, str], ...] = ()
-    """What the patch says about itself: ``Upstream-Status`` and the like, with their values."""
+    """The patch's headers, such as ``Upstream-Status``, with their values."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Column:
     target: str
     revision: str
     source: str
-    """What it was held against; empty where there was nothing."""
+    """The source that it was compared with; empty if none was available."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every source is."""
+"""The interface of all sources."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where the files of one revision are read from."""
+    """A reader of the files of one revision."""
 
     @property
     def label(self) -> str:
-        """What to call it in a report."""
+        """Its name in reports."""
         ...
 
     @property
     def upstream(self) -> Upstream | None:
-        """Whose files it holds; None where it does not say (a git revision)."""
+        """The upstream of its files; None if unknown (a git revision)."""
         ...
 
     def read(self, path: str) -> Blob | None:

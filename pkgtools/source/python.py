@@ -47,7 +47,7 @@ print(json.dumps({
 }))
 """
 _TOOL_MARKS: Final = ("pipx_metadata.json", "uv-receipt.toml")
-"""What pipx and uv keep in the environment of a tool."""
+"""Files that pipx and uv keep in the environment of a tool."""
 _SECONDS: Final = 60
 
 
