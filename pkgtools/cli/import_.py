@@ -8,9 +8,10 @@ import click
 
 from pkgtools.authoring.imports import ImportRules, import_patches
 from pkgtools.catalog import load_catalog
+from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.cli.sources import git_option, say_proving, wheel_option
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 
@@ -101,4 +102,5 @@ def import_(
     for patch, paths in made.outside.items():
         for path in paths:
             say(f"  {patch}: {path}")
+    say_proving(named_series(load_catalog(catalog, unfinished=True), str(output)))
     return 0
