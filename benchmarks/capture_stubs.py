@@ -82,7 +82,7 @@ def load(series: Path, *changes: tuple[str, str]) -> ModuleType:
     kernels.stub(f"{srt}.managers.schedule_batch", FINISH_ABORT=Abort)
     parallel = SimpleNamespace(attn_tp_rank=0, attn_tp_size=1, attn_dp_size=1)
     kernels.stub(f"{srt}.runtime_context", get_parallel=lambda: parallel)
-    kernels.stub(f"{srt}.utils", broadcast_pyobj=None, get_bool_env_var=lambda _: False)
+    kernels.stub(f"{srt}.utils", get_bool_env_var=lambda _: False)
     files = added_files(series)
     for old, new in changes:
         (path,) = (path for path, text in files.items() if text.count(old) == 1)

@@ -111,6 +111,54 @@ def test_the_last_state_is_stored_as_it_was_before_it_was_scaled_for_the_head(
     assert torch.equal(seen[0], hidden / (multiplier or 1))
 
 
+def test_ranks_agree_on_when_a_waiting_request_may_run_and_seldom_speak(
+    module: Any, stubs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 alone knows that a batch is done; the other hears of it in the same round."""
+    monkeypatch.setenv("SGLANG_SPEC_CAPTURE_MAX_INFLIGHT", "1")
+    parallel = sys.modules["sglang.srt.runtime_context"].get_parallel()
+    parallel.attn_tp_size = 2
+    told: list[Any] = []
+    heard: list[Any] = []
+
+    def broadcast(news: Any, src: int, group: str) -> None:
+        assert src == 0
+        if group == "rank 0":
+            told.append(news.clone())
+        else:
+            heard.append(news.copy_(told[len(heard)]))
+
+    monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
+    store, ranks = _Store(), []
+    for number in range(2):
+        parallel.attn_tp_rank = number
+        scheduler = _scheduler(module, _Muped(stubs.LogitsProcessor(), None), store)
+        scheduler.attn_tp_group = SimpleNamespace(ranks=[0, 1])
+        scheduler.attn_tp_cpu_group = f"rank {number}"
+        ranks.append((module.SpecCapture.create(scheduler), stubs.Request("next", 3)))
+    wire = {"store_id": "s", "gen": 0, "replace": False, "passthrough": []}
+    is_extend = SimpleNamespace(is_extend=lambda: True)
+    for capture, request in ranks:
+        first = stubs.Request("first", 3)
+        for each in (first, request):
+            capture.attach(each, {**wire, "sample_id": each.rid, "features": {"aux": "aux"}})
+        batch = SimpleNamespace(reqs=[first], extend_lens=[3], prefix_lens=[0])
+        capture.begin(SimpleNamespace(forward_mode=is_extend, **vars(batch)))
+    decisions = []
+    for number in range(40):
+        if number == 20:  # its features reach the store
+            ranks[0][0]._scheduler.tp_worker.model_runner.model(torch.zeros(3, _WIDTH))
+            while not ranks[0][0]._writer.done:
+                time.sleep(0.001)
+        for capture, _ in ranks:
+            capture.poll([])
+        decisions.append([capture.must_wait(request) for capture, request in ranks])
+    assert all(a == b for a, b in decisions)
+    assert all(a for a, _ in decisions[:20])
+    assert not any(a for a, _ in decisions[24:])
+    assert len(told) == len(heard) <= 24 / 4 + 1
+
+
 def _stored(store: _Store, name: str) -> Any:
     raw = bytearray(store.objects[f"s/r/g0/{name}"])
     return torch.frombuffer(raw, dtype=torch.float32).reshape(3, _WIDTH)

@@ -28,7 +28,6 @@ from sglang.srt.spec_capture.memory import SlabPool
 from sglang.srt.spec_capture.methods import resolve_layer_ids, set_layers_to_capture
 from sglang.srt.spec_capture.sink import MooncakeSink, StoreConfig
 from sglang.srt.spec_capture.writer import Writer
-from sglang.srt.utils import broadcast_pyobj
 
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
@@ -43,6 +42,10 @@ _LOGITS_ARGS = (
     "logits_metadata",
     "aux_hidden_states",
 )
+
+# In how many rounds of the scheduler's loop ranks speak to each other once, while a captured
+# request waits.
+_SYNC_ROUNDS = 4
 
 # How long a prefill waits to be told that its keys are taken: a store that works answers
 # within a millisecond.
@@ -93,7 +96,7 @@ class SpecCapture:
 
         # The same on every rank.
         self._tick = 0
-        self._synced_tick = -1
+        self._synced_tick = -_SYNC_ROUNDS
         self._launched = 0
         self._settled = 0
         self._stuck = False
@@ -184,7 +187,7 @@ class SpecCapture:
             return False
         if not self._stuck and self._launched - self._settled < self._max_inflight:
             return False
-        if self._synced_tick != self._tick:
+        if self._tick >= self._synced_tick + _SYNC_ROUNDS:
             self._synced_tick = self._tick
             self._sync()
         full = self._launched - self._settled >= self._max_inflight
@@ -270,17 +273,12 @@ class SpecCapture:
 
     def _sync(self) -> None:
         stuck = bool(self._outstanding and time.monotonic() >= self._outstanding[0].deadline)
-        news: list[Any] = [self._finished, stuck]
+        news = torch.tensor([self._finished, stuck], device="cpu")
         s = self._scheduler
         if get_parallel().attn_tp_size > 1:
-            group = s.attn_tp_group
-            news = broadcast_pyobj(
-                news if self._writes else [],
-                group.rank,
-                s.attn_tp_cpu_group,
-                src=group.ranks[0],
-            )
-        self._settled, self._stuck = news
+            source = s.attn_tp_group.ranks[0]
+            torch.distributed.broadcast(news, src=source, group=s.attn_tp_cpu_group)
+        self._settled, self._stuck = int(news[0]), bool(news[1])
 
     def _settle_unseen(self) -> None:
         """Fail a batch that ended without its features: a graph replayed it."""
