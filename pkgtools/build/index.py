@@ -28,7 +28,7 @@ _META: Final = {"api-version": "1.1"}
 
 
 @dataclass(frozen=True)
-class _File:
+class _IndexedFile:
     name: str
     sha256: str
     size: int
@@ -64,14 +64,14 @@ def write_index(index: Path, upstream: Upstream) -> list[Path]:
     return list(pages)
 
 
-def _file(path: Path, upstream: Upstream) -> _File:
+def _file(path: Path, upstream: Upstream) -> _IndexedFile:
     with WheelSource(path, upstream) as wheel:
         raw = wheel.read_member(f"{wheel.info}/METADATA")
     requires = parse_email(raw)[0].get("requires_python")
-    return _File(path.name, sha256(path), path.stat().st_size, requires)
+    return _IndexedFile(path.name, sha256(path), path.stat().st_size, requires)
 
 
-def _project(name: str, files: list[_File]) -> dict[str, Any]:
+def _project(name: str, files: list[_IndexedFile]) -> dict[str, Any]:
     versions = {str(parse_wheel_filename(file.name)[1]) for file in files}
     return {
         "meta": _META,
@@ -90,7 +90,7 @@ def _project(name: str, files: list[_File]) -> dict[str, Any]:
     }
 
 
-def _page(files: list[_File]) -> bytes:
+def _page(files: list[_IndexedFile]) -> bytes:
     lines = []
     for file in files:
         attribute = ""

@@ -32,7 +32,7 @@ DosTime = tuple[int, int]
 """A member's time and date, as a zip file packs them."""
 
 
-class _Member(NamedTuple):
+class _ZipMember(NamedTuple):
     """The fields that both headers of a member share."""
 
     method: int
@@ -85,7 +85,7 @@ class ZipCopy:
         data = source.read(info.compress_size)
         if len(data) != info.compress_size:
             raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
-        member = _Member(
+        member = _ZipMember(
             method=info.compress_type,
             crc=info.CRC,
             size=info.file_size,
@@ -101,9 +101,11 @@ class ZipCopy:
         The content is stored uncompressed: deflate's output depends on the zlib version.
         """
         crc = zlib.crc32(content)
-        self._write(name, content, _Member(zipfile.ZIP_STORED, crc, len(content), when, mode << 16))
+        self._write(
+            name, content, _ZipMember(zipfile.ZIP_STORED, crc, len(content), when, mode << 16)
+        )
 
-    def _write(self, name: str, data: bytes, member: _Member) -> None:
+    def _write(self, name: str, data: bytes, member: _ZipMember) -> None:
         offset = self._file.tell()
         raw = name.encode()
         if max(offset, member.size, len(data)) > _MAX_32 or len(self._entries) >= _MAX_16:

@@ -51,14 +51,14 @@ def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
         catalog: the targets.toml.
 
     """
-    finder = _Finder(catalog)
+    finder = _FindingReader(catalog)
     findings = list(finder.findings(msgspec.json.decode(raw), verb))
     if kind == "github":
         return "".join(_annotation(f) for f in findings if f.message is not None)
     return _junit(verb, findings) if kind == "junit" else _sarif(findings, finder.root_file)
 
 
-class _Finder:
+class _FindingReader:
     """Reads findings out of the facts of a command."""
 
     def __init__(self, catalog: Path) -> None:

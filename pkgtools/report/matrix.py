@@ -91,7 +91,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class PatchRow:
     """One patch: a shared file, or the same change in the files of several series."""
 
     name: str
@@ -105,7 +105,7 @@ class Matrix:
     """Everything, in the catalog's order."""
 
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PatchRow, ...]
     problems: tuple[str, ...]
     """Targets whose series or lock cannot be read."""
 
@@ -126,7 +126,7 @@ def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
     first = {key: cell for column in reversed(cells) for key, cell in column.items()}
     order = dict.fromkeys(key for column in cells for key in column)
     rows = tuple(
-        Row(_short(first[key].patch), first[key].subject, tuple(c.get(key) for c in cells))
+        PatchRow(_short(first[key].patch), first[key].subject, tuple(c.get(key) for c in cells))
         for key in order
     )
     problems = tuple(f"{name}: {_public(e.message)}" for name, e in catalog.problems.items())

@@ -185,3 +185,56 @@ def test_the_upgrade_workflow_tells_a_conflict_in_an_issue(tmp_path: Path) -> No
     assert git(runner.origin, "branch", "--list", "upgrade/*") == ""
     assert runner.asked[-1].startswith("issue create --title widget-kit 1.2 --body-file ")
     assert "- [ ] decide `0002-fields-one-more.patch`" in (runner.temp / "text.md").read_text()
+
+
+CURL = """\
+#!/bin/sh
+for word in "$@"; do echo "$word"; done >"$RUNNER_TEMP/curl-calls"
+"""
+
+
+@pytest.mark.parametrize(("last", "code"), [(MERGED, 0), ("OTHER = 1\n", 3)])
+def test_the_gitlab_job_opens_a_merge_request(last: str, code: int, tmp_path: Path) -> None:
+    runner = Runner(stale(tmp_path, last), tmp_path)
+    git(tmp_path, "clone", "--quiet", str(runner.origin), str(runner.clone))
+    (runner.temp / "curl").write_text(CURL)
+    (runner.temp / "curl").chmod(0o755)
+    job = YAML(typ="safe").load(ROOT / "examples" / "gitlab-ci.yml")["upgrade"]
+    project = {
+        "CI_SERVER_HOST": "gitlab.invalid",
+        "CI_PROJECT_PATH": "acme/catalog",
+        "CI_PROJECT_ID": "7",
+        "CI_API_V4_URL": "https://gitlab.invalid/api/v4",
+        "CI_DEFAULT_BRANCH": "main",
+        "CI_BUILDS_DIR": str(runner.temp),
+        "UPGRADE_TOKEN": "secret",
+    }
+    pushed = "https://upgrade:secret@gitlab.invalid/acme/catalog.git"
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", "\n".join(job["script"])],
+        cwd=runner.clone,
+        env={
+            **os.environ,
+            **project,
+            "RUNNER_TEMP": str(runner.temp),
+            "PATH": f"{runner.temp}:{os.environ['PATH']}",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"url.{runner.origin}.insteadOf",
+            "GIT_CONFIG_VALUE_0": pushed,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    made = git(runner.origin, "branch", "--list", "--format=%(refname:short)", "upgrade/*")
+    assert made.split() == ([] if code else ["upgrade/widget-kit-1.2"])
+    calls = runner.temp / "curl-calls"
+    assert calls.exists() == (code == 0)
+    if code == 0:
+        asked = calls.read_text().splitlines()
+        assert asked[-1] == "https://gitlab.invalid/api/v4/projects/7/merge_requests"
+        assert f"description@{runner.temp}/text.md" in asked
+        assert (runner.temp / "text.md").read_text().startswith("The series of `one` on ")
+        names = git(runner.origin, "show", "--name-only", "--format=", "upgrade/widget-kit-1.2")
+        assert "upgrade.json" not in names

@@ -22,7 +22,7 @@ from pkgtools.report.matrix import (
     CellState,
     Column,
     Matrix,
-    Row,
+    PatchRow,
     ShownFile,
     ShownHunk,
 )
@@ -42,7 +42,7 @@ def _matrix(name: str = "plain") -> Matrix:
     hunk = ShownHunk("@@ -1,2 +1,2 @@", (f" {name}", f"-{_BIDI}", f"+{name}" + "x" * 300), name)
     columns = tuple(Column(f"v{number}.{name}", "t", f"0.{number}.0", name) for number in range(12))
     rows = [
-        Row(
+        PatchRow(
             f"{name}-{state}",
             name,
             tuple(
