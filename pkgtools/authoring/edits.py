@@ -87,7 +87,7 @@ class _Package:
         record = tree.dist_info / "RECORD" if tree.dist_info is not None else None
         self._recorded: set[str] | None = None
         if record is not None and record.is_file():
-            self._recorded = {upstream.prefix + name for name in recorded(record)}
+            self._recorded = {upstream.in_source(name) for name in recorded(record)}
 
     def is_of_the_wheel(self, path: str, after: Blob | None) -> bool:
         """Whether a file is in the tree or the source alone because a wheel was built of it.

@@ -32,11 +32,28 @@ class Upstream:
     The folder that it lies in is copied with it. It prints a JSON object a check, each on
     a line: ``name``, ``message`` (null if it holds) and ``seconds``."""
 
+    layout: tuple[tuple[str, str], ...] = ()
+    """Folders of the source tree that a wheel has elsewhere than `prefix` says, each with its
+    folder there; both end in ``/``."""
+
+    def in_wheel(self, path: str) -> str | None:
+        """Return where a wheel would have `path` of the source tree; None where it has no place."""
+        for source, wheel in sorted(self.layout, reverse=True):
+            if path.startswith(source):
+                return wheel + path.removeprefix(source)
+        return path.removeprefix(self.prefix) if path.startswith(self.prefix) else None
+
+    def in_source(self, name: str) -> str:
+        """Return where the source tree has what a wheel has at `name`."""
+        for wheel, source in sorted(((w, s) for s, w in self.layout), reverse=True):
+            if name.startswith(wheel):
+                return source + name.removeprefix(wheel)
+        return self.prefix + name
+
     def installed_path(self, path: str) -> str | None:
-        """Return where `path` of the source tree is in a wheel, or None if it is in none."""
-        folder = f"{self.prefix}{self.package}/"
-        is_inside = path.startswith(folder) or path == self.prefix + self.module
-        return path.removeprefix(self.prefix) if is_inside else None
+        """Return where a wheel has `path` of the source tree, or None outside the package."""
+        name = self.in_wheel(path) or ""
+        return name if name == self.module or name.startswith(f"{self.package}/") else None
 
     @property
     def module(self) -> str:
@@ -45,7 +62,7 @@ class Upstream:
 
     def is_above_package(self, path: str) -> bool:
         """Whether `path` of the source tree is the package's folder, or one around it."""
-        return f"{self.prefix}{self.package}/".startswith(f"{path}/")
+        return self.in_source(f"{self.package}/").startswith(f"{path}/")
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class _Upstream(_CatalogTable):
     package: str
     git: str | None = None
     prefix: str = ""
+    layout: dict[str, str] = {}
     checks: str | None = None
 
 
@@ -323,6 +324,9 @@ class _Reader:
             self.file.fail(f"{raw.package!r} is not an import package", f"{at}.package")
         if raw.prefix and not (raw.prefix.endswith("/") and _is_inside(raw.prefix[:-1])):
             self.file.fail("a prefix is a relative path with a / at its end", f"{at}.prefix")
+        for folder in (word for pair in raw.layout.items() for word in pair):
+            if not (folder.endswith("/") and _is_inside(folder[:-1])):
+                self.file.fail("layout has relative paths with a / at their end", f"{at}.layout")
         checks = None
         if raw.checks is not None:
             checks = self.file.path.parent / raw.checks
@@ -335,6 +339,7 @@ class _Reader:
             package=raw.package,
             prefix=raw.prefix,
             checks=checks,
+            layout=tuple(raw.layout.items()),
         )
 
     def _target(self, raw: _Target, at: str, upstreams: dict[str, Upstream]) -> Target:

@@ -71,7 +71,13 @@ class _KnownFacts(msgspec.Struct):
 def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:
     """Return the key of a package: a digest of the image, the query and the format."""
     upstream = query.upstream
-    asked = (upstream.distribution, upstream.package, upstream.prefix, sorted(query.files))
+    asked = (
+        upstream.distribution,
+        upstream.package,
+        upstream.prefix,
+        upstream.layout,
+        sorted(query.files),
+    )
     # Not msgspec: a folder that the user typed need not be UTF-8.
     return hashlib.sha256(json.dumps((FORMAT, identity, asked)).encode()).hexdigest()
 

@@ -115,8 +115,7 @@ def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
     """Return a query for all files that series of an upstream touch."""
     targets = [t for t in catalog.sound_targets if t.upstream == upstream]
     paths = {path for target in targets for path in target.series.paths}
-    prefix = upstream.prefix
-    files = {path.removeprefix(prefix) for path in paths if path.startswith(prefix)}
+    files = {name for path in paths if (name := upstream.in_wheel(path)) is not None}
     if upstream.module not in files:
         files.add(f"{upstream.package}/__init__.py")
     return PackageQuery(upstream, frozenset(files))

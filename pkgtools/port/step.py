@@ -268,14 +268,15 @@ class PortStep:
         return self.movement.lost(name, self.movement.near(path), patched)
 
     def _package_of(self, path: str) -> str:
-        folder = path.removeprefix(self.upstream.prefix).rpartition("/")[0]
+        folder = (self.upstream.in_wheel(path) or path).rpartition("/")[0]
         return folder.replace("/", ".")
 
     def _paths_of(self, module: str) -> list[str]:
         """Return where a dotted module of the package can be."""
-        stem = self.upstream.prefix + module.replace(".", "/")
+        stem = module.replace(".", "/")
         inside = module.split(".", maxsplit=1)[0] == self.upstream.package
-        return [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
+        names = [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
+        return [self.upstream.in_source(name) for name in names]
 
 
 def _decided(report: HunkReport, decision: Decision) -> HunkReport:

@@ -143,8 +143,9 @@ class Movement:
             old = self.listings[0]
             folder = path.rpartition("/")[0]
             named = {m.decode() for m in _IMPORTED.findall(old.read(path))}
-            stems = [self._upstream.prefix + name.replace(".", "/") for name in named]
-            imported = [f"{stem}{end}" for stem in stems for end in (".py", "/__init__.py")]
+            stems = [name.replace(".", "/") for name in named]
+            names = [f"{stem}{end}" for stem in stems for end in (".py", "/__init__.py")]
+            imported = [self._upstream.in_source(name) for name in names]
             beside = [p for p in old.marks if p.rpartition("/")[0] == folder]
             self._near[path] = beside + [p for p in imported if p in old.marks]
         return self._near[path]

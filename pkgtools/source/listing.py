@@ -27,7 +27,7 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
     """
     if isinstance(source, WheelSource):
         marks: dict[str, Hashable] = {
-            upstream.prefix + info.filename: (info.CRC, info.file_size)
+            upstream.in_source(info.filename): (info.CRC, info.file_size)
             for info in source.members()
             if not info.is_dir()
         }
@@ -35,19 +35,18 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
         marks = {path: object() for path in _walk(source)}
     else:
         paths: Callable[[str], dict[str, Hashable]] = getattr(source, "paths", lambda _: {})
-        marks = paths(f"{upstream.prefix}{upstream.package}/")
-        marks |= paths(upstream.prefix + upstream.module)
+        marks = paths(upstream.in_source(f"{upstream.package}/"))
+        marks |= paths(upstream.in_source(upstream.module))
     return {p: mark for p, mark in marks.items() if upstream.installed_path(p) is not None}
 
 
 def _walk(tree: Tree) -> list[str]:
-    prefix = tree.upstream.prefix
-    package = tree.root / (prefix if tree.is_checkout else "") / tree.upstream.package
-    found = [prefix + tree.upstream.module] if package.with_suffix(".py").is_file() else []
+    upstream, package = tree.upstream, tree.root / tree.package_path
+    found = [upstream.in_source(upstream.module)] if package.is_file() else []
     for at, folders, names in os.walk(package):
         folders[:] = [folder for folder in folders if folder != "__pycache__"]
-        below = Path(at).relative_to(package.parent)
-        found += [prefix + (below / name).as_posix() for name in names]
+        below = upstream.package / Path(at).relative_to(package)
+        found += [upstream.in_source((below / name).as_posix()) for name in names]
     return found
 
 
@@ -67,7 +66,7 @@ def not_ignored(tree: Tree) -> tuple[set[str], set[str]] | None:
     from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
     below = tree.root.relative_to(top)
-    folder = (below / tree.upstream.prefix / tree.package_file).as_posix()
+    folder = (below / tree.package_path).as_posix()
     tracked, others = Repository(top).work_files(folder)
 
     def named(paths: set[str]) -> set[str]:

@@ -67,9 +67,16 @@ class Tree:
     @property
     def package_file(self) -> str:
         """The name of the package's folder, or of its only module."""
-        around = self.root / (self.upstream.prefix if self.is_checkout else "")
-        found = package_in(around, self.upstream)
-        return found.name if found is not None else self.upstream.package
+        return self.package_path.rpartition("/")[2]
+
+    @property
+    def package_path(self) -> str:
+        """Where the package's folder, or its only module, lies below `root`."""
+        folder, module = f"{self.upstream.package}/", self.upstream.module
+        if self.is_checkout:
+            folder, module = self.upstream.in_source(folder), self.upstream.in_source(module)
+        is_module = (self.root / module).is_file() and not (self.root / folder).is_dir()
+        return module if is_module else folder.rstrip("/")
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -92,9 +99,9 @@ class Tree:
         if self.is_checkout:
             return path
         inside = self.upstream.installed_path(path)
-        if inside is None and path.startswith(self.upstream.prefix):
-            beside = path.removeprefix(self.upstream.prefix)
-            inside = beside if beside.partition("/")[0] in self._tops else None
+        beside = self.upstream.in_wheel(path)
+        if inside is None and beside is not None and beside.partition("/")[0] in self._tops:
+            return beside
         return inside or inside_package(self.upstream, path)
 
     @cached_property
@@ -109,7 +116,7 @@ class Tree:
         names = set(recorded(record)) if record.is_file() else set()
         receipt = load_receipt(self.home)
         for entry in receipt.entries if receipt is not None else ():
-            names |= {path.removeprefix(self.upstream.prefix) for path in entry.paths}
+            names |= {self.upstream.in_wheel(path) or "" for path in entry.paths}
         tops = {name.partition("/")[0] for name in names}
         return frozenset(top for top in tops if not top.endswith((".dist-info", ".data")))
 
@@ -158,10 +165,11 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
     """
     if not (path.is_dir() or (path.is_file() and path.name == upstream.module)):
         raise UsageError(f"{path} is not a folder", remedy=_hint(path))
-    if upstream.prefix and package_in(path / upstream.prefix, upstream):
+    source = Tree(upstream, path.resolve(), True, None, path)
+    if source.package_path != source.package_file and (path / source.package_path).exists():
         return _checkout(path.resolve(), upstream)
     folder = package_in(path, upstream)
-    own = {upstream.package} if path.is_dir() else {upstream.module}
+    own = {upstream.package, source.package_file} if path.is_dir() else {upstream.module}
     if folder is None and own & {path.absolute().name, path.resolve().name}:
         folder = path
     if folder is None:
@@ -179,7 +187,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         _refuse_shared(folder, here, there)
     dist_info = here or there
     if dist_info is None:
-        root = _checkout_root(real, upstream)
+        root = _checkout_root(folder.resolve(), upstream)
         if root is not None:
             return _checkout(root, upstream)
     return Tree(upstream, real, False, dist_info, dist_info or home_of(real))
@@ -220,18 +228,18 @@ def _checkout(root: Path, upstream: Upstream) -> Tree:
     return Tree(upstream, root, True, None, home_of(root))
 
 
-def _checkout_root(container: Path, upstream: Upstream) -> Path | None:
-    """Return the source tree whose package folder lies in `container`, if it is one's.
+def _checkout_root(package: Path, upstream: Upstream) -> Path | None:
+    """Return the source tree that a package's folder or module lies in, if it is one's.
 
     Without a prefix only the place tells: an unpacked sdist has neither .git nor .dist-info.
     """
-    if not upstream.prefix:
-        is_installed = container.name in _SITE and not (container / ".git").exists()
-        return None if is_installed else container
-    parts = upstream.prefix.rstrip("/").split("/")
-    if list(container.parts[-len(parts) :]) == parts:
-        return container.parents[len(parts) - 1]
-    return None
+    name = f"{upstream.package}/" if package.is_dir() else upstream.module
+    parts = upstream.in_source(name).rstrip("/").split("/")
+    if list(package.parts[-len(parts) :]) != parts:
+        return None
+    root = package.parents[len(parts) - 1]
+    is_installed = root.name in _SITE and not (root / ".git").exists()
+    return None if len(parts) == 1 and is_installed else root
 
 
 def _dist_info(container: Path, upstream: Upstream) -> Path | None:

@@ -206,10 +206,9 @@ class WheelSource:
         inside = self.upstream.installed_path(path)
         if inside is not None:
             return inside
-        beside = path.removeprefix(self.upstream.prefix)
-        top = beside.partition("/")[0]
-        is_metadata = top.endswith((_INFO, _DATA))
-        if path.startswith(self.upstream.prefix) and not is_metadata:
+        beside = self.upstream.in_wheel(path)
+        top = (beside or "").partition("/")[0]
+        if beside is not None and not top.endswith((_INFO, _DATA)):
             for root in self._roots:
                 if root + top in self._members or self._has_directory(root + top):
                     return beside

@@ -170,7 +170,7 @@ def _beyond_git(
     repository = Repository(git_root)
     revision = next(r for r in catalog.target(match.target).revisions if r.name == match.revision)
     inside = tree.root.relative_to(repository.root)
-    folder = (inside / tree.upstream.prefix / tree.package_file).as_posix()
+    folder = (inside / tree.package_path).as_posix()
     wanted = revision.commit or (f"refs/tags/{revision.tag}" if revision.tag else "HEAD")
     base = repository.find(wanted) or repository.find("HEAD")
     if base is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +29,14 @@ class Shape:
     after: Mapping[str, str | None]
     """What the patch makes of some; None removes one."""
     prefix: str = "src/"
+    layout: Mapping[str, str] = field(default_factory=dict)
+
+    def in_source(self, name: str) -> str:
+        """Return a file's place in the source tree."""
+        for source, wheel in self.layout.items():
+            if name.startswith(wheel):
+                return source + name.removeprefix(wheel)
+        return self.prefix + name
 
 
 SHAPES = {
@@ -65,6 +73,19 @@ SHAPES = {
         {"widget/__init__.py": "A = 2\n"},
         "python/lib/",
     ),
+    "a folder of another name": Shape(
+        "widget",
+        {"widget/__init__.py": "A = 1\n", "widget/a.py": "B = 1\n"},
+        {"widget/a.py": "B = 2\n", "widget/b.py": "C = 1\n"},
+        "",
+        {"lib/w/": "widget/"},
+    ),
+    "two folders": Shape(
+        "widget",
+        {"widget/__init__.py": "A = 1\n", "other/a.py": "B = 1\n", "other/part/c.py": "C = 1\n"},
+        {"widget/__init__.py": "A = 2\n", "other/a.py": "B = 2\n", "other/part/c.py": "C = 2\n"},
+        layout={"kernel/python/other/": "other/", "parts/": "other/part/"},
+    ),
 }
 
 
@@ -84,11 +105,11 @@ class Life:
         assert done.code == 0, done.out + done.err
         return done.out
 
-    def holds(self, where: Path, prefix: str = "", *, patched: bool) -> None:
+    def holds(self, where: Path, *, patched: bool, source: bool = False) -> None:
         """Hold a tree against what it should be."""
         files = {**self.shape.before, **(self.shape.after if patched else {})}
         for name in {*self.shape.before, *self.shape.after}:
-            path = where / prefix / name
+            path = where / (self.shape.in_source(name) if source else name)
             assert (path.read_text() if path.is_file() else None) == files.get(name), name
 
 
@@ -117,7 +138,7 @@ def life(request: pytest.FixtureRequest, tmp_path: Path) -> Life:
     git(checkout, "init", "--quiet")
     for files in (shape.before, shape.after):
         for name, text in files.items():
-            path = checkout / shape.prefix / name
+            path = checkout / shape.in_source(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
             if text is not None:
@@ -130,10 +151,12 @@ def life(request: pytest.FixtureRequest, tmp_path: Path) -> Life:
     (series / "series").write_text("1.patch\n")
     git(checkout, "checkout", "--quiet", "HEAD^")
     git(checkout, "tag", "v1.0")
+    layout = [f'"{source}" = "{wheel}"' for source, wheel in shape.layout.items()]
     targets = tmp_path / "catalog/targets.toml"
     targets.write_text(
         'default = "one"\n[[upstream]]\nname = "widget"\ngit = "https://git.example.invalid/widget"\n'
         f'distribution = "widget-kit"\npackage = "{shape.package}"\nprefix = "{shape.prefix}"\n'
+        f"layout = {{ {', '.join(layout)} }}\n"
         '[[target]]\nname = "one"\nupstream = "widget"\nseries = "one"\n'
         'release = { version = "1.0", tag = "v1.0" }\n'
     )
@@ -187,10 +210,10 @@ def test_a_wheel(life: Life) -> None:
 def test_a_checkout(life: Life) -> None:
     life.call("lock", "--check", "--git", life.checkout)
     life.call("apply", "--tree", life.checkout)
-    life.holds(life.checkout, life.shape.prefix, patched=True)
+    life.holds(life.checkout, source=True, patched=True)
     life.call("verify", "--tree", life.checkout)
     life.call("reverse", "--tree", life.checkout)
-    life.holds(life.checkout, life.shape.prefix, patched=False)
+    life.holds(life.checkout, source=True, patched=False)
     assert git(life.checkout, "status", "--porcelain") == ""
 
 
@@ -198,13 +221,13 @@ def test_a_source_tree_without_git(life: Life) -> None:
     """An unpacked sdist, or `COPY . .` in a Dockerfile."""
     flat = life.root / "flat"
     for name, text in life.shape.before.items():
-        path = flat / life.shape.prefix / name
+        path = flat / life.shape.in_source(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     life.call("apply", "--tree", flat)
-    life.holds(flat, life.shape.prefix, patched=True)
+    life.holds(flat, source=True, patched=True)
     life.call("reverse", "--tree", flat)
-    life.holds(flat, life.shape.prefix, patched=False)
+    life.holds(flat, source=True, patched=False)
 
 
 def test_an_image(life: Life) -> None:
