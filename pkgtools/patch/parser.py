@@ -7,6 +7,7 @@ the first one) is an error here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from pkgtools.patch.mail import decoded, header_length
 from pkgtools.patch.mailbox import split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
-from pkgtools.patch.prose import check_text
+from pkgtools.patch.prose import check_behind, check_text
 from pkgtools.patch.section import (
     BELONGS_BELOW,
     GIT,
@@ -33,6 +34,8 @@ from pkgtools.patch.section import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_FOLDERS: Final = re.compile(rb"^diff -\w*[rN]\w*[ -].* .*$", re.MULTILINE)
+"""What diff(1) writes above each section where it compares two folders."""
 _EMPTY: Final = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """The blob id of an empty file."""
 
@@ -117,6 +120,7 @@ def _shown_level(lines: Lines, sections: list[Section]) -> int:
 
 def _read_sections(lines: Lines, data: bytes) -> list[Section]:
     sections: list[Section] = []
+    compares_folders = _FOLDERS.search(data) is not None
     in_message = header_length(data) > 0
     while not lines.at_end:
         if lines.peek().startswith(GIT):
@@ -126,6 +130,8 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
         else:
             in_message = in_message and lines.peek() != b"---\n"
             check_text(lines, in_message=in_message, in_head=not sections)
+            if compares_folders and sections and lines.number == sections[-1].end:
+                check_behind(lines)
             lines.take()
             continue
         in_message = False

@@ -80,6 +80,9 @@ _PARTS: Final = (
     ),
     (re.compile(rb"--- \S.*\s*"), re.compile(rb"\+\+\+ \S.*\s*")),
 )
+_AFTER_SECTION: Final = re.compile(
+    rb"\s*$|diff |Index: |[=_*#>|-]|Common subdirectories: |Only in |Binary files |From |[\w-]+: "
+)
 _BODY_LINE: Final = re.compile(rb"[+-](?!-*\s*$|----|- ?$).*\s*")
 _BULLET: Final = re.compile(rb"[+-] {1,3}[\w\"'`(<\[*]")
 # filterdiff(1) leaves it where it takes out the line `diff --git`.
@@ -134,6 +137,23 @@ def check_text(
                 "this line is a part of a diff, but stands outside every file's section",
                 remedy="write the patch again, or take the line out if it is a comment",
             )
+
+
+def check_behind(lines: Lines) -> None:
+    """Refuse the next line, directly behind a section of ``diff -r``, unless it is known.
+
+    There diff(1) names files that it does not show, in the language of whoever ran it.
+
+    Raises:
+        MalformedError: it may be such a line.
+
+    """
+    if not _AFTER_SECTION.match(lines.peek()):
+        lines.fail(
+            "diff(1) may name a change here that the patch does not hold",
+            remedy="write the patch again with `LC_ALL=C diff -ruN`, or put an empty line before "
+            "the line if it is a comment",
+        )
 
 
 def _is_prose(lines: Lines) -> bool:

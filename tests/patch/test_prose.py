@@ -124,6 +124,20 @@ def test_lists_and_options_in_the_text_are_no_diff(before: bytes, text: bytes) -
         parse_patch("x.patch", before + SECTION + b"\n" + text)
 
 
+@pytest.mark.parametrize("language", ["de", "fr", "ja", "zh_CN", "ru", "pt_BR"])
+def test_what_diff_names_in_another_language_is_refused(language: str, tmp_path: Path) -> None:
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "f").write_text(f"{side}\n")
+    (tmp_path / "b/g").write_text("only here\n")
+    env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "LANGUAGE": language}
+    made = subprocess.run(
+        ["diff", "-ru", "a", "b"], cwd=tmp_path, env=env, capture_output=True, check=False
+    ).stdout
+    with pytest.raises(MalformedError, match="does not hold"):
+        parse_patch("x.patch", made)
+
+
 def test_mode_that_filterdiff_left_is_passed_over() -> None:
     new = b"--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+b\n"
     assert len(parse_patch("x.patch", SECTION + b"new file mode 100644\n" + new).files) == 2
