@@ -1,7 +1,7 @@
 """Git's binary patches: base85 lines around zlib data, whole or as a delta.
 
-The format is git's own, as in its ``Documentation/diff-generate-patch`` and
-``gitformat-pack`` (deltas).
+The format of a delta is in https://git-scm.com/docs/gitformat-pack#_deltified_representation;
+the lines are written by ``emit_binary_diff_body`` in git's diff.c.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BinaryChange:
 
 
 def read_binary(lines: Lines) -> BinaryChange:
-    """Read the block behind ``GIT binary patch``: the forward change, then maybe the reverse."""
+    """Read what follows ``GIT binary patch``: the forward change, then the reverse one if any."""
     forward = _read_block(lines)
     if forward is None:
         lines.fail("a binary patch has no literal or delta block")

@@ -18,9 +18,9 @@ _COLOURED: Final = re.compile(rb"^\x1b\[[0-9;]*m(?:diff |@@ |--- |\+\+\+ )", re.
 def without_marks(name: str, data: bytes) -> bytes:
     """Return the patch without a UTF-8 byte order mark at its start.
 
-    The mark is an editor's: no diff starts with one. Content keeps its own, because a
-    hunk's first column stands before it. UTF-16 and colours are refused: shells that write
-    them also change line ends or characters, which nobody can undo for certain.
+    Editors write the mark; diffs start without it. A file's own mark stays, behind the first
+    column of a hunk. UTF-16 and colours are refused: the shells that write them can change line
+    ends and characters as well.
 
     Raises:
         MalformedError: the file is UTF-16, or has a terminal's colours.
@@ -49,8 +49,8 @@ def without_marks(name: str, data: bytes) -> bytes:
 def is_converted(data: bytes) -> bool:
     """Whether every line of the diff ends in CRLF, git's own header lines too.
 
-    A diff of CRLF files has LF in its headers. What converts a patch file (unix2dos, an editor,
-    a shell of Windows, a mail server) leaves open how the changed files' lines end.
+    A diff of CRLF files has LF in its headers. After a conversion (unix2dos, an editor, a shell
+    of Windows, a mail server) the patch file alone does not show how the files' lines end.
     """
     start = _DIFF.search(data)
     end = _SIGNATURE.search(data)

@@ -1,8 +1,8 @@
-"""Hunks of a unified diff: reading them, and counting what the header promises.
+"""Hunks of a unified diff, read line by line and held against the counts of their headers.
 
-Why not unidiff's reader: it works on text, so bytes that are no UTF-8 and lone
-carriage returns are lost, and it passes over surplus lines behind a hunk whose
-header counts too few. The tests compare both readers.
+unidiff reads text: it loses bytes that are not UTF-8 and lone carriage returns, and passes
+over lines behind a hunk whose header counts too few. The tests compare both readers.
+https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BODY: Final = (_CONTEXT, _REMOVED, _ADDED)
 _NEXT: Final = (b"@@ ", b"diff ", b"Index: ")
 """Starts of the next hunk or section."""
 _MARKER: Final = re.compile(rb"\\ .{9,}\n")
-"""The rest is in the language of whoever made the patch; git's own test is the length."""
+"""The words are in the language of whoever made the patch; git tests the length alone."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ def read_hunk(lines: Lines) -> Hunk:
     """Read the hunk whose header is the next line.
 
     Raises:
-        MalformedError: the header is not one, or its counts are not the body's;
-            the message has both numbers.
+        MalformedError: the header is malformed, or counts other lines than the body has.
 
     """
     at = lines.number
@@ -154,7 +153,7 @@ def _end_without_newline(lines: Lines, body: list[tuple[bytes, bytes]], ended: s
 
 
 def _continues(lines: Lines) -> bool:
-    """Whether lines that look like a hunk's follow a hunk that its header calls complete."""
+    """Whether more lines of a body follow those that the header counts."""
     line = lines.peek()
     if not line.startswith(_BODY):
         return False
@@ -166,10 +165,10 @@ def _continues(lines: Lines) -> bool:
 
 
 def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a header that counts too many took the mail signature for a removed ``- ``.
+    """Whether a header that counts too many took the mail's signature for a removed ``- ``.
 
-    What follows a hunk starts another hunk, section or mail, or is a blank line
-    or the signature; git's version number behind a ``-- `` is none of these.
+    Behind a hunk stands another hunk, section or mail, an empty line, or the signature. Git's
+    version number, the line behind a signature's ``-- ``, is something else.
     """
     if not body or body[-1] not in ((_REMOVED, b"- \n"), (_REMOVED, b"-\n")):
         return False
@@ -184,7 +183,7 @@ def _is_signature(lines: Lines, ahead: int) -> bool:
 
 
 def _fail_counts(lines: Lines, at: int, old_count: int, new_count: int) -> None:
-    """Count the body as a person would and raise with both numbers."""
+    """Count the lines up to the body's visible end, and raise with both numbers."""
     ahead = at + 1 - lines.number
     old = new = 0
     while True:

@@ -14,6 +14,8 @@ from pkgtools.patch.paths import DEV_NULL, PathError, git_pairs, header_name, is
 from pkgtools.patch.prose import check_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pkgtools.patch.binary import BinaryChange
     from pkgtools.patch.hunks import Hunk
     from pkgtools.patch.lines import Lines
@@ -37,7 +39,7 @@ class Section:
     """The name in the ``---`` line, with its prefix; None for ``/dev/null`` or without the line."""
     new_name: bytes | None = None
     old_missing: bool = False
-    """Whether the ``---`` line says that there is no file: ``/dev/null``, or a date of 1970."""
+    """Whether the ``---`` line says that the file is missing: ``/dev/null``, or dated 1970."""
     new_missing: bool = False
     created: bool = False
     deleted: bool = False
@@ -114,15 +116,15 @@ def _extended_header(lines: Lines, section: Section) -> bool:
         lines.take()
         section.binary = read_binary(lines)
         return False
-    for prefix, take in _HEADERS.items():
-        if line.startswith(prefix):
-            _check_line_end(lines)
-            try:
-                take(section, line[len(prefix) :])
-            except (PathError, ValueError) as error:
-                lines.fail(f"{text(line.strip())!r}: {error}")
-            lines.take()
-            return True
+    try:
+        is_header = _take(section, line)
+    except (PathError, ValueError) as error:
+        _check_line_end(lines)
+        lines.fail(f"{text(line.strip())!r}: {error}")
+    if is_header:
+        _check_line_end(lines)
+        lines.take()
+        return True
     check_text(lines, in_message=False, in_section=True)
     return False
 
@@ -136,44 +138,6 @@ def _mode(value: bytes) -> int:
     return canonical_mode(raw)
 
 
-def _take_old_mode(section: Section, value: bytes) -> None:
-    section.old_mode = _mode(value)
-
-
-def _take_new_mode(section: Section, value: bytes) -> None:
-    section.new_mode = _mode(value)
-
-
-def _take_created(section: Section, value: bytes) -> None:
-    section.created = True
-    section.new_mode = _mode(value)
-
-
-def _take_deleted(section: Section, value: bytes) -> None:
-    section.deleted = True
-    section.old_mode = _mode(value)
-
-
-def _take_rename_from(section: Section, value: bytes) -> None:
-    section.renamed = True
-    section.moved_from = rest_name(value)
-
-
-def _take_rename_to(section: Section, value: bytes) -> None:
-    section.renamed = True
-    section.moved_to = rest_name(value)
-
-
-def _take_copy_from(section: Section, value: bytes) -> None:
-    section.copied = True
-    section.moved_from = rest_name(value)
-
-
-def _take_copy_to(section: Section, value: bytes) -> None:
-    section.copied = True
-    section.moved_to = rest_name(value)
-
-
 def _take_index(section: Section, value: bytes) -> None:
     match = _INDEX.fullmatch(value)
     if match is None:
@@ -183,23 +147,35 @@ def _take_index(section: Section, value: bytes) -> None:
         section.old_mode = _mode(match[3])
 
 
-def _ignore(section: Section, value: bytes) -> None:
-    """Similarity is for people."""
-
-
-_HEADERS: Final = {
-    b"old mode ": _take_old_mode,
-    b"new mode ": _take_new_mode,
-    b"new file mode ": _take_created,
-    b"deleted file mode ": _take_deleted,
-    b"rename from ": _take_rename_from,
-    b"rename to ": _take_rename_to,
-    b"copy from ": _take_copy_from,
-    b"copy to ": _take_copy_to,
-    b"similarity index ": _ignore,
-    b"dissimilarity index ": _ignore,
-    b"index ": _take_index,
+# https://git-scm.com/docs/diff-format#generate_patch_text_with_p
+_HEADERS: Final[dict[bytes, tuple[str, Callable[[bytes], object], str | None]]] = {
+    # what the line starts with: (the field that it gives, how it is read, the flag that it sets)
+    b"old mode ": ("old_mode", _mode, None),
+    b"new mode ": ("new_mode", _mode, None),
+    b"new file mode ": ("new_mode", _mode, "created"),
+    b"deleted file mode ": ("old_mode", _mode, "deleted"),
+    b"rename from ": ("moved_from", rest_name, "renamed"),
+    b"rename to ": ("moved_to", rest_name, "renamed"),
+    b"copy from ": ("moved_from", rest_name, "copied"),
+    b"copy to ": ("moved_to", rest_name, "copied"),
 }
+_FOR_PEOPLE: Final = (b"similarity index ", b"dissimilarity index ")
+
+
+def _take(section: Section, line: bytes) -> bool:
+    """Read an extended header into a section; False for any other line."""
+    if line.startswith(_FOR_PEOPLE):
+        return True
+    if line.startswith(b"index "):
+        _take_index(section, line.removeprefix(b"index "))
+        return True
+    for start, (name, read, flag) in _HEADERS.items():
+        if line.startswith(start):
+            setattr(section, name, read(line.removeprefix(start)))
+            if flag is not None:
+                setattr(section, flag, True)
+            return True
+    return False
 
 
 def _read_names(lines: Lines, section: Section) -> None:

@@ -253,7 +253,7 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
         name, version, _, _ = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
         raise UsageError(
-            f"{path} has not the name of a wheel: {error}",
+            f"{path}: invalid wheel name: {error}",
             remedy="give the wheel's file, with the name that it was built with",
         ) from None
     if name != canonicalize_name(upstream.distribution):
