@@ -86,9 +86,11 @@ def with_headers(patch: Patch, diff: bytes) -> bytes:
 def text_around(patch: Patch) -> tuple[bytes, bytes]:
     """Return the text before and behind a patch's sections; what stands between them goes before.
 
-    Lines end at LF alone: a message may hold carriage returns.
+    Lines end at LF alone: a message may hold carriage returns. They stay also where the whole
+    file was converted to CRLF.
     """
-    lines = list(BytesIO(patch.text))
+    was_converted = patch.data.replace(b"\r\n", b"\n") == patch.text
+    lines = list(BytesIO(patch.data if was_converted else patch.text))
     head = lines[: patch.files[0].line - 1]
     for file, behind in pairwise(patch.files):
         between = lines[file.end - 1 : behind.line - 1]

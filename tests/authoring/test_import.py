@@ -247,6 +247,25 @@ def test_text_behind_a_diff_survives(
     assert next(mails.glob("*.patch")).read_bytes().endswith(b"\n" + tail)
 
 
+def test_message_of_a_converted_patch_keeps_its_bytes(small: Small) -> None:
+    patch = small.series / "0001-one.patch"
+    head = b"From: A <a@example.com>\r\nSubject: one\r\n\r\nWhy.\r\n---\r\n"
+    tail = b"-- \r\n2.39.5\r\n"
+    edit = EDIT.replace("@@ -1,4 +1,4 @@", "@@ -2,4 +2,4 @@")
+    section = f"--- a/src/widget/a.py\n+++ b/src/widget/a.py\n{edit}".replace("\n", "\r\n")
+    patch.write_bytes(head + section.encode() + tail)
+    made = small.made(small.series, "1.0")
+    options: list[str | Path] = ["--catalog", small.catalog, "--wheel", small.wheel("1.0")]
+    done = call("refresh", "--series", "one", *options, "--json")
+    assert done.facts["rewritten"] == ["0001-one.patch"]
+    assert patch.read_bytes().startswith(head + b"diff --git ")
+    assert patch.read_bytes().endswith(b"\n" + tail)
+    assert small.made(small.series, "1.0") == made
+    (blob,) = made.values()
+    assert blob is not None
+    assert b"\r" not in blob
+
+
 @pytest.mark.parametrize("how", [(), ("--reverse",), ("--date=iso",), ("--format=fuller",)])
 def test_log_becomes_a_patch_a_commit(small: Small, tmp_path: Path, how: tuple[str, ...]) -> None:
     tree = _commits(small)
