@@ -93,6 +93,7 @@ def shown_level(name: str, data: bytes) -> Level | None:
 def _text_of(name: str, data: bytes) -> tuple[bytes, bool]:
     """Return what a patch file says, and whether its line ends were converted to CRLF."""
     said = decoded(name, without_marks(name, data))
+    without_marks(name, said[header_length(said) :].lstrip(b"\n"))  # of a mail's body
     was_converted = is_converted(said)
     return said.replace(b"\r\n", b"\n") if was_converted else said, was_converted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -167,6 +168,10 @@ def test_byte_order_mark_at_the_start_is_passed_over() -> None:
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_utf16_is_named(codec: str) -> None:
+    body = base64.encodebytes(SECTION.decode().encode(codec))
+    mail = MAIL[:-1] + b"Content-Transfer-Encoding: base64\n\n" + body
+    with pytest.raises(MalformedError, match="the file is UTF-16"):
+        parse_patch("x.patch", mail)
     with pytest.raises(MalformedError, match="the file is UTF-16") as caught:
         parse_patch("x.patch", SECTION.decode().encode(codec))
     assert caught.value.remedy is not None
