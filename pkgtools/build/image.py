@@ -19,7 +19,6 @@ from pkgtools.image.known import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of, merged_labels
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage, Stored
-from pkgtools.image.names import default_name
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.apply import apply_targets
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.layer import Member
+    from pkgtools.image.layout_index import LayoutIndex
     from pkgtools.image.model import Image
     from pkgtools.image.registry.image import RegistryIndex
     from pkgtools.image.tree import ExtractedPackage
@@ -135,7 +135,7 @@ class BuiltIndex:
 def build_index(
     catalog: Catalog,
     targets: Sequence[Target],
-    index: RegistryIndex,
+    index: LayoutIndex | RegistryIndex,
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltIndex:
@@ -148,7 +148,7 @@ def build_index(
         PkgtoolsError: as `build_image`, for any platform; no image is stored.
 
     """
-    name = name or default_name(index.at, _suffix(targets))
+    name = name or index.default_name(_suffix(targets))
     store = index_store_of(index, name)
     store.refuse_name(name)
     when = source_date(max(image.config.created for image in index.images.values()))

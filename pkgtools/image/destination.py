@@ -13,6 +13,7 @@ from pkgtools.image.model import Pushable
 from pkgtools.image.names import REGISTRY
 
 if TYPE_CHECKING:
+    from pkgtools.image.layout_index import LayoutIndex
     from pkgtools.image.model import Image, ImageStore, Portable
     from pkgtools.image.registry.image import RegistryIndex
     from pkgtools.image.registry.store import RegistryStore
@@ -59,20 +60,25 @@ def store_of(image: Image, name: str) -> ImageStore:
     return RegistryStore(source, [portable.base])
 
 
-def index_store_of(index: RegistryIndex, name: str) -> LayoutStore | RegistryStore:
+def index_store_of(index: LayoutIndex | RegistryIndex, name: str) -> LayoutStore | RegistryStore:
     """Return the store that a name refers to, for images of several platforms.
 
     Raises:
         UsageError: the name refers to no store, or to one that cannot hold an index.
 
     """
-    from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415
-
-    bases = [image.base for image in index.images.values()]
+    images = list(index.images.values())
+    bases = [cast("Portable", image).base for image in images]
     if name.startswith("oci:"):
-        return LayoutStore(_folder(name), bases)
+        folder, first = _folder(name), images[0]
+        if isinstance(first, LayoutImage) and folder.exists() and first.is_at(folder):
+            first.refuse_name(name)
+        return LayoutStore(folder, bases)
     if name.startswith(REGISTRY):
-        return RegistryStore(index, bases)
+        from pkgtools.image.registry.image import RegistryIndex  # noqa: PLC0415 - requests is slow
+        from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415
+
+        return RegistryStore(index if isinstance(index, RegistryIndex) else None, bases)
     raise UsageError(
         f"invalid image name {name!r} for the {len(bases)} platforms of {index.reference}",
         remedy=f"pick one with --platform: {', '.join(index.images)}; {REGISTRY} and oci: take "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.known import KnownFacts
+    from pkgtools.image.layout_index import LayoutIndex
     from pkgtools.image.model import Portable
     from pkgtools.image.package import FoundPackage, PackageQuery
     from pkgtools.image.registry.image import RegistryIndex
@@ -71,7 +72,7 @@ def open_facts(place: str) -> Iterator[KnownFacts]:
         yield facts
 
 
-def trust_facts(opened: Image | RegistryIndex, facts: KnownFacts) -> None:
+def trust_facts(opened: Image | LayoutIndex | RegistryIndex, facts: KnownFacts) -> None:
     """Use facts in the place of reading an image, or all its platforms.
 
     Raises:
@@ -103,7 +104,7 @@ class ExportedFacts:
 def export_facts(
     catalog: Catalog,
     upstreams: Sequence[Upstream],
-    opened: Image | RegistryIndex,
+    opened: Image | LayoutIndex | RegistryIndex,
     place: str,
     reporter: Reporter,
 ) -> ExportedFacts:
@@ -146,7 +147,7 @@ def export_facts(
     return ExportedFacts(opened.reference, place, manifests, referrers)
 
 
-def images_of(opened: Image | RegistryIndex) -> list[Image]:
+def images_of(opened: Image | LayoutIndex | RegistryIndex) -> list[Image]:
     """Return an image, or those of all its platforms."""
     return [opened] if isinstance(opened, Image) else list(opened.images.values())
 

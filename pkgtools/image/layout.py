@@ -50,18 +50,17 @@ class LayoutImage(LayeredImage):
         self, folder: Path, name: str | None, tree: str | None, platform: str | None = None
     ) -> None:
         self._folder = folder
-        self._blobs = folder / "blobs" / "sha256"
         self._sound: set[Path] = set()
         self.reference = f"oci:{folder}" + (f":{name}" if name else "")
-        self._top = self._named(name)
+        self._top = named_descriptor(folder, name)
         self.name = name_of(self._top)
         descriptor = self._resolve(self._top, platform)
         self.manifest_digest: str | None = descriptor["digest"]
-        manifest = self._blob_json(descriptor, Manifest)
+        manifest = read_document(folder, descriptor, Manifest)
         media_type = str(manifest.get("mediaType") or descriptor.get("mediaType"))
         if media_type not in LAYERS:
             raise damaged(f"{self.reference} is not an image: its media type is {media_type!r}")
-        self.config = Config(self._blob(manifest["config"]))
+        self.config = Config(_read_blob(folder, manifest["config"]))
         self.config.refuse_other_layers(len(manifest["layers"]))
         self.id = self.config.digest
         layers = [self._layer(entry) for entry in manifest["layers"]]
@@ -115,28 +114,15 @@ class LayoutImage(LayeredImage):
     def _index(self) -> dict[str, Any]:
         return read_index(self._folder)
 
-    def _named(self, name: str | None) -> dict[str, Any]:
-        """Return the descriptor of a name, or the only one if no name is given."""
-        every = self._index()["manifests"]
-        found = [m for m in every if name in (None, name_of(m), m["digest"])]
-        if len(found) != 1:
-            names = ", ".join(sorted(name_of(m) or m["digest"] for m in every))
-            what = f"no image {name!r}" if not found else f"{len(found)} images"
-            raise UsageError(
-                f"{self._folder} has {what}", remedy=f"name one of: {names}" if names else None
-            )
-        only: dict[str, Any] = found[0]
-        return only
-
     def _resolve(self, descriptor: dict[str, Any], platform: str | None) -> dict[str, Any]:
         """Return the descriptor of a manifest; from an index, that of a platform."""
         if descriptor.get("mediaType") not in INDEXES:
             return descriptor
-        entries = self._blob_json(descriptor, Index)["manifests"]
+        entries = read_document(self._folder, descriptor, Index)["manifests"]
         return of_platform(entries, platform or own_platform(), self.reference)
 
     def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
-        path = self._path(descriptor)
+        path = _blob_path(self._folder, descriptor)
         label = f"{self.reference} layer {descriptor['digest'][:19]}"
         return StoredLayer(
             label,
@@ -155,23 +141,46 @@ class LayoutImage(LayeredImage):
             self._sound.add(path)
         return path.open("rb")
 
-    def _blob_json(self, descriptor: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-        return _parsed(self._path(descriptor), self._blob(descriptor), kind)
 
-    def _blob(self, descriptor: dict[str, Any]) -> bytes:
-        """Return a small blob after a check of its digest."""
-        path = self._path(descriptor)
-        raw = _read(path)
-        if digest_of(raw) != descriptor["digest"]:
-            raise _damaged(path, "is not what its digest says")
-        return raw
+def named_descriptor(folder: Path, name: str | None) -> dict[str, Any]:
+    """Return the descriptor of a name in a layout, or the only one if no name is given.
 
-    def _path(self, descriptor: dict[str, Any]) -> Path:
-        """Return the file of a blob."""
-        path = self._blobs / _hex(descriptor["digest"])
-        if not path.is_file():
-            raise _damaged(path, "is not there")
-        return path
+    Raises:
+        UsageError: none or several match.
+
+    """
+    every = read_index(folder)["manifests"]
+    found = [m for m in every if name in (None, name_of(m), m["digest"])]
+    if len(found) != 1:
+        names = ", ".join(sorted(name_of(m) or m["digest"] for m in every))
+        what = f"no image {name!r}" if not found else f"{len(found)} images"
+        raise UsageError(f"{folder} has {what}", remedy=f"name one of: {names}" if names else None)
+    only: dict[str, Any] = found[0]
+    return only
+
+
+def read_document(
+    folder: Path, descriptor: Mapping[str, Any], kind: type[msgspec.Struct]
+) -> dict[str, Any]:
+    """Return a manifest or index of a layout; see `parse`."""
+    return _parsed(_blob_path(folder, descriptor), _read_blob(folder, descriptor), kind)
+
+
+def _read_blob(folder: Path, descriptor: Mapping[str, Any]) -> bytes:
+    """Return a small blob after a check of its digest."""
+    path = _blob_path(folder, descriptor)
+    raw = _read(path)
+    if digest_of(raw) != descriptor["digest"]:
+        raise _damaged(path, "is not what its digest says")
+    return raw
+
+
+def _blob_path(folder: Path, descriptor: Mapping[str, Any]) -> Path:
+    """Return the file of a blob."""
+    path = folder / "blobs" / "sha256" / _hex(descriptor["digest"])
+    if not path.is_file():
+        raise _damaged(path, "is not there")
+    return path
 
 
 def read_index(folder: Path) -> dict[str, Any]:

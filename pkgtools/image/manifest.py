@@ -195,7 +195,9 @@ def of_platform(entries: Iterable[dict[str, Any]], wanted: str, label: str) -> d
 
     """
     images = [entry for entry in entries if not is_attestation(entry)]
-    found = [e for e in images if f"{platform_of(e)}/".startswith(f"{wanted}/")]
+    found = [e for e in images if platform_of(e) == wanted] or [
+        e for e in images if platform_of(e).startswith(f"{wanted}/")
+    ]
     if len(found) != 1:
         has = ", ".join(sorted({platform_of(entry) or "an image without one" for entry in images}))
         raise UsageError(

@@ -15,6 +15,7 @@ from pkgtools.errors import UsageError
 from pkgtools.image.names import REGISTRY
 
 if TYPE_CHECKING:
+    from pkgtools.image.layout_index import LayoutIndex
     from pkgtools.image.model import Image
     from pkgtools.image.registry.image import RegistryIndex
 
@@ -64,16 +65,21 @@ def open_image(
 
 def open_base(
     reference: str, tree: str | None, python: str | None, platform: str | None
-) -> Image | RegistryIndex:
-    """Open an image to build on; one in a registry with all its platforms unless one is named.
+) -> Image | LayoutIndex | RegistryIndex:
+    """Open an image to build on, with all its platforms unless one is named.
 
     Raises:
         PkgtoolsError: as `open_image`.
 
     """
-    if platform is not None or not reference.startswith(REGISTRY):
+    if platform is not None or not reference.startswith((REGISTRY, "oci:")):
         return open_image(reference, tree, python, platform)
     _refuse_options(reference, python, platform)
+    if reference.startswith("oci:"):
+        from pkgtools.image.layout_index import open_layout  # noqa: PLC0415
+
+        _, place, name = f"{reference}:".split(":", 3)[:3]
+        return open_layout(Path(place), name or None, tree)
     from pkgtools.image.registry.image import open_platforms  # noqa: PLC0415
 
     return open_platforms(reference, tree, None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +183,35 @@ def test_an_index_goes_into_a_layout_and_into_no_archive(
     refused = call_build(project, base, "--tag", f"docker-archive:{tmp_path}/new.tar")
     assert refused.code == 2
     assert "--platform: linux/amd64, linux/arm64/v8" in refused.facts["error"]["remedy"]
+
+
+def test_an_index_in_a_layout_gives_an_index(
+    registry: Registry, project: Project, base: str, tmp_path: Path
+) -> None:
+    repository = base.split("/", 3)[3].removesuffix(":1")
+    expected = call_build(project, base, "--tag", f"docker://{registry.address}/{repository}:new")
+    skopeo = shutil.which("skopeo")
+    if skopeo is None:
+        pytest.skip("skopeo is not installed: apt-get install skopeo")
+    layout = f"oci:{tmp_path / 'layout'}:copied"
+    copy = [skopeo, "copy", "--all", "--quiet", "--src-tls-verify=false", base, layout]
+    subprocess.run(copy, check=True)
+    for tag in ([], ["--tag", f"docker://{registry.address}/{repository}:again"]):
+        done = call_build(project, layout, *tag)
+        assert done.code == 0, done
+        assert {name: each["layer"] for name, each in done.facts["platforms"].items()} == {
+            name: each["layer"] for name, each in expected.facts["platforms"].items()
+        }
+        said = call(
+            *("image", "inspect", done.facts["reference"], "--platform", "linux/riscv64"),
+            *("--json", "--catalog", project.targets),
+        )
+        assert (said.code, said.facts["status"]["target"]) == (0, "w-1.0"), said
+    assert len(registry.manifest(repository, "again")["manifests"]) == 3
+    own = call_build(project, layout, "--tag", layout)
+    assert "never overwritten" in own.facts["error"]["message"]
+    one = call_build(project, layout, "--platform", "linux/arm64")
+    assert "platforms" not in one.facts
 
 
 def test_a_person_is_told_what_was_dropped(registry: Registry, project: Project, base: str) -> None:

@@ -127,6 +127,10 @@ class RegistryIndex:
         for image in self.images.values():
             image.client.close()
 
+    def default_name(self, suffix: str) -> str:
+        """Return this image's name with a suffix on its tag."""
+        return default_name(self.at, suffix)
+
 
 def open_registry(reference: str, tree: str | None, platform: str | None = None) -> RegistryImage:
     """Open an image; of a multi-platform image a given platform or this machine's.
