@@ -86,6 +86,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             f"{folder} cannot be written: {error.strerror}", remedy="name another folder with -o"
         ) from None
     try:
+        # mkdtemp(3) makes folders that only their owner can enter.
         scratch.chmod(0o755)
         for name, data in files.items():
             path = scratch / name

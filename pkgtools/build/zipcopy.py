@@ -134,4 +134,6 @@ class ZipCopy:
 def dos_time(info: zipfile.ZipInfo) -> DosTime:
     """Return a member's time in the wheel in DOS format."""
     year, month, day, hour, minute, second = info.date_time
+    # Two-second steps since 1980, as MS-DOS packs them (APPNOTE.TXT 4.4.6,
+    # https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT).
     return hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day

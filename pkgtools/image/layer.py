@@ -25,6 +25,7 @@ from pkgtools.errors import MalformedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+# https://github.com/opencontainers/image-spec/blob/main/layer.md#whiteouts
 WHITEOUT: Final = ".wh."
 """Prefix of an entry that removes a path of the layers below."""
 OPAQUE: Final = ".wh..wh..opq"
@@ -264,6 +265,7 @@ def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
     out = io.BytesIO()
     gone = (Member(_whiteout(path), FileKind.FILE) for path in removed)
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        # Sorted, and pax headers only where a value needs one, so that the digest is reproducible.
         for member in sorted([*members, *gone], key=lambda m: m.path):
             info = tarfile.TarInfo(member.path)
             info.type, info.mode = _TYPES[member.kind], member.permissions

@@ -214,6 +214,7 @@ def _put(path: Path, member: Member) -> None:
         path.symlink_to(os.fsdecode(member.data))
     elif member.kind is FileKind.FILE:
         path.write_bytes(member.data)
+        # An image can hold files without read permission, which root in the container ignores.
         path.chmod(_readable(member))
         os.utime(path, (member.mtime, member.mtime))
     else:

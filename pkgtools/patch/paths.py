@@ -204,6 +204,7 @@ def safe_path(raw: bytes) -> str:
         name = raw.decode()
     except UnicodeDecodeError:
         raise PathError(f"the path {shown!r} is not UTF-8: RECORD could not list it") from None
+    # RECORD and git's quoted names would need escapes that other tools do not read.
     if any(character in name for character in "\0\n\r"):
         raise PathError(f"the path {shown!r} holds a line end or NUL")
     if name.startswith("/"):
@@ -219,8 +220,9 @@ def safe_path(raw: bytes) -> str:
 def _is_git_directory(part: str) -> bool:
     """Whether some file system takes `part` for ``.git``, as git's own check does.
 
-    NTFS passes over trailing dots, spaces and what follows a colon, and knows the
-    short name; HFS+ passes over characters that are not seen.
+    NTFS ignores trailing dots and spaces and the text after a colon, and has a short
+    name; HFS+ ignores some invisible characters. Writing to such a name runs code of the
+    patch on the next git command (CVE-2014-9390, CVE-2019-1352).
     """
     plain = _HFS_IGNORES.sub("", part).lower().split(":")[0].rstrip(". ")
     return plain in (".git", "git~1")

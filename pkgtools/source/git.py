@@ -64,7 +64,8 @@ class Repository:
                     remedy="give a clone or a git directory with --git",
                 ) from None
         # GitPython takes a bare directory without a config file for a work tree's; a
-        # partial clone must not fetch; and a replaced object is not the revision.
+        # partial clone must not fetch; and a replaced object is not the revision
+        # (https://git-scm.com/docs/git#_environment_variables).
         self._repo.git.update_environment(
             GIT_DIR=str(self._repo.git_dir),
             GIT_NO_LAZY_FETCH="1",

@@ -1,6 +1,7 @@
 """RECORD, the package manager's list of a distribution's files, kept true.
 
-The format is the one of PEP 376 and the PyPA's "Recording installed projects":
+The format is the one of PEP 376 and the PyPA's "Recording installed projects"
+(https://packaging.python.org/en/latest/specifications/recording-installed-packages/):
 CSV rows of path, ``sha256=`` and unpadded URL-safe base64, and size.
 """
 
@@ -90,6 +91,7 @@ def recorded_in(raw: bytes, label: str) -> dict[str, str]:
     """
     text = raw.decode("utf-8", "surrogateescape")
     try:
+        # newline="": the csv module must see a CR inside quotes (https://docs.python.org/3/library/csv.html).
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
         raise TreeError(f"{label}: {error}", remedy="reinstall the package") from None

@@ -139,6 +139,7 @@ class WheelSource:
             installed = self._installed(path)
             is_directory = any(self._has_directory(root + installed) for root in self._roots)
             return Blob(b"", DIRECTORY) if is_directory else None
+        # The upper half is st_mode where a Unix made the archive; other systems leave it zero.
         mode = info.external_attr >> 16
         return Blob(self.read_member(name), canonical_mode(mode) if mode else REGULAR)
 

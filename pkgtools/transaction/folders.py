@@ -74,5 +74,6 @@ def sync(paths: Iterable[Path]) -> None:
 def give_owner(path: Path, like: os.stat_result) -> None:
     """As root, give a path to whom the old one, or its folder, belongs."""
     mine = path.lstat()
+    # Without this, `sudo pkgtools apply` would leave files of root in a user's environment.
     if os.geteuid() == 0 and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
         os.chown(path, like.st_uid, like.st_gid, follow_symlinks=False)

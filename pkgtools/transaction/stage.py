@@ -66,7 +66,8 @@ def stage(write: Write, place: StagedFile) -> None:
     if write.mtime_ns is not None:
         os.utime(place.new, ns=(write.mtime_ns, write.mtime_ns))
     elif status is not None and int(place.new.stat().st_mtime) == int(status.st_mtime):
-        # Python tells stale bytecode by size and whole seconds of the source's mtime.
+        # Python tells stale bytecode by size and whole seconds of the source's mtime
+        # (https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation).
         later = (int(status.st_mtime) + 1) * 10**9
         os.utime(place.new, ns=(later, later))
 
@@ -74,6 +75,7 @@ def stage(write: Write, place: StagedFile) -> None:
 def _keep_old(place: StagedFile) -> None:
     """Keep the very file, with its mode, owner and links; copy it where links cannot be made."""
     try:
+        # A hard link costs no space and cannot be half written; some file systems have none.
         os.link(place.target, place.old, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NO_LINKS:

@@ -107,6 +107,7 @@ class TreeDraft:
         """
         files = [_patched(path, self.read(path), was) for path, was in sorted(originals.items())]
         if self._record:
+            # pip uninstalls by RECORD: rows of the patched files would survive a later reverse.
             self._record = self._true_record(entry, originals)
         self._push(replace(entry, files=files), at)
 

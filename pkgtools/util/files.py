@@ -64,6 +64,7 @@ def open_regular(path: Path, flags: int = 0) -> FileIO:
 
     """
     try:
+        # O_NONBLOCK: a FIFO without a writer would block open(2) for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | flags)
     except ValueError as error:  # the name holds NUL
         raise OSError(errno.EINVAL, str(error), os.fspath(path)) from None
@@ -227,10 +228,12 @@ def _own_scratch(path: Path) -> Path:
 
 def write_new(path: Path, data: bytes, permissions: int) -> None:
     """Create a file, and sync it to disk; fail if it exists."""
+    # O_EXCL also refuses a dangling symbolic link, through which another file would be made.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(path, flags, stat.S_IMODE(permissions)), "wb") as file:  # noqa: PTH123
         file.write(data)
         file.flush()
+        # open(2) applies the umask, and fchmod(2) does not.
         os.fchmod(file.fileno(), stat.S_IMODE(permissions))
         os.fsync(file.fileno())
 
@@ -284,6 +287,7 @@ def _wait_for_lock(descriptor: int, folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Sync the entries of a folder to disk."""
+    # fsync(2) of a file does not make its directory entry last: that needs one of the folder.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -183,6 +183,8 @@ class RegistryClient:
     ) -> Any:
         """Send a request, and again with a new token if the registry asks for one."""
         response = self._redirected(method, url, headers, data)
+        # https://distribution.github.io/distribution/spec/auth/token/. A 401 of another host, where
+        # a redirect led, is not about the credentials of this registry.
         if response.status_code == 401 and _origin(response.url) == _origin(self.root):
             with response:
                 asked = response.headers.get("WWW-Authenticate", "")
@@ -196,6 +198,7 @@ class RegistryClient:
         """Send a request and follow redirects; other hosts get no credentials."""
         for _ in range(_HOPS + 1):
             sent = dict(headers)
+            # Blobs often redirect to object storage, which must not see the token.
             if self._authorization and _origin(url) == _origin(self.root):
                 sent["Authorization"] = self._authorization
             response = self._send(method, url, sent, data)
@@ -254,6 +257,7 @@ class RegistryClient:
                     f"{_address(url)} answered with status {response.status_code}",
                     remedy="try again later",
                 )
+                # RFC 9110, 10.2.3: a busy registry says when to come back.
                 busy.wait = _retry_after(response.headers.get("Retry-After", ""))
             raise busy
         return response

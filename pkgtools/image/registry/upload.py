@@ -44,6 +44,8 @@ class Uploads:
 
     def mount(self, digest: str, source: str) -> bool:
         """Mount a blob from another repository of the registry; return whether that worked."""
+        # https://github.com/opencontainers/distribution-spec/blob/main/spec.md#mounting-a-blob-from-another-repository
+        # A registry that does not mount starts an upload instead (202), which is cancelled.
         query = urlencode({"mount": digest, "from": source})
         path = f"{self._repository}/blobs/uploads/?{query}"
         with self._client.request("POST", path, ok={201, 202}) as response:
@@ -138,6 +140,7 @@ class Uploads:
     def _patch(self, location: str, start: int, chunk: bytes) -> str:
         """Send a chunk; return the URL for the next one."""
         for count in range(TRIES):
+            # The OCI distribution specification has no "bytes " prefix here, unlike RFC 9110.
             headers = {"Content-Range": f"{start}-{start + len(chunk) - 1}"}
             try:
                 response = self._request("PATCH", location, {202, 404, 416}, chunk, headers)
