@@ -154,7 +154,7 @@ def recover(tree: Tree) -> str | None:
         if leader.journal.phase == "commit":
             if len(parts) == 1 and _is_reinstalled(staged):
                 leader.journal.enter("done", leader.tree.home)
-            elif not any(part.is_missing for part in parts) and _can_finish(staged):
+            elif _can_finish(staged):
                 with contextlib.suppress(TreeError):  # changed this very moment: undone below
                     _put_in_place(parts)
         if leader.journal.phase == "done":

@@ -28,8 +28,6 @@ class Part:
 
     tree: Tree
     journal: Journal
-    is_missing: bool = False
-    """Whether there is no journal: it is over, or not begun yet, or the package was replaced."""
 
     @cached_property
     def files(self) -> list[StagedFile]:
@@ -62,17 +60,16 @@ def load_parts(tree: Tree) -> list[Part]:
             # and as it was before is the one state that fits both.
             return [Part(tree, msgspec.structs.replace(journal, phase="undo", trees=[]))]
         tree, journal = leader, found
-    parts = [Part(tree, journal)]
-    for reference in journal.trees:
-        other = _referred(tree, reference)
-        if other is None:
-            continue
-        theirs = load_journal(other.home)
-        if theirs is None:
-            parts.append(Part(other, Journal(1, "led", [], [], journal.id), is_missing=True))
-        elif theirs.id == journal.id:
-            parts.append(Part(other, theirs))
-    return parts
+    parts, is_whole = [], True
+    for named in journal.trees:
+        other = _referred(tree, named)
+        theirs = load_journal(other.home) if other is not None else None
+        if other is not None and (theirs is None or theirs.id == journal.id):
+            parts.append(Part(other, theirs or Journal(1, "led", [], [], journal.id)))
+        is_whole &= theirs is not None and theirs.id == journal.id
+    if journal.phase == "commit" and not is_whole:  # a package was replaced or moved meanwhile
+        journal = msgspec.structs.replace(journal, phase="undo")
+    return [Part(tree, journal), *parts]
 
 
 def reference(tree: Tree, other: Tree) -> TreeReference:

@@ -256,20 +256,22 @@ def test_reverse_of_several_is_all_or_nothing(two: Two) -> None:
     assert snapshot(two.root) == before
 
 
-def test_without_its_leader_a_transaction_is_undone(apart: Two) -> None:
-    """The leading package was replaced after the kill: the other must not stay half patched."""
-    kept = timeless(snapshot(apart.root / "beta"))
-    alpha, beta = (apart.tree(upstream) for upstream in apart.catalog.upstreams)
+@pytest.mark.parametrize("gone", ["leader", "other", "other's folder"])
+def test_without_one_of_its_trees_a_transaction_is_undone(gone: str, apart: Two) -> None:
+    """A package was replaced after the kill: the other must not stay patched alone."""
+    trees = dict(zip(NAMES, (apart.tree(each) for each in apart.catalog.upstreams), strict=True))
+    lost, left = NAMES if gone == "leader" else NAMES[::-1]
+    kept = timeless(snapshot(apart.root / left))
 
     def doomed() -> None:
-        with faulty(Fault(die_in_commit(beta), at=1, lasting=True)):
+        with faulty(Fault(die_in_commit(trees["beta"]), at=1, lasting=True)):
             apart.apply()
 
     assert in_child(doomed).killed
-    assert (apart.root / "beta/beta/__init__.py").read_text() == "A = 2\n"
-    shutil.rmtree(alpha.home)
-    assert recover_tree(beta, Silent()).recovered == "undone"
-    assert differing(kept, timeless(snapshot(apart.root / "beta"))) == []
+    assert (apart.root / left / left / "__init__.py").read_text() == "A = 2\n"
+    shutil.rmtree(trees[lost].root if gone == "other's folder" else trees[lost].home)
+    assert recover_tree(trees[left], Silent()).recovered == "undone"
+    assert differing(kept, timeless(snapshot(apart.root / left))) == []
 
 
 def die_in_commit(tree: Tree) -> Callable[[Call], None]:
