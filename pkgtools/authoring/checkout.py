@@ -76,7 +76,7 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
             version=1,
             catalog=str(work.catalog.path.absolute()),
             series=str(series.directory.absolute()),
-            digest=series.digest,
+            digests=[series.digest],
             base=ids[0],
             from_wheel=isinstance(work.source, WheelSource),
             names={},

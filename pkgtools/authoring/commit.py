@@ -105,7 +105,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
     work = SeriesWork(catalog, named_series(catalog, state.series), reporter, bench)
     with work.locked() as locked:
         series = work.named.load()
-        if series.digest != state.digest:
+        if series.digest not in state.digests:
             raise UsageError(
                 f"{series.directory} changed since it was checked out to {folder}",
                 remedy="check it out again to another folder, and carry the commits over with "
@@ -119,12 +119,16 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
             reader.take(commit, names)
         dropped = reader.dropped()
         _refuse_lost(work, dropped, reader.entries)
-        write_catalog(locked, _writes(series, reader.entries, dropped))
-        digest = state.digest
-        state.digest = work.named.load().digest
+        now = replace(series, patches=tuple(entry.patch for entry in reader.entries))
         state.names = {e.commit.id: e.patch.name for e in reader.entries}
+        # Killed between the two states, the next run finds one of the two series.
+        state.digests = [series.digest, now.digest]
         write_state(folder, state)
-    return work, _report(work, series, reader, dropped, changed=digest != state.digest)
+        write_catalog(locked, _writes(series, reader.entries, dropped))
+        state.digests = [work.named.load().digest]
+        write_state(folder, state)
+    changed = series.digest not in state.digests
+    return work, _report(work, series, reader, dropped, changed=changed)
 
 
 class _CommitReader:

@@ -61,8 +61,8 @@ class BenchState(msgspec.Struct, forbid_unknown_fields=True):
     version: Literal[1]
     catalog: _Name
     series: _Name
-    digest: str
-    """Of the series as it is in the workbench."""
+    digests: list[str]
+    """Of the series as it is in the workbench; during a commit, as it was and as it will be."""
     base: _Commit
     from_wheel: bool
     names: dict[str, str]

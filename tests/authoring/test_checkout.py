@@ -12,8 +12,11 @@ from sharing import make_sharing, options
 from small import make_small
 from trees import contents, snapshot
 
+from pkgtools.authoring import commit as commit_module
+from pkgtools.authoring.workbench import BenchState, write_state
 from pkgtools.blob import Blob
 from pkgtools.catalog import load_series
+from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -320,3 +323,32 @@ def test_every_form_of_a_patch_keeps_its_bytes_or_gets_another_message(
     assert contents(again / "src") == contents(where / "src")
     form = "--format=%an %ad %B"
     assert git(again, "log", form, "base..") == git(where, "log", form, "base..")
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_commit_that_was_killed_can_be_made_again(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Behind the first state nothing is written, before the second all is."""
+    where = _checkout(small, tmp_path / "work")
+    (where / "src/widget/new.py").write_text("N = 1\n")
+    git(where, "add", "--all")
+    git(where, "commit", "--quiet", "--message", "new: one")
+    states: list[Path] = []
+
+    def killed(folder: Path, state: BenchState) -> None:
+        states.append(folder)
+        if at == 1 or len(states) < at:
+            write_state(folder, state)
+        if len(states) == at:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commit_module, "write_state", killed)
+        with pytest.raises(KeyboardInterrupt):
+            commit_module.commit_series(where, Silent())
+    assert len(_names(small)) == (3 if at == 1 else 4)
+    facts = _commit(where)
+    assert facts["patches"][-1]["patch"] == "0004-new-one.patch"
+    assert _names(small)[-1] == "0004-new-one.patch"
+    _holds(small, where, tmp_path)
