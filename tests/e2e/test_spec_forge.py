@@ -1,7 +1,7 @@
 """Requests as SpecForge's client makes them, to a server that is started as its launcher does.
 
-The layers are given in another order than the model's, and the last of them as DSpark's, which
-a Llama has DFlash's hook for.
+The layers are given in another order than the model's. For DSpark's hook, which a Llama does not
+have, its DFlash's is called.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ _GIVEN: Final = [4, 0, 2]
 _LONG: Final = greedy(1500)
 
 
-@pytest.fixture(scope="module", params=["v0.5.17", "v0.5.23", "kimi-k3-ee560a2"])
+_SERVERS: Final = [
+    ("v0.5.17", "dspark"),
+    ("v0.5.20", "dflash"),
+    ("v0.5.23", "eagle3"),
+    ("kimi-k3-ee560a2", "dspark"),
+]
+
+
+@pytest.fixture(scope="module", params=_SERVERS, ids="-".join)
 def server(
     request: pytest.FixtureRequest,
     trees: Trees,
@@ -41,14 +49,15 @@ def server(
     master: Master,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
+    target, method = request.param
     running = Server(
-        trees.patched(request.param),
+        trees.patched(target),
         llama,
-        tmp_path_factory.mktemp(request.param),
+        tmp_path_factory.mktemp(target),
         (
             *LLAMA_ARGUMENTS,
             "--enable-spec-capture",
-            "--spec-capture-method=dspark",
+            f"--spec-capture-method={method}",
             "--spec-capture-aux-layer-ids",
             *map(str, _GIVEN),
         ),
