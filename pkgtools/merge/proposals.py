@@ -102,7 +102,7 @@ def _candidates(conflict: ConflictLines, both: Collection[int]) -> Iterator[Prop
         before = _before_a_new_block(base, ours, theirs)
         found += [(before, "before-new-block")] if before else []
         words = merge_words(base, ours, theirs)
-        found += [(words.text, "words")] if words else []
+        found += [(words, "words")] if words is not None else []
     for text, rule in found:
         if not text or text.endswith(b"\n"):
             yield Proposal(conflict.chunks, conflict.lines, text, rule)

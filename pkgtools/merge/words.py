@@ -7,35 +7,22 @@ result is ``g(a, b)``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import matching_blocks
-from pkgtools.merge.lines import Chunk, diff
-from pkgtools.util.lines import split
+from pkgtools.merge.lines import Chunk, diff, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+|[ \t]+|\r?\n|.", re.DOTALL)
-_NAME: Final = re.compile(rb"\w")
 _MOST: Final = 4000
 """Words of a side; difflib takes the square of them in time."""
 
 
-@dataclass(frozen=True)
-class MergedWords:
-    """Lines that were merged word by word."""
-
-    text: bytes
-    is_apart: bool
-    """Whether an unchanged name or number separates any two changes."""
-
-
-def merge_words(base: bytes, ours: bytes, theirs: bytes) -> MergedWords | None:
+def merge_words(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """Return theirs with the change from `base` to `ours`; None where both change one word."""
-    base, ours = _moved_to(theirs, base, ours)
-    sides = [split(text) for text in (base, ours, theirs)]
+    sides = [split(text) for text in (*_moved_to(theirs, base, ours), theirs)]
     words = [_words(lines) for lines in sides]
     if max(map(len, words)) > _MOST:
         return None
@@ -56,7 +43,7 @@ def merge_words(base: bytes, ours: bytes, theirs: bytes) -> MergedWords | None:
     for number, word in enumerate([*words[0], b""]):
         out += added.get(number, [])
         out += [word] if number not in gone else []
-    return MergedWords(b"".join(out), _are_apart(mine, upstream, words[0]))
+    return b"".join(out)
 
 
 def _span(chunk: Chunk) -> tuple[int, int]:
@@ -75,16 +62,6 @@ def _meet(one: Chunk, other: Chunk) -> bool:
         return bool(writing)
     taking = other if writing[0] is one else one
     return not writing[0].old <= taking.old <= taking.old_end <= writing[0].old_end
-
-
-def _are_apart(mine: Sequence[Chunk], upstream: Sequence[Chunk], base: Sequence[bytes]) -> bool:
-    """Whether an unchanged name or number separates each change of ours from theirs."""
-    for one in mine:
-        for other in upstream:
-            first, last = sorted((one, other), key=lambda c: (c.old, c.old_end))
-            if not any(map(_NAME.match, base[first.old_end : last.old])):
-                return False
-    return True
 
 
 def _words(lines: Sequence[bytes]) -> list[bytes]:
