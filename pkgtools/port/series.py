@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pkgtools.authoring.lock import prove_absorbed
 from pkgtools.errors import CheckFailedError
 from pkgtools.port.finished import Finished
+from pkgtools.port.memory import StepMemory
 from pkgtools.port.step import PortStep
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ def port_series(
         reporter: hears of each step.
 
     """
+    memory = StepMemory()
     for number, (old, new) in enumerate(pairwise(sources), 1):
         if number <= len(finished.steps):
             continue
-        step = PortStep(number, old, new, upstream, decide)
+        step = PortStep(number, old, new, upstream, decide, memory=memory)
         with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
             before = finished.steps[-1] if finished.steps else None
             layers, report = step.run(finished.layers, before)

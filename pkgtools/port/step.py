@@ -8,13 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pkgtools.authoring.applied import AppliedPatch, FileChange
-from pkgtools.blob import DIRECTORY, SYMLINK, Blob
+from pkgtools.blob import SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.uses import misuse_of_file
 from pkgtools.patch.lines import text
+from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
     Conflict,
     Decision,
@@ -63,8 +64,16 @@ class PortStep:
     """What files may become that wait for a person: other files are not asked for what these may
     have. With the person's answers everything is checked again."""
 
+    memory: StepMemory = field(default_factory=StepMemory)
+    _looked: CheckedFile = field(default_factory=CheckedFile)
+    """What the check of the current file looks at."""
+    _changed: set[str] = field(default_factory=set)
+    """Patched files that are not what they were in the old source."""
+
     def __post_init__(self) -> None:
-        self.movement = Movement(self.old, self.new, self.upstream)
+        old = self.memory.listing(self.old, self.upstream)
+        new = self.memory.listing(self.new, self.upstream)
+        self.movement = Movement(old, new, self.upstream)
 
     def run(
         self, layers: Sequence[AppliedPatch], before: StepReport | None = None
@@ -82,7 +91,9 @@ class PortStep:
             changes: list[FileChange] = []
             hunks: list[HunkReport] = []
             for change in layer.changes:
-                made, found = self._port_file(layer, change)
+                made, found = self._unchanged(layer, change) or self._port_file(layer, change)
+                if made != [change]:
+                    self._changed |= {p for c in (*made, change) for p in (c.old_path, c.path)}
                 changes += made
                 hunks += found
                 self.old_overlay[change.old_path] = None
@@ -98,17 +109,45 @@ class PortStep:
         """Return a file of the new source with the patches so far."""
         if path in self.overlay:
             return self.overlay[path]
-        blob = self.new.read(path)
-        return None if blob is not None and blob.mode == DIRECTORY else blob
+        return self.movement.listings[1].blob(path)
 
     def read_old(self, path: str) -> Blob | None:
         """Return a file of the old source with the patches so far."""
         if path in self.old_overlay:
             return self.old_overlay[path]
-        blob = self.old.read(path)
-        return None if blob is not None and blob.mode == DIRECTORY else blob
+        return self.movement.listings[0].blob(path)
 
     # One file of one patch
+
+    def _unchanged(self, layer: AppliedPatch, change: FileChange) -> _Ported | None:
+        """Return a file as it was, if upstream changed neither it nor what its check looks at."""
+        if self.waiting or change.old_path in self.moved or change.path != change.old_path:
+            return None
+        if self.read(change.path) != change.before:
+            return None
+        name, checked = layer.patch.name, self.memory.checked(layer.patch.name, change)
+        if checked is None:
+            self._looked = CheckedFile()
+            made, reports = self._port_file(layer, change)
+            self._looked.reports = tuple(reports)
+            if made == [change] and self._is_quiet(change, self._looked):
+                self.memory.keep(name, change, self._looked)
+            return made, reports
+        if not self._is_quiet(change, checked):
+            return None
+        self._write(change.path, change.path, change.after)
+        return [change], [*checked.reports]
+
+    def _is_quiet(self, change: FileChange, checked: CheckedFile) -> bool:
+        """Whether nothing has changed of what a check looked at."""
+        changed = self.movement.changed | self._changed
+        is_same = checked.paths.isdisjoint(changed)
+        outcomes = {report.outcome for report in checked.reports}
+        return (
+            is_same
+            and outcomes <= {HunkOutcome.UNCHANGED}
+            and not self.movement.defines(change.path, checked.names)
+        )
 
     def _port_file(self, layer: AppliedPatch, change: FileChange) -> _Ported:
         old_path = self._place(change)
@@ -252,10 +291,12 @@ class PortStep:
 
     def _old_module(self, dotted: str) -> bytes | None:
         """Return the source of a module of the old package."""
+        self._looked.paths.update(self._paths_of(dotted))
         found = map(self.read_old, self._paths_of(dotted))
         return next((blob.data for blob in found if blob is not None), None)
 
     def _new_module(self, dotted: str) -> bytes | None:
+        self._looked.paths.update(self._paths_of(dotted))
         for path in self._paths_of(dotted):
             blob = self.read(path)
             if blob is not None:
@@ -263,6 +304,7 @@ class PortStep:
         return None
 
     def _is_lost(self, path: str, name: bytes) -> bool:
+        self._looked.names.add(name)
         patched = [blob.data for blob in self.overlay.values() if blob is not None]
         patched += self.likely.values()
         return self.movement.lost(name, self.movement.near(path), patched)

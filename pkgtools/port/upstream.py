@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import DIRECTORY
@@ -12,7 +13,7 @@ from pkgtools.merge.result import Elsewhere
 from pkgtools.source.listing import package_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Hashable, Iterable
 
     from pkgtools.blob import Blob
     from pkgtools.catalog import Upstream
@@ -33,18 +34,27 @@ class Listing:
 
     def __init__(self, source: Source, upstream: Upstream) -> None:
         self.source = source
-        files = package_files(source, upstream)
-        self.marks = {path: mark for path, mark in files.items() if path.endswith(".py")}
-        self._texts: dict[str, bytes] = {}
+        self._upstream = upstream
+        self._blobs: dict[str, Blob | None] = {}
         self._defined: dict[str, frozenset[bytes]] = {}
+
+    @cached_property
+    def marks(self) -> dict[str, Hashable]:
+        """The files, each with a mark."""
+        files = package_files(self.source, self._upstream)
+        return {path: mark for path, mark in files.items() if path.endswith(".py")}
+
+    def blob(self, path: str) -> Blob | None:
+        """Return a file; None where there is no file."""
+        if path not in self._blobs:
+            blob = self.source.read(path)
+            self._blobs[path] = None if blob is not None and blob.mode == DIRECTORY else blob
+        return self._blobs[path]
 
     def read(self, path: str) -> bytes:
         """Return a file's content; nothing where there is no file."""
-        if path not in self._texts:
-            blob = self.source.read(path)
-            is_file = blob is not None and blob.mode != DIRECTORY
-            self._texts[path] = blob.data if blob is not None and is_file else b""
-        return self._texts[path]
+        blob = self.blob(path)
+        return blob.data if blob is not None else b""
 
     def defined(self, path: str) -> frozenset[bytes]:
         """Return what a file defines: functions, classes, attributes of ``self``, fields."""
@@ -57,19 +67,21 @@ class Listing:
 class Movement:
     """The moves between an old and a new source, computed when something is missing."""
 
-    def __init__(self, old: Source, new: Source, upstream: Upstream) -> None:
-        self._sources = old, new
+    def __init__(self, old: Listing, new: Listing, upstream: Upstream) -> None:
+        self.listings = old, new
         self._upstream = upstream
-        self._listings: tuple[Listing, Listing] | None = None
         self._near: dict[str, list[str]] = {}
 
-    @property
-    def listings(self) -> tuple[Listing, Listing]:
-        """Both listings, made on first use."""
-        if self._listings is None:
-            old, new = self._sources
-            self._listings = Listing(old, self._upstream), Listing(new, self._upstream)
-        return self._listings
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The package's files that upstream changed, added or removed."""
+        old, new = (listing.marks for listing in self.listings)
+        return frozenset(p for p in {*old, *new} if p not in old or old[p] != new.get(p))
+
+    def defines(self, path: str, names: Collection[bytes]) -> bool:
+        """Whether a changed file near another one defined one of some names."""
+        near = (p for p in self.near(path) if p in self.changed)
+        return any(not self.listings[0].defined(p).isdisjoint(names) for p in near)
 
     def file(self, path: str, content: Blob) -> str | None:
         """Return where a file went that the new source does not have at `path`."""

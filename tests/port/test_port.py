@@ -307,7 +307,7 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.code == 0, done.err
     _, told = done.out.split("1 patch\n")
     assert told.splitlines() == [
-        "  left out: 0001-one.patch",
+        "  left out: 0001-one.patch (absorbed in widget_kit-1.1-py3-none-any.whl)",
         f"  next: correct README.md: copied from {small.series}",
         f"  next: add its target to {small.catalog} (--write does):",
         "    [[target]]",
@@ -370,7 +370,7 @@ def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
     )
     done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
     assert done.code == 0
-    assert "left out: 0001-one.patch\nevery patch is absorbed or empty" in done.out
+    assert ".whl)\nevery patch is absorbed or empty" in done.out
     assert "next:" not in done.out
     assert not (tmp_path / "new").exists()
 

@@ -1,0 +1,54 @@
+"""What one step of a port leaves to the next: files that were read, and checks that hold still.
+
+Between two commits upstream changes few files. A patched file that it does not change needs no
+check if nothing that its last check looked at has changed either: the check compares the old
+package with the new one, and both are the same to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pkgtools.port.upstream import Listing
+
+if TYPE_CHECKING:
+    from pkgtools.authoring.applied import FileChange
+    from pkgtools.catalog import Upstream
+    from pkgtools.port.model import HunkReport
+    from pkgtools.source import Source
+
+
+@dataclass
+class CheckedFile:
+    """What a check of an unchanged file looked at."""
+
+    paths: set[str] = field(default_factory=set)
+    """Files of the package, there or not."""
+    names: set[bytes] = field(default_factory=set)
+    """Attributes that are looked for near the file."""
+    reports: tuple[HunkReport, ...] = ()
+
+
+class StepMemory:
+    """Files of the last two sources, and the checks of unchanged files."""
+
+    def __init__(self) -> None:
+        self._listings: list[Listing] = []
+        self._checked: dict[tuple[str, FileChange], CheckedFile] = {}
+
+    def listing(self, source: Source, upstream: Upstream) -> Listing:
+        """Return the files of a source."""
+        for listing in self._listings:
+            if listing.source is source:
+                return listing
+        self._listings = [*self._listings[-1:], Listing(source, upstream)]
+        return self._listings[-1]
+
+    def checked(self, patch: str, change: FileChange) -> CheckedFile | None:
+        """Return the check of what a patch does to a file, if it was quiet."""
+        return self._checked.get((patch, change))
+
+    def keep(self, patch: str, change: FileChange, checked: CheckedFile) -> None:
+        """Keep a check in which everything that it looked at was unchanged."""
+        self._checked[patch, change] = checked

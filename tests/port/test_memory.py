@@ -1,0 +1,70 @@
+"""Steps that take unchanged files from the step before, held against steps that take nothing."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from small import make_small
+
+from pkgtools.authoring.applied import applied_on
+from pkgtools.catalog import load_catalog, load_series
+from pkgtools.port.finished import Finished
+from pkgtools.port.memory import StepMemory
+from pkgtools.port.series import port_series
+from pkgtools.source import WheelSource
+from pkgtools.util.progress import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pkgtools.port.series import Ported
+
+USER = (
+    "from widget.lib import call\n\n\nclass User:\n    def go(self, x):\n        return call(x)\n"
+)
+LIB = "def call(x, mode=1):\n    return x\n"
+OTHER = "VALUE = 1\n"
+
+
+def ported(tmp_path: Path, releases: list[dict[str, str]]) -> Ported:
+    versions = [f"1.{n}" for n in range(len(releases))]
+    patched = USER.replace("call(x)", "call(x, mode=2)")
+    small = make_small(
+        tmp_path, dict(zip(versions, releases, strict=True)), [("one", {"user.py": patched})]
+    )
+    upstream = load_catalog(small.catalog).upstreams[0]
+    sources = [WheelSource(small.wheel(version), upstream) for version in versions]
+    applied = applied_on(load_series(small.series).patches, sources[0])
+    start = Finished(tuple(applied), ())
+    return port_series(start, upstream, sources, lambda _: None, Silent())
+
+
+def test_a_change_of_what_the_file_uses_is_seen_in_a_later_step(tmp_path: Path) -> None:
+    first = {"user.py": USER, "lib.py": LIB, "other.py": OTHER}
+    quiet = [first, *({**first, "other.py": f"VALUE = {n}\n"} for n in (2, 3))]
+    done = ported(tmp_path, [*quiet, {**first, "lib.py": "def call(x):\n    return x\n"}])
+    assert [step.patches[0].outcome for step in done.steps] == ["unchanged"] * 2 + ["conflict"]
+    (conflict,) = done.conflicts
+    assert "it has no parameter `mode`" in (conflict.hunks[0].reason or "")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_steps_are_those_without_a_memory(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - chance, not secrecy
+    files = {"user.py": USER, "lib.py": LIB, "other.py": OTHER}
+    edits = {
+        "user.py": ["import os\n" + USER, USER],
+        "lib.py": [LIB, "# why\n" + LIB, LIB.replace("mode=1", "mode=1, more=2")],
+        "other.py": ["VALUE = 5\n", "from widget.lib import call\n"],
+    }
+    releases = [files]
+    for _ in range(5):
+        name = chance.choice([*edits])
+        releases.append({**releases[-1], name: chance.choice(edits[name])})
+    remembered = ported(tmp_path / "one", releases)
+    monkeypatch.setattr(StepMemory, "checked", lambda *_: None)
+    assert ported(tmp_path / "two", releases).steps == remembered.steps
