@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import matching_blocks
-from pkgtools.merge.lines import Chunk, diff, split
+from pkgtools.merge.lines import Chunk, diff
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
