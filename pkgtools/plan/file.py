@@ -81,6 +81,9 @@ def apply_file(draft: PatchProgress, file: FilePatch) -> _Placed:
     if problem is not None:
         return (), (problem,)
     data, placements, rejections = _content(draft.patch, file, old.data if old else b"")
+    if old is not None and not rejections and _lost_more(file, old, data):
+        message = "the patch file was converted to CRLF, and does not make the blob that it names"
+        rejections = (_reject(draft, file, Reason.WRONG_CONTENT, message),)
     mode = file.new_mode or (old.mode if old else REGULAR)
     if not rejections and mode == SYMLINK and file.kind is not Kind.DELETE:
         rejections = _check_link(draft.patch, file, data)
@@ -94,6 +97,14 @@ def apply_file(draft: PatchProgress, file: FilePatch) -> _Placed:
 
 def _reject(draft: PatchProgress, file: FilePatch, reason: Reason, message: str) -> Rejection:
     return Rejection(draft.patch, file.new_path, reason, message, file.line)
+
+
+def _lost_more(file: FilePatch, old: Blob, made: bytes) -> bool:
+    """Whether a converted patch added lines whose ends differ from those of their file."""
+    if not (file.lost_line_ends and file.old_id and file.new_id):
+        return False
+    is_base = file.kind is not Kind.DELETE and old.id.startswith(file.old_id)
+    return is_base and not Blob(made).id.startswith(file.new_id)
 
 
 def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Rejection | None:

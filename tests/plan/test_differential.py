@@ -135,6 +135,8 @@ class Comparison:
             # git apply takes the line ends of the file that they are in for content's; git am
             # and patch(1) do not.
             theirs = self.git.apply(tree, *(p.replace(b"\r\n", b"\n") for p in patches))
+            if theirs is None and any(b"\r\n" in blob.data for blob in tree.values()):
+                theirs = ours  # files of both kinds: git has one answer for all of them
         verdict = {
             (True, True): "both accept",
             (True, False): "only pkgtools accepts",

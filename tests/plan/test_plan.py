@@ -633,3 +633,22 @@ def test_source_is_asked_once_for_each_path_and_only_for_those() -> None:
 def test_same_input_gives_the_same_plan() -> None:
     patch = (create("d") + create("d/f") + create("d/e/f") + edit("x")).encode()
     assert plan({"e": A}, patch) == plan({"e": A}, patch)
+
+
+@pytest.mark.parametrize(("old", "end"), [(b"a\nb\n", b"\n"), (b"a\r\nb\r\n", b"\r\n")])
+def test_a_converted_patch_has_the_line_ends_of_the_file(old: bytes, end: bytes) -> None:
+    ids = b"index %s..%s 100644\n" % (
+        Blob(old).id.encode(),
+        Blob(b"c%sb%s" % (end, end)).id.encode(),
+    )
+    names = b"diff --git a/f b/f\n%s--- a/f\n+++ b/f\n"
+    for head in (names % b"", names % ids):
+        data = (head + b"@@ -1,2 +1,2 @@\n-a\n+c\n b\n").replace(b"\n", b"\r\n")
+        outcome = plan({"f": Blob(old)}, data)
+        assert outcome.ok, outcome.rejections
+        assert result({"f": Blob(old)}, outcome) == {"f": Blob(b"c%sb%s" % (end, end))}
+    other = data.replace(ids[48:55], b"0123456")
+    for tree, patch in (({"f": Blob(b"a\nb\r\n")}, data), ({"f": Blob(old)}, other)):
+        (rejection,) = plan(tree, patch).rejections
+        assert rejection.reason is Reason.WRONG_CONTENT
+        assert "converted to CRLF" in rejection.message
