@@ -177,6 +177,7 @@ def _patched_files(
         name = source.member(change.path)
         reason = _needs_a_build(source, name, change.before)
         if change.after is not None and change.after.mode == SYMLINK:
+            # Installers unpack links as files (https://github.com/pypa/wheel/issues/203).
             reason = "is a symbolic link, which a wheel cannot hold"
         if reason:
             raise DoesNotApplyError(
@@ -208,6 +209,8 @@ def _write(
     changed: Mapping[str, Blob | None],
 ) -> None:
     """Copy the archive and replace the `changed` members; write RECORD last."""
+    # Archivers should put .dist-info last (https://peps.python.org/pep-0427/#recommended-archiver-features),
+    # and RECORD has the hashes of all other members.
     record = names.old_info + "RECORD"
     left = dict(changed)
     with ZipCopy(out) as new:

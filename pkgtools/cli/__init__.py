@@ -96,6 +96,7 @@ def main() -> None:
 def run() -> None:
     """Run the command line; with --json, a usage error is JSON too."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A signal's default action skips `finally`: containers and temporary folders would stay.
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _end)
     if "--json" not in sys.argv[1:]:
@@ -112,4 +113,5 @@ def run() -> None:
 
 def _end(number: int, _frame: object) -> None:
     """Exit with a shell's code for the signal; context managers clean up first."""
+    # https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_08_02
     sys.exit(128 + number)

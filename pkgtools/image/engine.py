@@ -77,6 +77,7 @@ def connect() -> tuple[docker.DockerClient, str]:
 
 
 def _connected() -> tuple[docker.DockerClient, str]:
+    # The order of docker's own command line: https://docs.docker.com/engine/manage-resources/contexts/.
     if host := os.environ.get("DOCKER_HOST"):
         return docker.from_env(timeout=_SECONDS), host  # which asks for its version
     name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()

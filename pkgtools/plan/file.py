@@ -151,6 +151,7 @@ def _way_blocked(draft: PatchProgress, file: FilePatch) -> Rejection | None:
     occupant = draft.occupant(file.new_path)
     if occupant is not None:
         return _already_there(draft, file, occupant)
+    # A file below a link would be written outside the tree.
     parent = posixpath.dirname(file.new_path)
     while parent:
         blob = draft.occupant(parent)

@@ -95,6 +95,7 @@ class Text:
         none: list[int] = []
         lines = block.removesuffix(b"\n").split(b"\n")
         places = [self._numbers.get(line, none) for line in lines]
+        # Only places of the rarest line are compared: blank lines and `return` are everywhere.
         rarest = min(range(len(lines)), key=lambda number: len(places[number]))
         for number in places[rarest]:
             if number >= rarest and self.stands_at(block, at := self._starts[number - rarest]):

@@ -66,6 +66,7 @@ def release_wheel(
         from filelock import FileLock  # noqa: PLC0415 - most runs download nothing
 
         folder.mkdir(parents=True, exist_ok=True)
+        # Two runs that need the same release download it once.
         with FileLock(folder / "lock"):
             found = cached_wheel(upstream, version, known)
             if found is not None:
@@ -125,6 +126,7 @@ def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str
                 f"{known[wheel.name]}",
                 remedy="find out which index serves it, and do not install it",
             )
+        # A rename in one file system is atomic: the cache never has half a wheel.
         return wheel.replace(folder / wheel.name)
 
 

@@ -86,6 +86,7 @@ def challenge_of(header: str, host: str) -> Challenge:
 
     """
     found = {}
+    # One header can have several challenges (RFC 9110, 11.6.1).
     for part in re.split(r",\s*(?=(?:Basic|Bearer)\s)", header, flags=re.IGNORECASE):
         match = _SCHEME.fullmatch(part)
         if match:
