@@ -115,6 +115,11 @@ def _tasks(upgrade: Upgrade) -> Iterator[str]:
         for name in report.dropped:
             why = "absorbed" if report.absorbed else "absorbed or empty"
             yield f"see that {_code(name)} can go: it is {why}"
+    if upgrade.target is not None and upgrade.is_default:
+        yield (
+            f"set `default` in targets.toml: it is `{upgrade.start.name}`, and `pkgtools build` "
+            "takes it without --target"
+        )
     for run in upgrade.checks:
         if run.status != 0:
             yield f"find out why {_code(run.command)} fails after {_code(run.patch)}"
@@ -125,7 +130,7 @@ def _proposal(hunk: HunkReport) -> str:
     if hunk.proposal is None:
         return ""
     lines = "\n".join(f"      {line}".rstrip() for line in hunk.proposal.text.splitlines())
-    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}):\n\n{lines}\n"
+    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}):\n\n{lines}"
 
 
 def _proofs(upgrade: Upgrade) -> Iterator[str]:
@@ -138,9 +143,11 @@ def _proofs(upgrade: Upgrade) -> Iterator[str]:
         f"- passed: every hunk applies exactly to `{wheel.name}` (sha256 `{wheel.sha256}`)"
         for wheel in (locked.wheel if locked else ())
     ] or [f"- passed: every hunk applies exactly to {_code(target.revision.name)}"]
-    for run in upgrade.checks:
-        result = "passed" if run.status == 0 else f"failed ({run.status})"
-        lines.append(f"- {result}: {_code(run.command)} after {_code(run.patch)}")
+    for command in dict.fromkeys(run.command for run in upgrade.checks):
+        runs = [run for run in upgrade.checks if run.command == command]
+        failed = [f"{_code(run.patch)} ({run.status})" for run in runs if run.status != 0]
+        after = f"failed after {', '.join(failed)}" if failed else "passed"
+        lines.append(f"- {after}: {_code(command)} ran after each of {len(runs)} patches")
     yield "\n".join(lines)
     for run in upgrade.checks:
         if run.output:

@@ -81,6 +81,8 @@ class Upgrade:
     """The target whose series is ported."""
     version: str
     """The newest release."""
+    is_default: bool = False
+    """Whether the catalog's default target is the start."""
     target: Target | None = None
     """The new target, once it is written."""
     port: PortReport | None = None
@@ -108,7 +110,7 @@ def upgrade(
     begin = _start(catalog, name)
     finder = Finder(catalog, begin.upstream, reporter, options.wheels, options.repositories)
     version = finder.latest()
-    found = Upgrade(UpgradeOutcome.CURRENT, begin, version)
+    found = Upgrade(UpgradeOutcome.CURRENT, begin, version, begin == catalog.default)
     known = _target_of(catalog, begin, version)
     if known is not None and _is_proven(known, version):
         return replace(found, target=known)

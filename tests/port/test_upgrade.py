@@ -46,8 +46,11 @@ def upgrade(small: Small, *arguments: str) -> Result:
 
 def test_a_stale_series_becomes_the_text_of_a_pull_request(tmp_path: Path) -> None:
     small = stale(tmp_path, MERGED)
+    small.catalog.write_text(f'default = "one"\n{small.catalog.read_text()}')
+    commit(small)
     done = upgrade(small)
     assert done.code == 0, done.err
+    assert "- [ ] set `default` in targets.toml: it is `one`" in done.out
     series = "patches/widget/v1.2"
     assert changed(small) == [
         "CHANGELOG.md",
@@ -158,6 +161,11 @@ def test_a_check_runs_after_each_patch(tmp_path: Path) -> None:
     ]
     assert "AttributeError: type object 'Args' has no attribute 'ours'" in done.facts["text"]
     assert "pkgtools-exec-" not in done.facts["text"]
+    assert (
+        f"- failed after `{names[0]}` (1): `{check}` ran after each of 2 patches"
+        in (done.facts["text"])
+    )
+    assert "- passed: `true` ran after each of 2 patches" in done.facts["text"]
     # The series is there for a person to look at.
     assert "patches/widget/v1.2/lock.toml" in changed(small)
 
