@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from commands import call
 
+from pkgtools.image.stored import StoredFiles
+
 from .building import SYSTEM, bytes_of, call_build
 from .images import OCI_TYPES, Entry, compress, config_of, digest, moved, tar
 from .registries import docker_registry
@@ -183,6 +185,31 @@ def test_an_index_goes_into_a_layout_and_into_no_archive(
     refused = call_build(project, base, "--tag", f"docker-archive:{tmp_path}/new.tar")
     assert refused.code == 2
     assert "--platform: linux/amd64, linux/arm64/v8" in refused.facts["error"]["remedy"]
+
+
+@pytest.mark.parametrize("place", ["file", "referrers"])
+def test_facts_of_an_index_are_those_of_its_platforms(
+    place: str,
+    registry: Registry,
+    project: Project,
+    base: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repository = base.split("/", 3)[3].removesuffix(":1")
+    where = str(tmp_path / "facts") if place == "file" else base.removesuffix(":1")
+    options = ("--json", "--catalog", project.targets)
+    exported = call("image", "facts", base, "-o", where, *options)
+    digests = [entry["digest"] for entry in registry.manifest(repository, "1")["manifests"]]
+    assert exported.facts["manifests"] == digests[:3]  # the fourth is an attestation
+    expected = call_build(project, base, "--tag", f"docker://{registry.address}/{repository}:new")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    monkeypatch.setattr(StoredFiles, "find", None)  # nothing is read
+    done = call_build(
+        project, base, "--tag", f"docker://{registry.address}/{repository}:known", "--facts", where
+    )
+    assert done.code == 0, done
+    assert done.facts["digest"] == expected.facts["digest"]
 
 
 def test_an_index_in_a_layout_gives_an_index(
