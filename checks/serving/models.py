@@ -1,4 +1,4 @@
-"""Tiny models that a CPU serves in a moment, of the shape of the real ones."""
+"""Tiny models of the real ones' shape, which a CPU serves within seconds."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Loaded:
         return self.files[0].path
 
     def place(self, key: str) -> str:
-        """Return ``file:line`` of a key (``server.flags``), or of what is around it."""
+        """Return ``file:line`` of a key (``server.flags``), or of the table that it belongs to."""
         file = _file_of(self.files, f".{key}")
         return f"{file.path}:{file.line_of(f'.{key}')}"
 

@@ -46,7 +46,7 @@ def _need_secrets(process: Process) -> Iterator[str]:
 
 
 def _command(process: Process) -> str:
-    """Return the command with its environment as a shell reads it, an option a line."""
+    """Return the command and its environment in shell syntax, one option a line."""
     lines: list[list[str]] = []
     if process.unset or process.environment:
         lines.append(["env", *(word for variable in process.unset for word in ("-u", variable))])
@@ -60,7 +60,7 @@ def _command(process: Process) -> str:
 
 
 def slurm(name: str, processes: Sequence[Process]) -> str:
-    """Return a batch script: a node for each address, the trainer behind the server's health."""
+    """Return a batch script: one node for each address; the trainer waits for a healthy server."""
     nodes: dict[str, list[Process]] = {}
     for process in processes:
         nodes.setdefault(process.address, []).append(process)

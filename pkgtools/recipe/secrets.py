@@ -1,4 +1,4 @@
-"""Credentials in a file, found without ever being shown."""
+"""Find credentials in a file; their values are never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare the recipes of a family: which one differs, and which settings that disables."""
+"""Compare the recipes of a family: which one differs, and which settings then have no effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COMPARED: Final = ("server.flags", "server.environment", "trainer.environment", "store", "master")
 _ABSENT: Final = "nothing"
-_WHY: Final = "a flag that one of several lacks was forgotten, and what depends on it does nothing"
+_WHY: Final = "one recipe of the family lacks a flag, so settings that depend on it have no effect"
 _GIVES_MEANING: Final = {
     "enable-spec-capture": ("spec-capture-", "SGLANG_SPEC_CAPTURE_", "MOONCAKE_", "MC_"),
     "enable-hierarchical-cache": ("hicache-", "MOONCAKE_", "MC_"),
@@ -26,7 +26,7 @@ _GIVES_MEANING: Final = {
     "kv-transfer-config": ("MOONCAKE_", "MC_"),
     "speculative-algorithm": ("speculative-",),
 }
-"""Flags without which others, and variables, mean nothing: by how those begin."""
+"""Flags, and the prefixes of the flags and variables that have no effect without them."""
 
 
 def check_siblings(recipes: Sequence[Loaded]) -> list[RuleFinding]:
@@ -69,7 +69,7 @@ def _check_family(family: list[Loaded]) -> Iterator[RuleFinding]:
 
 
 def _odd_one(column: list[str], values: list[dict[str, str]], key: str) -> int | None:
-    """Return which of a family differs from all others, if the others agree.
+    """Return the index of the recipe that differs from all others, if the others agree.
 
     Of two, neither is odd, unless one lacks what the things that it carries need.
     """
@@ -84,7 +84,7 @@ def _odd_one(column: list[str], values: list[dict[str, str]], key: str) -> int |
 
 
 def _silenced(key: str, values: dict[str, str]) -> list[str]:
-    """Return the keys that mean nothing without the flag `key`."""
+    """Return the keys that have no effect without the flag `key`."""
     flag = key.removeprefix("server.flags.")
     if flag == key:
         return []
