@@ -36,6 +36,15 @@ class ImageTree(Tree):
     image: str = ""
     folder: str = ""
     """The folder in the image that contains the package."""
+    names: frozenset[str] = frozenset()
+    """Every path of the image in the folders that hold a file of a series."""
+
+    def compiled_beside(self, path: str) -> str | None:
+        """Return the extension module of the image that has a file's name, if there is one."""
+        stem = posixpath.splitext(posixpath.join(self.folder, self.name(path)))[0] + "."
+        found = (n for n in sorted(self.names) if n.startswith(stem) and "/" not in n[len(stem) :])
+        built = (n for n in found if n.endswith((".so", ".pyd")))
+        return next(map(posixpath.basename, built), None)
 
     @property
     def is_of_image(self) -> bool:
@@ -261,6 +270,7 @@ def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str)
         home=home,
         image=reference,
         folder=package.folder,
+        names=package.names,
     )
 
 

@@ -84,6 +84,18 @@ def test_a_package_without_init_is_found(
         shutil.rmtree(tmp_path / "beside")
 
 
+@pytest.mark.parametrize("kind", ["gzip", "archive"])
+def test_a_module_behind_an_extension_module_is_refused(
+    kind: str, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    """The file of a wheel or tree with one is refused too: patching it would change nothing."""
+    built = Entry(f"{SITE}/widget/core.cpython-312-x86_64-linux-gnu.so", b"\177ELF")
+    beside = Entry(f"{SITE}/widget/core_fast.so", b"\177ELF")
+    assert build(project.catalog(), write_base(tmp_path / "a", [widget, [beside]], kind)).written
+    with pytest.raises(DoesNotApplyError, match=r"core\.py is compiled into core\.cpython-312"):
+        build(project.catalog(), write_base(tmp_path / "b", [widget, [built]], kind))
+
+
 def test_a_folder_of_the_packages_name_inside_it(project: Project) -> None:
     """What a path is in the package is told by each folder of that name, not by the last."""
     catalog = project.catalog()
