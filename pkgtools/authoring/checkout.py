@@ -101,7 +101,7 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
 def _base(work: SeriesWork, series: Series) -> dict[str, Blob | None]:
     """Return the files of the source: all of a git revision, else the package's.
 
-    Built files are left out: nobody edits them, and some are large.
+    Built files are left out: they are not edited, and some are large.
     """
     everything = getattr(work.source, "paths", None)
     listed = everything("") if everything else package_files(work.source, work.named.upstream)

@@ -1,4 +1,4 @@
-"""A series made of the commits of a workbench: what nobody edited keeps its bytes."""
+"""Make a series from the commits of a workbench; unedited patches keep their bytes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Imported:
 
     patches: tuple[str, ...]
     levels: dict[str, int]
-    """How many folders stand before a patch's names, where they are not ``a/`` and ``b/``."""
+    """The number of folders before a patch's names, unless they are ``a/`` and ``b/``."""
     outside: dict[str, tuple[str, ...]]
     """For each patch that was cut, the files outside the package."""
 

@@ -60,7 +60,7 @@ def _note(patch: Patch, file: FilePatch, before: str | None, after: str) -> str 
 
 
 def _id(step: str) -> str:
-    return step.rpartition(":")[2]  # git's mode can stand before it
+    return step.rpartition(":")[2]  # git's mode can precede it
 
 
 def _fits(stated: str | None, found: str) -> bool:

@@ -192,7 +192,7 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
     The lockfile needs no source: a series without patches touches no file.
 
     Raises:
-        UsageError: the folder has a catalog, or a fact cannot stand in one.
+        UsageError: the folder has a catalog, or a fact is not valid in one.
         TreeError: the catalog cannot be written; no file changed.
 
     """

@@ -44,7 +44,7 @@ class PatchAuthor:
 
 
 def mail_head(author: str, message: str, date: str = _EPOCH) -> bytes:
-    """Return what stands before the diff of a mail.
+    """Return the part of a mail before the diff.
 
     Args:
         author: name and address.

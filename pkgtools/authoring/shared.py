@@ -157,7 +157,7 @@ def _edit_added(folder: Path, edited: Iterable[FileChange]) -> SharedEdit:
 def _sections(
     patch: Patch, edited: Sequence[FileChange], read: Callable[[str], Blob | None]
 ) -> Iterator[bytes]:
-    """Yield each file's part of the diff; what is not edited keeps its bytes."""
+    """Yield each file's part of the diff; unedited parts keep their bytes."""
     lines = list(BytesIO(patch.data))
     changes = {change.path: change for change in edited}
     places = {step.path: step.placements for step in plan_series([patch], read).steps}

@@ -25,7 +25,7 @@ class LockedFile(_LockTable):
     """One touched path.
 
     An id is 40 hexadecimal digits, or empty where there is no file. Where the
-    series sets the executable bit, git's mode and a colon stand before it.
+    series sets the executable bit, git's mode and a colon precede it.
     """
 
     path: str

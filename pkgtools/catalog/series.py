@@ -160,7 +160,7 @@ def _references(listing: Path) -> Iterator[tuple[str, str, int | None]]:
         if len(options) > 1 or not all(map(_STRIP.fullmatch, options)):
             raise MalformedError(
                 f"{where}: {' '.join(options)} cannot follow a patch",
-                remedy="only -pN can: the number of folders that stand before its names",
+                remedy="only -pN can: the number of folders before its names",
             )
         yield where, reference, int(options[0][2:]) if options else None
 

@@ -249,7 +249,7 @@ def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
 
 
 class _Reader:
-    """Checks one file, keeping where everything stands in it."""
+    """Checks one file and keeps the lines of its tables for errors."""
 
     def __init__(self, path: Path, *, unfinished: bool) -> None:
         self.file = TomlFile(path)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def commit(folder: Path, as_json: bool) -> int:
     """Write the commits of a repository that `pkgtools checkout` made into its series.
 
-    A patch whose commit nobody edited keeps its bytes; a shared one stays shared, and the output
+    A patch whose commit was not edited keeps its bytes; a shared one stays shared, and the output
     names the other targets that an edit of it changes. A commit without the line
     `Patch-Filename` becomes a new patch. All files are written, or none.
 

@@ -90,7 +90,7 @@ def port(
     merged (by which rule), absorbed (by which lines), conflict, empty.
 
     What is not certain is a conflict. It lies in NEWDIR.port/conflicts with
-    ordinary markers: edit it there, then --continue. A proposal stands behind its
+    ordinary markers: edit it there, then --continue. A proposal follows its
     conflict where there is a likely answer: --accept takes it. No series is
     written before all conflicts are gone, and the exit code is 3.
 

@@ -24,7 +24,7 @@ An example. Base, ours and theirs hold ::
 
 Both insert below ``a=1,``: git reports a conflict. Here, base's statement is aligned with the one
 of ours and of theirs by its name, ``call``, and so are the argument lists. Ours inserts
-``ours=2`` between ``a=1`` and the end; in theirs ``theirs=3`` stands there. Keyword arguments
+``ours=2`` between ``a=1`` and the end; in theirs ``theirs=3`` is there. Keyword arguments
 have no order and the names differ, so both stay: one edit inserts ``ours=2,`` behind ``a=1,``.
 The checks find the tokens of theirs plus ``ours = 2``. With ``ours=2`` against ``ours=3`` the
 names would be equal, and the answer a conflict: "upstream adds another 'ours'".

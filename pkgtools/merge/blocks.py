@@ -72,7 +72,7 @@ _RECORDS: Final = {
     "with_item",
     "with_statement",
 }
-"""Kinds whose named parts mean the same whatever stands in the other parts."""
+"""Kinds whose named parts do not depend on the other parts."""
 _DEFINITIONS: Final = {"function_definition": "function", "class_definition": "class"}
 _CLAUSES: Final = {"elif_clause", "else_clause", "except_clause", "finally_clause"}
 
@@ -148,7 +148,7 @@ class Block:
 
     @cached_property
     def counted(self) -> Counter[bytes]:
-        """How often each token stands in it."""
+        """The count of each token in it."""
         return Counter(self.tokens)
 
     @cached_property

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _WORTH: int = 3
-"""An expression of fewer tokens stands in too many places to be told by its text."""
+"""The least tokens of an expression that can be recognised by its text."""
 
 
 @dataclass(frozen=True)

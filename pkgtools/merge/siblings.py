@@ -243,7 +243,7 @@ class Siblings:
     def _place_between(
         self, kind: Order, added: Sequence[Block], span: tuple[int, int], lost: tuple[bool, bool]
     ) -> _Place | Unsure:
-        """Choose among places between what stands before and behind, past what upstream adds."""
+        """Choose a place between the neighbours, past additions of upstream."""
         low, high = span
         between = self.theirs[low:high]
         others = [n for n in between if not n.is_comment]

@@ -123,7 +123,7 @@ def _carry_atom(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
 
 
 def _times(source: bytes, block: Block) -> int:
-    """Return how often a block's tokens stand in a file, one behind the other."""
+    """Return how often a file has a block's tokens in sequence."""
     return _count(parse(source).tokens, block)
 
 

@@ -107,7 +107,7 @@ def headers_of(patch: Patch) -> PatchHeaders:
 
 
 def _text(patch: Patch, start: int) -> str:
-    """Return what stands before the changes."""
+    """Return the text before the changes."""
     end = _END.search(patch.text)
     text = patch.text[start : end.start() if end else len(patch.text)]
     return text.decode(errors="replace").replace("\r\n", "\n")

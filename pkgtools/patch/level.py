@@ -1,4 +1,4 @@
-"""How many folders stand before a patch's names: ``a/`` and ``b/``, none, or more.
+"""The number of folders before a patch's names: ``a/`` and ``b/``, none, or more.
 
 Git and patch(1) take the number from ``-p``. Here the names show it, and every section of
 a patch must show the same: else a new file could land elsewhere than its siblings.
@@ -80,7 +80,7 @@ def find_level(sections: Sequence[Section]) -> Level | None:
 
 
 def level_of_move(section: Section) -> int | None:
-    """Return how many folders stand before the names, which rename lines have without them."""
+    """Return the number of folders before the names; rename lines have none."""
     return next((old.count(b"/") for old, _ in _prefixes_of_move(section)), None)
 
 

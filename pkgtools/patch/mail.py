@@ -50,7 +50,7 @@ def header_length(data: bytes) -> int:
 
 
 def decoded(name: str, data: bytes) -> bytes:
-    """Return a mail with its body decoded; what is not encoded keeps its bytes.
+    """Return a mail with its body decoded; unencoded parts keep their bytes.
 
     Raises:
         MalformedError: an encoding is unknown or damaged, or a part is not text.
@@ -82,7 +82,7 @@ def decoded(name: str, data: bytes) -> bytes:
 def subject_of(text: bytes) -> str | None:
     """Return a mail's or a commit's subject in one line without its ``[PATCH]``, or None.
 
-    A ``Subject:`` at the start of the body stands for the mail's own, as in ``git am``.
+    A ``Subject:`` at the start of the body replaces the mail's own, as in ``git am``.
     """
     length = header_length(text)
     if not length:

@@ -32,7 +32,7 @@ _DATE: Final = re.compile(rb"^(?:Author)?Date: +([^\n]+)$", re.MULTILINE)
 
 
 def split_mails(data: bytes) -> list[bytes]:
-    """Return the patches of a file as they stand in it; a file of one patch whole."""
+    """Return the patches of a file in its order; a file of one patch whole."""
     mails = [match.start() for match in _MAIL.finditer(data)]
     # A mail's message may quote a log.
     starts = mails or [match.start() for match in _COMMIT.finditer(data)]

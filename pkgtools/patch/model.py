@@ -66,7 +66,7 @@ class Patch:
     decoded: bytes | None = None
     """What the file says where it is an encoded mail, or starts with a byte order mark."""
     level: int = 1
-    """How many folders stand before its names."""
+    """The number of folders before its names."""
 
     @property
     def change_id(self) -> str:

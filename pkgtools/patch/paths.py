@@ -178,7 +178,7 @@ def git_pairs(rest: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _plain(rest: bytes) -> tuple[bytes, bytes]:
-    """Read an unquoted name that stands before a quoted one."""
+    """Read an unquoted name that precedes a quoted one."""
     name, _, after = rest.partition(b' "')
     return name, b'"' + after if after else b""
 

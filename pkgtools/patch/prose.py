@@ -102,7 +102,7 @@ def check_text(
     Args:
         lines: of which the next one is outside every section.
         in_message: whether it is in a mail's commit message, which may speak of diffs.
-        in_head: whether no section stands before it.
+        in_head: whether it is before the first section.
         in_section: whether it follows the headers of a section.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CANDIDATES: Final = 5
 _COMMON: Final = 50
-"""A line that stands in more places than this says nothing about where a hunk belongs."""
+"""Lines with more places than this do not help to find the place of a hunk."""
 _LONGEST: Final = 400
 """Only so many lines of a pre-image are compared: the comparison is quadratic."""
 

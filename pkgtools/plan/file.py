@@ -62,7 +62,7 @@ class PatchProgress:
             self.latest[file.old_path] = None
 
     def occupant(self, path: str) -> Blob | None:
-        """Return what would stand in the way of a new file at `path`."""
+        """Return what is in the way of a new file at `path`."""
         if path in self.written:
             return self.written[path]
         return None if path in self.leaving else self.before(path)
@@ -162,7 +162,7 @@ def _way_blocked(draft: PatchProgress, file: FilePatch) -> Rejection | None:
 
 
 def _already_there(draft: PatchProgress, file: FilePatch, occupant: Blob) -> Rejection:
-    """Say what stands at the path of a new file, and whether it is that very file."""
+    """Reject a new file whose path exists, and say whether it is the same file."""
     if occupant.is_directory:
         return _reject(draft, file, Reason.EXISTS, f"{file.new_path} is a directory")
     if file.kind is Kind.CREATE:

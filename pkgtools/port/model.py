@@ -48,7 +48,7 @@ class ProposedText:
 
 @dataclass(frozen=True)
 class HunkReport:
-    """One hunk of one patch in one step; a hunk without a number stands for a whole file."""
+    """One hunk of one patch in one step; a hunk without a number means a whole file."""
 
     path: str
     outcome: HunkOutcome

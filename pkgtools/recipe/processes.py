@@ -83,7 +83,7 @@ def store_environment(recipe: Recipe, node: Node, segment: int) -> dict[str, str
 
 
 def host(node: Node) -> str:
-    """Return a node's address as it stands before a port."""
+    """Return a node's address in the form that precedes a port."""
     address = str(node.address)
     return f"[{address}]" if ":" in address else address
 

@@ -38,7 +38,7 @@ _LEVEL: Final = 4
 _LAST: Final = 2**63 - 1
 """Nanoseconds: 2262, and the first is as far before the epoch. File systems go further."""
 _Line = Annotated[str, msgspec.Meta(pattern=r"^[^\n]*\Z")]
-"""A word that is printed beside others: with a line end, it would be a line that nobody said."""
+"""A word on one line: a newline would let a receipt add lines to the output."""
 
 
 class Original(msgspec.Struct, forbid_unknown_fields=True):

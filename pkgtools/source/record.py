@@ -29,7 +29,7 @@ class RecordEdit(msgspec.Struct, forbid_unknown_fields=True):
     sha256: str
     """Of the whole file before."""
     kept: int
-    """How many rows stayed; new ones stand behind them."""
+    """The number of rows that stayed; new rows follow them."""
     dropped: list[tuple[int, bytes]]
     """Rows that were taken out, with their line ends, and their 0-based places."""
 
