@@ -39,7 +39,7 @@ class UsageError(PkgtoolsError):
 
     exit_code = 2
     code = "usage"
-    usual_remedy = "see the command's options with --help"
+    usual_remedy = "see `pkgtools COMMAND --help`"
 
 
 class UnknownNameError(UsageError):

@@ -56,7 +56,11 @@ def _again(target: str) -> str:
 
 def next_step(error: PkgtoolsError) -> str:
     """Return what to do about a refusal."""
-    return completed(error.remedy or error.usual_remedy)
+    if error.remedy:
+        return completed(error.remedy)
+    context = click.get_current_context(silent=True)
+    verb = context.command_path.partition(" ")[2] if context is not None else ""
+    return " ".join(error.usual_remedy.replace("COMMAND", verb).split())
 
 
 def say_next(text: str) -> None:

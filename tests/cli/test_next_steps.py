@@ -182,6 +182,7 @@ _REFUSALS: dict[str, Callable[[Case], Result]] = {
     ),
     "no catalog": lambda case: case.do("apply", catalog=case.root / "none.toml"),
     "two sources": lambda case: case.do("verify", "--wheel", case.project.wheel("1.0")),
+    "contradiction": lambda case: case.do("verify", "--allow-missing"),
     "no source": lambda case: call(
         *("verify", "--dry-run", "-t", "w-dev-short", "--git", case.project.repository),
         *("--catalog", case.project.targets),
@@ -243,6 +244,11 @@ def test_the_next_command_is_the_right_one(project: Project, tmp_path: Path) -> 
     assert call(*words).code == 0
     assert case.do("reverse").code == 0
     assert case.do("verify", "--dry-run", "-t", "w-1.0").code == 0
+
+
+def test_a_usage_error_without_a_remedy_names_the_help(project: Project, tmp_path: Path) -> None:
+    case = Case(project, tmp_path, make_tree(project, "site", tmp_path).root)
+    assert "next: see `pkgtools verify --help`" in case.do("verify", "--allow-missing").err
 
 
 def test_options_are_repeated_where_the_command_takes_them() -> None:
