@@ -14,22 +14,13 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
-from pkgtools.image.layer import (
-    Forward,
-    HashedStream,
-    compression_of,
-    content,
-    damaged,
-    decompressed,
-    entries,
-    open_tar,
-    readable,
-)
+from pkgtools.image.layer import content, damaged, entries, open_tar, readable
 from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
 from pkgtools.image.stored import LayeredImage, StoredFiles
+from pkgtools.image.streams import Forward, HashedStream, compression_of, decompressed
 from pkgtools.util.files import in_the_way, open_regular, replacing
 
 if TYPE_CHECKING:

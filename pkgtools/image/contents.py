@@ -23,15 +23,8 @@ import msgspec
 
 from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError
-from pkgtools.image.layer import (
-    LayerEntry,
-    damaged,
-    decompressed,
-    digest_of,
-    layer_entry,
-    open_tar,
-    readable,
-)
+from pkgtools.image.layer import LayerEntry, damaged, digest_of, layer_entry, open_tar, readable
+from pkgtools.image.streams import decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -13,9 +13,9 @@ import pytest
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image import known
 from pkgtools.image.inspect import inspect_image
-from pkgtools.image.layer import decompressed
 from pkgtools.image.reference import open_image
 from pkgtools.image.stored import StoredFiles
+from pkgtools.image.streams import decompressed
 from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
