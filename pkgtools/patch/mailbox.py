@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +11,7 @@ from pkgtools.errors import MalformedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
 # A mailbox's separator: mailsplit.c `is_from_line`. Mercurial's `hg export` has its own.
 _MAIL: Final = re.compile(
@@ -86,6 +85,9 @@ def _with_diffs(parts: Sequence[bytes]) -> list[bytes]:
 
 def _date(patch: bytes) -> datetime | None:
     """Return when a commit was made; it is written in one of ``git log --date``'s formats."""
+    from datetime import datetime  # noqa: PLC0415 - slow to import, and only logs need it
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415
+
     found = _DATE.search(patch)
     shown = found[1].decode(errors="replace").strip() if found else ""
     for read in (datetime.fromisoformat, parsedate_to_datetime):

@@ -11,6 +11,7 @@ from commands import call
 from project import installed
 from trees import contents, record_problems
 
+from pkgtools.build.image import build_image
 from pkgtools.errors import (
     DoesNotApplyError,
     ForeignError,
@@ -20,6 +21,8 @@ from pkgtools.errors import (
     UsageError,
 )
 from pkgtools.image.package import PackageQuery
+from pkgtools.image.reference import open_image
+from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, bytes_of, write_base
 from .images import (
@@ -94,6 +97,29 @@ def test_a_module_behind_an_extension_module_is_refused(
     assert build(project.catalog(), write_base(tmp_path / "a", [widget, [beside]], kind)).written
     with pytest.raises(DoesNotApplyError, match=r"core\.py is compiled into core\.cpython-312"):
         build(project.catalog(), write_base(tmp_path / "b", [widget, [built]], kind))
+
+
+@pytest.mark.parametrize(
+    ("name", "marker", "fits"),
+    [
+        ("a local Python", "python_version == '3.12' and sys_platform == 'linux'", True),
+        ("a virtual environment", "python_version == '3.12'", False),
+        ("a system's Python", "python_version >= '3.0'", False),  # its place does not tell
+        ("a local Python", "platform_machine == 'x86_64'", False),
+    ],
+)
+def test_a_target_for_some_environments(
+    name: str, marker: str, fits: bool, project: Project, widget: list[Entry], tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "layout", [moved(widget, SITES[name])])
+    catalog = project.catalog()
+    target = replace(catalog.target("w-1.0"), marker=marker)
+    with open_image(base) as image:
+        if fits:
+            assert build_image(catalog, [target], image, Silent()).written
+            return
+        with pytest.raises(DoesNotApplyError, match=f"w-1.0 is for {marker}, and .* has "):
+            build_image(catalog, [target], image, Silent())
 
 
 def test_a_folder_of_the_packages_name_inside_it(project: Project) -> None:
