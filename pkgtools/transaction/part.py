@@ -64,12 +64,21 @@ def load_parts(tree: Tree) -> list[Part]:
     for named in journal.trees:
         other = _referred(tree, named)
         theirs = load_journal(other.home) if other is not None else None
-        if other is not None and (theirs is None or theirs.id == journal.id):
+        is_led = other is not None and _is_led(other, theirs, tree, journal)
+        if other is not None and (theirs is None or is_led):
             parts.append(Part(other, theirs or Journal(1, "led", [], [], journal.id)))
-        is_whole &= theirs is not None and theirs.id == journal.id
+        is_whole &= is_led
     if journal.phase == "commit" and not is_whole:  # a package was replaced or moved meanwhile
         journal = msgspec.structs.replace(journal, phase="undo")
     return [Part(tree, journal), *parts]
+
+
+def _is_led(other: Tree, theirs: Journal | None, tree: Tree, journal: Journal) -> bool:
+    """Whether the journal of another tree says that this one's decides."""
+    if theirs is None or theirs.phase != "led" or not journal.id or theirs.id != journal.id:
+        return False
+    leader = _referred(other, theirs.trees[0])
+    return leader is not None and leader.home == tree.home
 
 
 def reference(tree: Tree, other: Tree) -> TreeReference:

@@ -290,15 +290,20 @@ def test_a_journal_that_names_another_tree_reaches_nothing_in_it(apart: Two) -> 
     alpha.home.mkdir(parents=True)
     facts = {"format": 1, "phase": "undo", "operations": [], "folders": [], "id": "x"}
     other = {"root": os.path.relpath(beta.root, alpha.home)}
-    victim = json.dumps({**facts, "phase": "prepare", "id": "y"})
-    (beta.home / "pkgtools-journal.json").write_text(victim)
-    before = snapshot(apart.root / "beta")
-    for home in (beta.home, beta.root / "beta", beta.root):
+    victims = [
+        {**facts, "phase": "prepare", "id": "y"},
+        {**facts, "phase": "commit", "id": ""},
+        {**facts, "phase": "led", "trees": [{"root": ".", "home": "."}]},
+    ]
+    for victim, home in itertools.product(victims, (beta.home, beta.root / "beta", beta.root)):
+        (beta.home / "pkgtools-journal.json").write_text(json.dumps(victim))
+        before = snapshot(apart.root / "beta")
         trees = [{**other, "home": os.path.relpath(home, alpha.home)}]
-        (alpha.home / "pkgtools-journal.json").write_text(json.dumps({**facts, "trees": trees}))
+        hostile = {**facts, "id": victim["id"], "trees": trees}
+        alpha.home.mkdir(parents=True, exist_ok=True)
+        (alpha.home / "pkgtools-journal.json").write_text(json.dumps(hostile))
         assert recover_tree(alpha, Silent()).recovered == "undone"
         assert snapshot(apart.root / "beta") == before
-        alpha.home.mkdir(parents=True, exist_ok=True)
 
 
 def test_verify_of_several_names_each_refusal_and_exits_with_the_worst(two: Two) -> None:
