@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,11 +19,13 @@ from pkgtools.authoring.workbench import (
     write_state,
 )
 from pkgtools.blob import DIRECTORY
-from pkgtools.errors import TreeError
 from pkgtools.source import WheelSource
 from pkgtools.source.listing import package_files
+from pkgtools.util.files import new_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pkgtools.authoring.applied import AppliedPatch
     from pkgtools.authoring.work import SeriesWork
     from pkgtools.blob import Blob
@@ -62,15 +61,7 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
     series = work.named.load()
     commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
     commits += [_commit(layer) for layer in applied_on(series.patches, work.source)]
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise TreeError(
-            f"{folder} cannot be written: {error.strerror}", remedy="name another folder"
-        ) from None
-    try:
-        scratch.chmod(0o755)
+    with new_folder(folder, "name another folder") as scratch:
         ids = make_repository(scratch, commits)
         state = BenchState(
             version=1,
@@ -82,12 +73,6 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
             names={},
         )
         write_state(scratch, state)
-        if folder.is_dir():
-            folder.rmdir()
-        scratch.rename(folder)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
     names = [patch.name for patch in series.patches]
     return CheckedOut(
         folder=str(folder),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog.listing import line_of
@@ -15,11 +11,12 @@ from pkgtools.catalog.series import (
     load_series,
     reference_of,
 )
-from pkgtools.errors import TreeError, UsageError
-from pkgtools.util.files import read_bytes, read_text, sync_folder, write_new
+from pkgtools.errors import UsageError
+from pkgtools.util.files import new_folder, read_bytes, read_text, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pkgtools.patch import Patch
 
@@ -78,28 +75,11 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         TreeError: it cannot be written.
 
     """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise TreeError(
-            f"{folder} cannot be written: {error.strerror}", remedy="name another folder with -o"
-        ) from None
-    try:
-        # mkdtemp(3) makes folders that only their owner can enter.
-        scratch.chmod(0o755)
+    with new_folder(folder, "name another folder with -o") as scratch:
         for name, data in files.items():
             path = scratch / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_new(path, data, 0o644)
-        sync_folder(scratch)
-        if folder.is_dir():
-            folder.rmdir()
-        os.rename(scratch, folder)  # noqa: PTH104 - fails where a folder with files appeared
-        sync_folder(folder.parent)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
 
 
 def refuse_existing(folder: Path) -> None:

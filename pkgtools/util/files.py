@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import hashlib
 import os
+import shutil
 import stat
 import time
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from pkgtools.blob import DIRECTORY, LIMIT, SYMLINK, Blob, canonical_mode
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from io import FileIO
 
+_SCRATCH: Final = ".pkgtools-new"
 _LOCK_SECONDS: Final = 600
 _CHUNK: Final = 64 * 1024
 
@@ -199,6 +202,43 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
             scratch.unlink()
 
 
+@contextlib.contextmanager
+def new_folder(folder: Path, remedy: str) -> Iterator[Path]:
+    """Yield a scratch folder that becomes `folder` when the context ends without an error.
+
+    The folder is there whole or not at all. A scratch folder that a killed run left is removed:
+    runs that make folders beside each other take turns.
+
+    Raises:
+        TreeError: it cannot be made; with `remedy`.
+        OSError: a folder with files appeared in its place.
+
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked_folder(folder.parent, contextlib.nullcontext))
+            for left in folder.parent.glob(f".{glob.escape(folder.name)}.*{_SCRATCH}"):
+                shutil.rmtree(left, ignore_errors=True)
+            made = mkdtemp(prefix=f".{folder.name}.", suffix=_SCRATCH, dir=folder.parent)
+        except OSError as error:
+            raise TreeError(
+                f"{folder} cannot be written: {error.strerror}", remedy=remedy
+            ) from None
+        scratch = Path(made)
+        try:
+            scratch.chmod(0o755)  # mkdtemp(3) makes folders that only their owner can enter
+            yield scratch
+            sync_folder(scratch)
+            if folder.is_dir():
+                folder.rmdir()
+            os.rename(scratch, folder)  # noqa: PTH104 - fails where a folder with files appeared
+            sync_folder(folder.parent)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+
+
 def in_the_way(path: Path) -> str | None:
     """Return why `path` cannot be replaced by a file, or None.
 
@@ -219,11 +259,11 @@ def no_temporary_files(error: OSError) -> TreeError:
 
 def scratch_of(path: Path) -> Path:
     """Return where new content of `path` is written before it is renamed."""
-    return path.with_name(f".{path.name}.pkgtools-new")
+    return path.with_name(f".{path.name}{_SCRATCH}")
 
 
 def _own_scratch(path: Path) -> Path:
-    return path.with_name(f".{os.urandom(8).hex()}.pkgtools-new")  # short beside any name
+    return path.with_name(f".{os.urandom(8).hex()}{_SCRATCH}")  # short beside any name
 
 
 def write_new(path: Path, data: bytes, permissions: int) -> None:

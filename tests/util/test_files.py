@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from crash import in_child
 
 from pkgtools.cli.common import check_output
 from pkgtools.errors import TreeError
@@ -116,3 +118,24 @@ def test_an_output_behind_a_link_is_made_ready(tmp_path: Path) -> None:
     with pytest.raises(TreeError, match="it is a folder") as refused:
         check_output(link, "name another folder")
     assert refused.value.remedy == "name another folder"
+
+
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
+    mine = tmp_path / ".new.settings.pkgtools"
+    mine.mkdir()
+
+    def killed() -> None:
+        with files.new_folder(tmp_path / "new", "again") as scratch:
+            (scratch / "one").write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(killed).killed
+    assert len(list(tmp_path.iterdir())) == 2
+    with files.new_folder(tmp_path / "new", "again") as scratch:
+        (scratch / "one").write_text("whole")
+        assert not (tmp_path / "new").exists()
+    assert sorted(tmp_path.iterdir()) == [mine, tmp_path / "new"]
+    assert (tmp_path / "new" / "one").read_text() == "whole"
+    with pytest.raises(OSError, match="not empty"), files.new_folder(tmp_path / "new", "again"):
+        pass
+    assert sorted(tmp_path.iterdir()) == [mine, tmp_path / "new"]
