@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
-import subprocess
+import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from crash import fork, in_child
 
 from pkgtools.blob import EXECUTABLE, Blob
 from pkgtools.catalog import writes
@@ -67,46 +68,37 @@ def test_a_file_that_is_the_same_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "patches/a").stat() == before
 
 
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path[:0] = {path!r}
-left = [{at}]
-def audit(event, args):
-    if event in {{"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}}:
-        if {folder!r} in str(args[0]) or event != "open":
+_CALLS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
+
+
+def _write_until(at: int, folder: Path, changes: dict[Path, Blob | None]) -> None:
+    """Write the changes, and be killed at call number `at`, counted from 0."""
+    left = [at]
+
+    def audit(event: str, args: tuple[object, ...]) -> None:
+        if event in _CALLS and (str(folder) in str(args[0]) or event != "open"):
             left[0] -= 1
             if left[0] < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-from pkgtools.blob import Blob, EXECUTABLE
-from pkgtools.catalog.writes import locked_catalog, write_catalog
-folder = Path({folder!r})
-changes = {{
-    folder / "patches/a": Blob(b"new a"),
-    folder / "patches/b": None,
-    folder / "patches/c/d": Blob(b"new d", EXECUTABLE),
-}}
-sys.addaudithook(audit)
-with locked_catalog(folder):
-    write_catalog(folder, changes)
-"""
+
+    sys.addaudithook(audit)
+    with locked_catalog(folder):
+        write_catalog(folder, changes)
 
 
 def test_killed_at_any_point_it_is_the_old_or_the_new_catalog(tmp_path: Path) -> None:
     seen = set()
     for at in range(100):
         folder = tmp_path / str(at)
-        _catalog(folder)
-        code = _KILLED.format(path=sys.path, at=at, folder=str(folder))
-        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
-        assert done.returncode in (0, -9), done.stderr
+        child = in_child(partial(_write_until, at, folder, _catalog(folder)))
+        assert not child.failed
         recover_catalog(folder)
         with locked_catalog(folder):
             pass
         assert not (folder / ".pkgtools-writes").exists()
         assert _files(folder) in (_OLD, _NEW), at
         seen.add(_files(folder) == _NEW)
-        if done.returncode == 0:
+        if not child.killed:
             break
     else:
         pytest.fail("it was always killed")
@@ -165,12 +157,8 @@ def test_targets_of_several_ports_are_all_added(tmp_path: Path) -> None:
     catalog = tmp_path / "targets.toml"
     catalog.write_text("# targets")
     tables = [f"# {number}\n" for number in range(8)]
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=write_target, args=(catalog, table)) for table in tables]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    workers = [fork(partial(write_target, catalog, table)) for table in tables]
+    assert [worker.wait().failed for worker in workers] == [False] * len(workers)
     added = [line for line in catalog.read_text().splitlines() if line]
     assert (added[0], sorted(added[1:])) == ("# targets", [table.strip() for table in tables])
 
@@ -184,13 +172,8 @@ def _count(folder: Path) -> None:
 
 def test_writers_take_turns(tmp_path: Path) -> None:
     (tmp_path / "number").write_bytes(b"0")
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_count, args=(tmp_path,)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
+    workers = [fork(partial(_count, tmp_path)) for _ in range(4)]
+    assert [worker.wait().failed for worker in workers] == [False] * len(workers)
     assert (tmp_path / "number").read_bytes() == b"80"
 
 
