@@ -71,7 +71,7 @@ def refuse_misfit(patches: Sequence[Patch], source: Source) -> None:
         plan = plan_series(patches, source.read)
     if not plan.ok:
         raise DoesNotApplyError(
-            f"the patches do not apply to {source.label}",
+            f"the series does not apply to {source.label}",
             remedy="give the source that they were made for with --from",
             refusal=refusal(source, plan),
         )
