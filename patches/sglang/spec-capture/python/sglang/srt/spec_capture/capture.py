@@ -44,8 +44,9 @@ _LOGITS_ARGS = (
 )
 
 # In how many rounds of the scheduler's loop ranks speak to each other once, while a captured
-# request waits.
-_SYNC_ROUNDS = 4
+# request waits: a broadcast takes as long as a fifth of a small model's decode step, and a
+# place in flight may stay free for as many steps, of the seconds that a transfer takes.
+_SYNC_ROUNDS = 8
 
 # How long a prefill waits to be told that its keys are taken: a store that works answers
 # within a millisecond.
