@@ -102,8 +102,8 @@ class Module:
             return Definition(self._definitions[name], self)
         if not depth:
             return None
-        if name in self._imports:
-            dotted, original = self._imports[name]
+        if name in self.imports:
+            dotted, original = self.imports[name]
             there = Module.named(dotted, self.read) if original else None
             return there.resolve(original, depth - 1) if there else None
         for dotted in self._stars:
@@ -114,7 +114,7 @@ class Module:
         return None
 
     def _module_called(self, name: bytes) -> Module | None:
-        dotted, original = self._imports.get(name, ("", b""))
+        dotted, original = self.imports.get(name, ("", b""))
         whole = f"{dotted}.{original.decode()}" if original else dotted
         return Module.named(whole, self.read) if whole else None
 
@@ -124,7 +124,7 @@ class Module:
         return {_name(n): n for n in statements_of(self.root) if n.type in kinds}
 
     @cached_property
-    def _imports(self) -> dict[bytes, tuple[str, bytes]]:
+    def imports(self) -> dict[bytes, tuple[str, bytes]]:
         """What imports bind: to a module, and a name in it unless the module itself is meant."""
         found = {}
         for node in statements_of(self.root):

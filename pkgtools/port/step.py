@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from pkgtools.authoring.applied import AppliedPatch, FileChange
 from pkgtools.blob import SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
+from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.uses import misuse_of_file
 from pkgtools.patch.lines import text
@@ -88,22 +90,53 @@ class PortStep:
         known = {p.patch: p.outcome for p in before.patches} if before else {}
         ported, reports = [], []
         for layer in layers:
-            changes: list[FileChange] = []
-            hunks: list[HunkReport] = []
-            for change in layer.changes:
+            done: dict[str, _Ported] = {}
+            for change in self._users_last(layer.changes):
                 made, found = self._unchanged(layer, change) or self._port_file(layer, change)
                 if made != [change]:
                     self._changed |= {p for c in (*made, change) for p in (c.old_path, c.path)}
-                changes += made
-                hunks += found
+                done[change.path] = made, found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
-            changes = _combined(changes)
+            changes = _combined([c for change in layer.changes for c in done[change.path][0]])
+            hunks = [h for change in layer.changes for h in done[change.path][1]]
             ported.append(AppliedPatch(layer.patch, tuple(changes)))
             outcome = known.get(layer.patch.name) if not layer.changes else None
             outcome = outcome or _worst(hunks, changes)
             reports.append(PatchReport(layer.patch.name, outcome, tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
+
+    def _users_last(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """Return the files of a patch, each behind those that it imports.
+
+        The check of a file then sees what the patch adds to the modules that the file uses.
+        """
+        if any(change.old_path != change.path for change in changes):
+            return list(changes)  # names can be exchanged: the order of the patch is right
+        left = {change.path: change for change in changes}
+        ordered: list[FileChange] = []
+
+        def visit(change: FileChange) -> None:
+            del left[change.path]
+            for path in self._imported(change):
+                if path in left:
+                    visit(left[path])
+            ordered.append(change)
+
+        for change in changes:
+            if change.path in left:
+                visit(change)
+        return ordered
+
+    def _imported(self, change: FileChange) -> list[str]:
+        """Return where the modules can be that a file imports."""
+        if change.after is None or not change.path.endswith(".py"):
+            return []
+        root = parse(change.after.data).raw[0]
+        module = Module(root, self._package_of(change.path), self._old_module)
+        names = module.imports.values()
+        dotted = [d for name, inner in names for d in (name, f"{name}.{inner.decode()}")]
+        return [path for name in dotted for path in self._paths_of(name)]
 
     def read(self, path: str) -> Blob | None:
         """Return a file of the new source with the patches so far."""

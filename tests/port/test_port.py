@@ -252,6 +252,26 @@ def test_absorbed_by_which_lines(small: Small, tmp_path: Path) -> None:
     }
 
 
+def test_what_a_later_file_of_the_patch_adds_is_checked(tmp_path: Path) -> None:
+    """The patch adds a method to a mixin; upstream does not make the class of it any more."""
+    user = (
+        "from widget.z import Mixin\n\n\nclass A(Mixin):\n    def run(self):\n        self.one()\n"
+    )
+    mixin = "class Mixin:\n    def one(self):\n        pass\n"
+    added = "\n    def added(self):\n        pass\n"
+    small = make_small(
+        tmp_path / "small",
+        {
+            "1.0": {"a.py": f"{user}\n{FAR}", "z.py": mixin},
+            "1.1": {"a.py": f"{user}\n{FAR}".replace("(Mixin)", ""), "z.py": mixin},
+        },
+        [("one", {"a.py": f"{user}        self.added()\n\n{FAR}", "z.py": mixin + added})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert "`self.added` is not there any more" in done.out
+
+
 def test_what_one_release_absorbed_stays_absorbed(tmp_path: Path) -> None:
     """In the next release upstream has changed it, and nothing of the patch is left to see."""
     small = make_small(
