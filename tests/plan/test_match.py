@@ -125,8 +125,8 @@ def _seconds(count: int, *, fits: bool) -> float:
 
 @pytest.mark.parametrize(("fits", "count"), [(True, 1000), (False, 600)])
 def test_time_grows_with_the_number_of_hunks(count: int, *, fits: bool) -> None:
-    """Not with its square, which is 64 times as long here; 8 times is what a line has."""
-    assert _seconds(8 * count, fits=fits) < 16 * _seconds(count, fits=fits)
+    """Linear is 8 times as long here, and quadratic 64 times; a busy machine adds to both."""
+    assert _seconds(8 * count, fits=fits) < 32 * _seconds(count, fits=fits)
 
 
 # The stated place.
