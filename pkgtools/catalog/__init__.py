@@ -7,9 +7,9 @@ from pkgtools.catalog.lock import (
     LockedWheel,
     Lockfile,
 )
-from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
+from pkgtools.catalog.model import Alias, Catalog, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.series import Series, load_patch, load_series
-from pkgtools.catalog.table import Catalog, find_catalog, load_catalog
+from pkgtools.catalog.table import find_catalog, load_catalog
 
 __all__ = [
     "AbsorbedPatch",

@@ -10,8 +10,7 @@ from pkgtools.catalog.series import Series, load_series
 from pkgtools.errors import UsageError
 
 if TYPE_CHECKING:
-    from pkgtools.catalog.model import Upstream
-    from pkgtools.catalog.table import Catalog
+    from pkgtools.catalog.model import Catalog, Upstream
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import os
 import re
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog.added import is_added_folder
 from pkgtools.catalog.marker import VARIABLES, requirement_fault, variables_of
-from pkgtools.catalog.model import Alias, Revision, Target, TargetSet, Upstream
+from pkgtools.catalog.model import Alias, Catalog, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.catalog.writes import recover_catalog
-from pkgtools.errors import MalformedError, UnknownNameError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from pkgtools.errors import MalformedError, UsageError
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -81,133 +73,6 @@ class _TargetsFile(_CatalogTable):
     name: str | None = None
     default: str | None = None
     policy: _Policy | None = None
-
-
-@dataclass(frozen=True)
-class Catalog:
-    """Everything that targets.toml names."""
-
-    path: Path
-    upstreams: tuple[Upstream, ...]
-    targets: tuple[Target, ...]
-    default: Target | None
-    sets: tuple[TargetSet, ...] = ()
-    name: str | None = None
-    """Distinguishes it from other catalogs with a target of the same name."""
-    policy: tuple[str, ...] = ()
-    """The headers that each patch must have; see `pkgtools.patch.headers`."""
-
-    @property
-    def identity(self) -> str:
-        """What a receipt calls it: its name, or where it has none, a digest of its folder."""
-        return self.name or self._folder_identity
-
-    @property
-    def identities(self) -> frozenset[str]:
-        """Every identity that is its own: it can have got its name later."""
-        return frozenset({self.identity, self._folder_identity})
-
-    @property
-    def _folder_identity(self) -> str:
-        folder = os.fsencode(self.path.resolve().parent)
-        return f"folder:{hashlib.sha256(folder).hexdigest()[:16]}"  # a name has no colon
-
-    @cached_property
-    def sound_targets(self) -> tuple[Target, ...]:
-        """The targets whose series and lock can be read; the others are in `problems`."""
-        return tuple(target for target in self.targets if target.name not in self.problems)
-
-    @cached_property
-    def problems(self) -> dict[str, MalformedError]:
-        """What is wrong with a target's series or lock, by target.
-
-        One that is being worked on must not keep the others from being used.
-        """
-        problems = {}
-        for target in self.targets:
-            try:
-                _ = target.lock
-            except MalformedError as error:
-                problems[target.name] = error
-        return problems
-
-    def folder_of(self, series: Path) -> Path:
-        """Return the folder that a command locks to write a series.
-
-        That is the catalog's, or the one around a series that is outside the catalog.
-        """
-        own = self.path.resolve().parent
-        return own if series.resolve().is_relative_to(own) else series.resolve().parent
-
-    def shelf_of(self, series: Path) -> Path | None:
-        """Return the folder of an upstream's shared patches around a series, or None."""
-        parent = series.absolute().parent.resolve()
-        shelves = (self.path.resolve().parent / "patches" / u.name for u in self.upstreams)
-        return next((shelf for shelf in shelves if shelf == parent), None)
-
-    def target(self, name: str | None) -> Target:
-        """Return the target of that name or alias; without a name, the default.
-
-        Raises:
-            UsageError: there is none; the nearest names are offered.
-
-        """
-        if name is None:
-            if self.default is None:
-                raise UsageError(
-                    f"{self.path} names no default target", remedy="name one with --target"
-                )
-            return self.default
-        names = {t.name: t for t in self.targets}
-        names |= {a.name: t for t in self.targets for a in t.aliases}
-        if name in names:
-            return names[name]
-        named_set = self._set(name)
-        if named_set is not None:
-            members = [target.name for target in named_set.targets]
-            raise UsageError(
-                f"{name} is a set of targets, and this takes one target",
-                remedy=f"name one of them: --target {' or --target '.join(members)}",
-            )
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UnknownNameError(
-            f"there is no target {name!r} in {self.path}",
-            name,
-            near,
-            remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
-        )
-
-    def expanded(self, names: Iterable[str]) -> list[str]:
-        """Return names with each set replaced by its targets, each target once, in order."""
-        found: dict[str, str] = {}
-        for name in names:
-            named_set = self._set(name)
-            for each in [t.name for t in named_set.targets] if named_set else [name]:
-                found.setdefault(self.canonical(each), each)
-        return list(found.values())
-
-    def _set(self, name: str) -> TargetSet | None:
-        return next((each for each in self.sets if each.name == name), None)
-
-    def canonical(self, name: str) -> str:
-        """Return the target of an alias; any other name as it is, also one of another catalog."""
-        aliases = {alias.name: target.name for target in self.targets for alias in target.aliases}
-        return aliases.get(name, name)
-
-    def upstream(self, name: str | None) -> Upstream:
-        """Return the upstream of that name; without a name, the first.
-
-        Raises:
-            UsageError: there is none.
-
-        """
-        found = [upstream for upstream in self.upstreams if name in (None, upstream.name)]
-        if not found:
-            known = ", ".join(upstream.name for upstream in self.upstreams)
-            raise UsageError(
-                f"{self.path} has no upstream {name!r}", remedy=f"name one of: {known}"
-            )
-        return found[0]
 
 
 def find_catalog(start: Path) -> Path:
