@@ -7,7 +7,7 @@ revisions before a file is written.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import tomlkit
@@ -18,7 +18,7 @@ from pkgtools.authoring.shared import targets_of
 from pkgtools.blob import Blob
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.lock import Lockfile, read_lock
-from pkgtools.catalog.series import LISTING, load_series, reference_of
+from pkgtools.catalog.series import LISTING, LOCKFILE, load_series, reference_of
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.util.files import read_bytes, read_file, read_text
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Catalog, Series, Target
     from pkgtools.patch import Patch
     from pkgtools.source.at_hand import AtHand
-
-_LOCK: Final = "lock.toml"
 
 
 class Arranged(msgspec.Struct, frozen=True):
@@ -215,7 +213,7 @@ def _arranged(
         ) from None
     listing = series.directory / LISTING
     text = _list_with(listing, [(reference_of(patch),) * 2 for patch in patches])
-    return {listing: text, series.directory / _LOCK: Blob(lock)}, targets
+    return {listing: text, series.directory / LOCKFILE: Blob(lock)}, targets
 
 
 def _list_with(listing: Path, references: Sequence[tuple[str, str]]) -> Blob:
@@ -279,7 +277,7 @@ class _Lockfiles:
                 entry.patch = new if entry.patch == old else entry.patch
 
     def _of(self, directory: Path) -> Lockfile | None:
-        path = directory / _LOCK
+        path = directory / LOCKFILE
         if path not in self._read and path.exists():
             self._read[path] = read_lock(path)
         return self._read.get(path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.catalog.listing import line_of
 from pkgtools.catalog.series import (
     LISTING,
+    LOCKFILE,
     is_shared_reference,
     load_series,
     reference_of,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pkgtools.patch import Patch
 
-_LEFT_BEHIND: Final = {LISTING, "lock.toml"}
+_LEFT_BEHIND: Final = {LISTING, LOCKFILE}
 """Files of a series that are written anew, or not at all."""
 
 

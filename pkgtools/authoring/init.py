@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from pkgtools.authoring.lock import render_lock
 from pkgtools.blob import Blob
 from pkgtools.catalog import LockedRevision, Lockfile, Series, Upstream, load_catalog
-from pkgtools.catalog.series import LISTING
+from pkgtools.catalog.series import LISTING, LOCKFILE
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.source.python import default_python, find_distribution, find_package
@@ -220,7 +220,7 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
     files = {
         "targets.toml": table,
         f"{inside}/{LISTING}": _SERIES,
-        f"{inside}/lock.toml": render_lock(lock),
+        f"{inside}/{LOCKFILE}": render_lock(lock),
     }
     blobs = {name: Blob(text.encode()) for name, text in files.items()}
     _refuse_malformed(blobs)

@@ -84,9 +84,9 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
     folder = targets[0].catalog_folder
     waiting = partial(at_hand.reporter.task, f"waiting for another pkgtools run on {folder}")
     with locked_catalog(folder, waiting):
-        for directory, sharing in _by_series(targets).items():
+        for sharing in _by_series(targets):
             lock, proven = prove_lock(sharing, at_hand)
-            files[directory / "lock.toml"] = Blob(lock)
+            files[sharing[0].lock_path] = Blob(lock)
             proofs += proven
         write_catalog(folder, files)
     return proofs
@@ -100,7 +100,7 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
         DoesNotApplyError: the series does not apply to a revision.
 
     """
-    old = _old_lock(targets[0], targets[0].directory / "lock.toml")
+    old = _old_lock(targets[0])
     made = [
         _prove_or_keep(target, revision, at_hand, old) for target, revision in _revisions(targets)
     ]
@@ -117,13 +117,13 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
 
     """
     proofs: list[Proof] = []
-    for sharing in _by_series(targets).values():
+    for sharing in _by_series(targets):
         found, entries = [], []
         for target, revision in _revisions(sharing):
             locked = target.lock.find(revision.name)
             if locked is None:
                 raise CheckFailedError(
-                    f"{target.directory / 'lock.toml'} does not have {revision.name}",
+                    f"{target.lock_path} does not have {revision.name}",
                     remedy=f"run `pkgtools lock --target {target.name}`",
                 )
             entries.append(locked)
@@ -147,22 +147,22 @@ def _with_notes(
     return [replace(first, notes=notes), *others]
 
 
-def _by_series(targets: Sequence[Target]) -> dict[Path, list[Target]]:
+def _by_series(targets: Sequence[Target]) -> list[list[Target]]:
     """Group targets by series: those that share one share its lockfile."""
     groups: dict[Path, list[Target]] = {}
     for target in targets:
         groups.setdefault(target.directory, []).append(target)
-    return groups
+    return list(groups.values())
 
 
 def _revisions(targets: Iterable[Target]) -> list[tuple[Target, Revision]]:
     return [(target, revision) for target in targets for revision in target.revisions]
 
 
-def _old_lock(target: Target, path: Path) -> Lockfile | None:
+def _old_lock(target: Target) -> Lockfile | None:
     """Return the lockfile on disk if it is of this series."""
     try:
-        return load_lock(path, target.series.digest, target.name)
+        return load_lock(target.lock_path, target.series.digest, target.name)
     except MalformedError:
         return None
 
@@ -285,7 +285,7 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
     if facts[0] == facts[1]:
         return
     raise CheckFailedError(
-        f"{target.directory / 'lock.toml'}: {locked.name} is not what its sources say",
+        f"{target.lock_path}: {locked.name} is not what its sources say",
         remedy=f"see what differs after `pkgtools lock --target {target.name}`",
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pkgtools.catalog.lock import Lockfile, load_lock
-from pkgtools.catalog.series import Series, load_series
+from pkgtools.catalog.series import LOCKFILE, Series, load_series
 from pkgtools.errors import MalformedError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -129,6 +129,11 @@ class Target:
         """The folder of targets.toml."""
         return self.shelf.parent.parent
 
+    @property
+    def lock_path(self) -> Path:
+        """Its lockfile, which targets with the same series share."""
+        return self.directory / LOCKFILE
+
     def absorbed_name(self, path: Path) -> str:
         """Return what targets.toml and the lockfile call an absorbed patch."""
         return path.relative_to(self.shelf).as_posix()
@@ -147,15 +152,14 @@ class Target:
     @cached_property
     def lock(self) -> Lockfile:
         """What was proven of it, read on first use; held against the series."""
-        path = self.directory / "lock.toml"
-        lock = load_lock(path, self.series.digest, self.name)
+        lock = load_lock(self.lock_path, self.series.digest, self.name)
         for revision in self.revisions:
             locked = lock.find(revision.name)
             if locked is not None and locked.requires != list(self.requires):
                 raise MalformedError(
-                    f"{path}: {revision.name} has other requirements than {self.name}",
+                    f"{self.lock_path}: {revision.name} has other requirements than {self.name}",
                     remedy=f"run `pkgtools lock --target {self.name}`",
-                    file=str(path),
+                    file=str(self.lock_path),
                 )
         return lock
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LISTING: Final = "series"
+LOCKFILE: Final = "lock.toml"
 _REMEDY: Final = "name the patches in it, one a line, in order: ls *.patch > series"
 _STRIP: Final = re.compile(r"-p\d{1,2}")
 _ABOVE: Final = "../"
@@ -86,7 +87,7 @@ def is_empty_series(directory: Path) -> bool:
     """Whether a folder is a series without patches, as `pkgtools init` starts one."""
     if not (directory / LISTING).is_file():
         return False
-    others = {path.name for path in directory.iterdir()} - {LISTING, "lock.toml"}
+    others = {path.name for path in directory.iterdir()} - {LISTING, LOCKFILE}
     return not others and not load_series(directory).patches
 
 

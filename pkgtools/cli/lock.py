@@ -83,7 +83,7 @@ def lock(
             for note in proof.notes:
                 say(f"  note: {note}")
         if not check:
-            for path in sorted({target.directory / "lock.toml" for target in chosen}):
+            for path in sorted({target.lock_path for target in chosen}):
                 say(f"wrote {path}")
     unverified = any(proof.outcome == "unverified" for proof in proofs)
     return SourceUnavailableError.exit_code if unverified and not allow_missing else 0

@@ -96,6 +96,5 @@ class AtHand:
 
 def _known(target: Target, version: str) -> dict[str, str]:
     """Return the wheel digests that the lock has, of whichever series: wheels do not change."""
-    path = target.directory / "lock.toml"
-    locked = read_lock(path).find(version) if path.exists() else None
+    locked = read_lock(target.lock_path).find(version) if target.lock_path.exists() else None
     return {wheel.name: wheel.sha256 for wheel in locked.wheel} if locked else {}

@@ -204,7 +204,7 @@ def _hold_against_lock(target: Target, match: Identity, plan: Plan) -> None:
         return
     wrong = sorted(path for path in {*made, *promised} if made.get(path) != promised.get(path))
     raise MalformedError(
-        f"{target.directory / 'lock.toml'} does not hold: the series makes other content of "
+        f"{target.lock_path} does not hold: the series makes other content of "
         f"{', '.join(wrong)} than it says",
         remedy=f"prove it again with `pkgtools lock --target {target.name}`",
     )

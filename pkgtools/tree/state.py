@@ -148,7 +148,7 @@ def match_target(target: Target, source: Source) -> list[Identity]:
     if matches:
         return sorted(matches, key=_rank)
     raise MalformedError(
-        f"{target.directory / 'lock.toml'} has no revision of {target.name}: it was never proven",
+        f"{target.lock_path} has no revision of {target.name}: it was never proven",
         remedy=f"prove it with `pkgtools lock --target {target.name}`",
     )
 
