@@ -132,7 +132,7 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
         (patch,) = _find_all(series, [name])
         path = patch.path
         assert path is not None  # noqa: S101 - it was read from a file
-        new = check_folder_name(new) if path.is_dir() else check_name(new)
+        check_name(f"{new}.patch" if path.is_dir() else new)
         renamed = path.with_name(new)
         if renamed.exists() or new in {each.name for each in series.patches}:
             raise UsageError(f"{renamed} exists already", remedy="give another name")
@@ -146,17 +146,6 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
     now = load_series(series.directory)
     targets = [t.name for t in work.catalog.targets if t.directory in users]
     return _report(now, now.patches, [patch], targets, [])
-
-
-def check_folder_name(name: str) -> str:
-    """Return the name of a folder of added files.
-
-    Raises:
-        UsageError: a ``series`` file cannot hold it.
-
-    """
-    check_name(f"{name}.patch")
-    return name
 
 
 def _find_all(series: Series, names: Sequence[str]) -> list[Patch]:
