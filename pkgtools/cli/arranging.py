@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import load_catalog
-from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
+from pkgtools.cli.sources import choose_series
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
 
 def open_arranging(
-    catalog: Path, series: str, wheels: Sequence[Path] = (), repositories: Sequence[Path] = ()
+    catalog: Path,
+    series: str | None,
+    wheels: Sequence[Path] = (),
+    repositories: Sequence[Path] = (),
 ) -> tuple[CatalogWork, AtHand]:
     """Return a series, and the sources that its lockfile is proven on."""
     table = load_catalog(catalog)
     reporter = common.Progress()
     repos = open_repositories(repositories)
     at_hand = AtHand(reporter, check_wheels(table, wheels), repos, download=True)
-    return CatalogWork(table, named_series(table, series), reporter), at_hand
+    return CatalogWork(table, choose_series(table, series), reporter), at_hand
 
 
 def show_arranged(done: Arranged, verb: str, *, as_json: bool) -> int:

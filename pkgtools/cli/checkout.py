@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @common.command
 def checkout(
     folder: Path,
-    series: str,
+    series: str | None,
     start_name: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],

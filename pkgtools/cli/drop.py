@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @common.command
 def drop(
     patches: tuple[str, ...],
-    series: str,
+    series: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,

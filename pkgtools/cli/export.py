@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @common.json_option
 @common.command
 def export(
-    series: str,
+    series: str | None,
     start_name: str | None,
     kind: str,
     output: Path,

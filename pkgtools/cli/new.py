@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @common.command
 def new(
     name: str,
-    series: str,
+    series: str | None,
     start_name: str | None,
     tree: Path | None,
     python: str | None,
@@ -64,7 +64,9 @@ def new(
       pkgtools new limit.patch --series v0.5.23 --python .venv/bin/python -m "Limit the batch"
       pkgtools new limit.patch --series v0.5.23 --tree ~/src/sglang -m "Limit the batch"
     """
-    work = open_work(catalog, series, start_name, wheels, repositories, tree)
+    work = open_work(
+        catalog, series, start_name, wheels, repositories, tree, python=python, is_edited=True
+    )
     draft = PatchDraft(name if name.endswith(".patch") else f"{name}.patch", message, author)
     made = new_patch(work, edited_tree(work, tree, python), draft)
     files = [{"path": file.new_path, "kind": str(file.kind)} for file in made.patch.files]

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkgtools.catalog import load_catalog
-from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import accept_option, from_option, git_option, wheel_option
+from pkgtools.cli.sources import (
+    accept_option,
+    choose_series,
+    from_option,
+    git_option,
+    wheel_option,
+)
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome
+from pkgtools.port.route import newest_target
 from pkgtools.port.target import check_writable, target_table, write_target
 from pkgtools.port.work import abort, resume, start
 
@@ -31,7 +37,12 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 
 
 @click.command(short_help="Move a series to another revision.")
-@click.option("--series", type=common.TEXT, help="The series' folder, or a target that has it.")
+@click.option(
+    "--series",
+    type=common.TEXT,
+    help="The series' folder, or a target that has it.  [default: the newest release's with --to "
+    "latest, else the catalog's only one]",
+)
 @from_option
 @click.option(
     "--to",
@@ -97,7 +108,7 @@ def port(
     \b
     Examples:
       pkgtools port --series v0.5.22 --to 0.5.23
-      pkgtools port --series v0.5.22 --to latest --write
+      pkgtools port --to latest --write
       pkgtools port --series patches/sglang/v0.5.17 --from 0.5.17 --to 0.5.19 -o next
       pkgtools port --series v0.5.17 --to a1b2c3d --git ~/src/sglang
       pkgtools port --continue -o next
@@ -126,14 +137,17 @@ def port(
             "--accept goes with --continue",
             remedy="start the port first: it says which conflicts have a proposal",
         )
-    if series is None or end_name is None:
+    if end_name is None:
         raise UsageError(
-            "a port needs --series and --to",
-            remedy="say what goes where: `pkgtools port --series v0.5.22 --to 0.5.23`",
+            "a port needs --to",
+            remedy="name a release, or --to latest for the newest",
         )
+    if series is None and end_name == "latest":
+        series = newest_target(table).name
+        say(f"note: the series is that of {series}", err=True)
     job = new_job(
         table,
-        named_series(table, series),
+        choose_series(table, series),
         Route(start_name, end_name, via, wheels, repositories),
         output,
         common.Progress(),
@@ -178,7 +192,8 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
         waiting = common.count(len(report.conflicts), "file waits", "files wait")
         yield f"{waiting} for you:"
         yield from (f"  {path}" for path in report.conflicts)
-        yield f"  next: edit them, then `pkgtools port --continue -o {report.output}`"
+        again = ["--continue", *(["--write"] if write else []), "-o", str(report.output)]
+        yield f"  next: edit them, then `{common.shell('port', *again)}`"
         hunks = [h for step in report.steps[-1:] for p in step.patches for h in p.hunks]
         asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
         likely = sum(h.proposal is not None for h in asked)

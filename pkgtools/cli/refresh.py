@@ -45,7 +45,7 @@ from pkgtools.cli.sources import (
 @common.json_option
 @common.command
 def refresh(
-    series: str,
+    series: str | None,
     start_name: str | None,
     tree: Path | None,
     python: str | None,
@@ -68,8 +68,11 @@ def refresh(
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang
       pkgtools refresh --series v0.5.23 --tree ~/src/sglang --patch limit.patch
     """
-    work = open_work(catalog, series, start_name, wheels, repositories, tree)
-    where = edited_tree(work, tree, python) if tree or python else None
+    is_edited = tree is not None or python is not None
+    work = open_work(
+        catalog, series, start_name, wheels, repositories, tree, python=python, is_edited=is_edited
+    )
+    where = edited_tree(work, tree, python) if is_edited else None
     done = refresh_series(work, where, patch)
     if as_json:
         common.print_json(done)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @common.catalog_option
 @common.json_option
 @common.command
-def rename(patch: str, new: str, series: str, catalog: Path, as_json: bool) -> int:
+def rename(patch: str, new: str, series: str | None, catalog: Path, as_json: bool) -> int:
     """Give a patch another file name, in every series, lockfile and target that names it.
 
     Nothing is proven again: no content changes. A folder of added files is renamed alike.

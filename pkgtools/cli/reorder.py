@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @common.command
 def reorder(
     patches: tuple[str, ...],
-    series: str,
+    series: str | None,
     before: str | None,
     after: str | None,
     wheels: tuple[Path, ...],

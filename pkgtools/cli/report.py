@@ -32,7 +32,13 @@ _RECIPES = "docker/recipes/*.toml"
 
 @click.command(short_help="Write a page that shows every patch on every revision.")
 @click.option(
-    "-o", "--output", "folder", type=common.PATH, required=True, help="The folder to write into."
+    "-o",
+    "--output",
+    "folder",
+    type=common.PATH,
+    default="report",
+    show_default=True,
+    help="The folder to write into.",
 )
 @wheel_option
 @git_option
@@ -60,7 +66,7 @@ def report(
 
     \b
     Examples:
-      pkgtools report -o public
+      pkgtools report
       pkgtools report -o public --git ~/src/sglang --image sglang:v0.5.23-k3
     """
     table = load_catalog(catalog)

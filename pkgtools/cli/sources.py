@@ -11,13 +11,16 @@ from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
+from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 from pkgtools.source.choose import open_trees
+from pkgtools.tree.choose import edited_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from pkgtools.catalog import Catalog
     from pkgtools.catalog.named import NamedSeries
     from pkgtools.source import Tree
 
@@ -27,8 +30,8 @@ SOURCES: Final = ("wheels", "repositories")
 series_option = click.option(
     "--series",
     type=common.TEXT,
-    required=True,
-    help="A series folder, or the target of a series.",
+    help="A series folder, or the target of a series.  [default: the one in the tree, else the "
+    "catalog's only one]",
 )
 from_option = click.option(
     "--from",
@@ -49,13 +52,42 @@ git_option = click.option(
 )
 
 
+def choose_series(table: Catalog, given: str | None, trees: Sequence[Tree] = ()) -> NamedSeries:
+    """Return the series that --series names, else the last in a tree, else the only one.
+
+    Raises:
+        UsageError: there are several, or none.
+
+    """
+    if given is not None:
+        return named_series(table, given)
+    found = [target for tree in trees if (target := edited_target(table, tree))]
+    series = {target.directory: target for target in reversed(table.targets)}
+    if not found and len(series) == 1:
+        found = list(series.values())
+    if not found:
+        names = ", ".join(target.name for target in table.targets)
+        raise UsageError(
+            f"--series is missing, and {table.path} has "
+            + (f"several: {names}" if names else "no target"),
+            remedy="name one of these targets with --series"
+            if names
+            else "name the series' folder with --series",
+        )
+    say(f"note: the series is that of {found[0].name}", err=True)
+    return named_series(table, found[0].name)
+
+
 def open_work(
     catalog: Path,
-    series: str,
+    series: str | None,
     start_name: str | None,
     wheels: Sequence[Path],
     repositories: Sequence[Path],
     tree: Path | None = None,
+    *,
+    python: str | None = None,
+    is_edited: bool = False,
 ) -> SeriesWork:
     """Return the series that the options name, with its source.
 
@@ -65,7 +97,11 @@ def open_work(
     if tree is not None and not wheels and not repositories and (tree / ".git").exists():
         repositories = [tree]
     table = load_catalog(catalog)
-    named = named_series(table, series)
+    named = choose_series(
+        table,
+        series,
+        open_trees(table, table.upstreams, tree, python) if is_edited and series is None else (),
+    )
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
     return SeriesWork(table, named, common.Progress(), source)

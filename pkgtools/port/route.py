@@ -6,12 +6,13 @@ import contextlib
 import difflib
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from packaging.version import InvalidVersion, Version
 
-from pkgtools.errors import SourceUnavailableError, UnknownNameError
+from pkgtools.errors import SourceUnavailableError, UnknownNameError, UsageError
 from pkgtools.source import WheelSource, find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories
@@ -21,7 +22,7 @@ from pkgtools.source.wheel import wheel_version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pkgtools.catalog import Catalog, Upstream
+    from pkgtools.catalog import Catalog, Target, Upstream
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
@@ -39,6 +40,28 @@ class Stop:
     source: Source
     version: str | None = None
     commit: str | None = None
+
+
+def newest_target(catalog: Catalog) -> Target:
+    """Return the target of the newest release.
+
+    Raises:
+        UsageError: there is none, or several upstreams.
+
+    """
+    upstreams = [catalog.default.upstream] if catalog.default else list(catalog.upstreams)
+    if len(upstreams) != 1:
+        raise UsageError(
+            f"{catalog.path} has several upstreams and no default target",
+            remedy="name the target to start from",
+        )
+    released = [t for t in catalog.targets if t.upstream == upstreams[0] and t.revision.version]
+    if not released:
+        raise UsageError(
+            f"{catalog.path} has no target of a release of {upstreams[0].name}",
+            remedy="name the target to start from",
+        )
+    return max(released, key=lambda target: Version(target.revision.version or ""))
 
 
 class Finder:
@@ -103,7 +126,7 @@ class Finder:
             return []
         first, last = Version(start.version), Version(end.version)
         low, high = min(first, last), max(first, last)
-        inside = sorted(v for v in self._versions() if low < v < high and not v.is_prerelease)
+        inside = sorted(v for v in self._versions if low < v < high and not v.is_prerelease)
         stops = []
         for version in inside:
             with contextlib.suppress(SourceUnavailableError):  # no wheel for this platform
@@ -117,7 +140,7 @@ class Finder:
             SourceUnavailableError: none is known.
 
         """
-        stable = [version for version in self._versions() if not version.is_prerelease]
+        stable = [version for version in self._versions if not version.is_prerelease]
         if not stable:
             raise SourceUnavailableError(
                 f"no release of {self.upstream.distribution} is known",
@@ -125,6 +148,7 @@ class Finder:
             )
         return str(max(stable))
 
+    @cached_property
     def _versions(self) -> set[Version]:
         """Return every release of the upstream that is known."""
         known = [

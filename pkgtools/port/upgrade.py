@@ -26,7 +26,7 @@ from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import MalformedError, UsageError
 from pkgtools.port.exec import run_check
 from pkgtools.port.job import Route, new_job, unfinished_job
-from pkgtools.port.route import Finder
+from pkgtools.port.route import Finder, newest_target
 from pkgtools.port.target import check_writable, release_tag, target_table, with_target
 from pkgtools.port.work import resume, start, work_folder
 from pkgtools.source.at_hand import AtHand
@@ -107,7 +107,7 @@ def upgrade(
         DoesNotApplyError: an edited conflict is not ready yet.
 
     """
-    begin = _start(catalog, name)
+    begin = catalog.target(name) if name is not None else newest_target(catalog)
     finder = Finder(catalog, begin.upstream, reporter, options.wheels, options.repositories)
     version = finder.latest()
     found = Upgrade(UpgradeOutcome.CURRENT, begin, version, begin == catalog.default)
@@ -135,25 +135,6 @@ def upgrade(
     passed = all(run.status == 0 for run in runs)
     outcome = UpgradeOutcome.UPGRADED if passed else UpgradeOutcome.CHECK_FAILED
     return replace(found, outcome=outcome, target=known, checks=runs)
-
-
-def _start(catalog: Catalog, name: str | None) -> Target:
-    """Return the target of that name, or the one of the newest release."""
-    if name is not None:
-        return catalog.target(name)
-    upstreams = [catalog.default.upstream] if catalog.default else list(catalog.upstreams)
-    if len(upstreams) != 1:
-        raise UsageError(
-            f"{catalog.path} has several upstreams and no default target",
-            remedy="name the target to start from with --target",
-        )
-    released = [t for t in catalog.targets if t.upstream == upstreams[0] and t.revision.version]
-    if not released:
-        raise UsageError(
-            f"{catalog.path} has no target of a release of {upstreams[0].name}",
-            remedy="name the target to start from with --target",
-        )
-    return max(released, key=lambda target: Version(target.revision.version or ""))
 
 
 def _target_of(catalog: Catalog, begin: Target, version: str) -> Target | None:

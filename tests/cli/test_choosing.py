@@ -77,6 +77,36 @@ def test_the_catalog_of_the_environment_and_its_folder(
     assert str(tmp_path / "targets.toml") in other.err
 
 
+def test_the_series_that_a_tree_has_or_the_only_one(project: Project, tmp_path: Path) -> None:
+    catalog = project.copy_catalog(tmp_path / "catalog")
+    project.install(tmp_path / "site", "1.0")
+    wheel = ("--catalog", catalog, "--wheel", project.wheel("1.0"))
+    tree = ("--tree", tmp_path / "site", "--catalog", catalog)
+    asked = call("new", "more", "-m", "More", *tree)
+    assert asked.code == 2
+    assert "--series is missing" in asked.err
+    assert "w-1.0" in asked.err
+    assert call("apply", *tree).code == 0
+    core = tmp_path / "site/widget/core.py"
+    core.write_text(core.read_text() + "MORE = 1\n")
+    made = call("new", "more", "-m", "More", *tree, *wheel[2:])
+    assert made.code == 0, made.err
+    assert "the series is that of w-1.0" in made.err
+    refreshed = call("refresh", *tree, *wheel[2:])
+    assert refreshed.code == 0, refreshed.err
+    assert (catalog.parent / "patches/widget/v1.0/more.patch").is_file()
+    for verb in (("drop", "more.patch"), ("rename", "more.patch", "x"), ("checkout", "w")):
+        done = call(*verb, *wheel[: 2 if verb[0] == "rename" else 4])
+        assert (done.code, "next: name one of these targets" in done.err) == (2, True)
+    text = catalog.read_text()
+    first, *blocks = text.split("[[target]]")
+    block = next(block for block in blocks if '"w-1.0"' in block)
+    catalog.write_text(f"{first}[[target]]{block}".replace('default = "w-1.1"', ""))
+    done = call("export", "-o", tmp_path / "diff", *wheel)
+    assert done.code == 0, done.err
+    assert b"MORE = 1" in (tmp_path / "diff").read_bytes()
+
+
 @pytest.mark.parametrize("mark", ["pipx_metadata.json", "uv-receipt.toml"])
 def test_a_tool_means_the_active_environment(
     mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
