@@ -15,7 +15,7 @@ from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.shadow import refuse_shadowed
-from pkgtools.tree.stack import entry_of, is_of
+from pkgtools.tree.stack import entry_of
 from pkgtools.tree.state import State, match_target
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     """Put a target on a draft."""
     draft, recovered = opened.draft, opened.recovered
     refuse_unfit(target, draft.tree)
-    own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
+    own = draft.stack.find(catalog, target)
     matches = match_target(target, draft)
     known = matches[0].state in (State.PRISTINE, State.PATCHED)
     if own is not None and _is_done(target, draft, own):
@@ -299,7 +299,7 @@ def adopt_target(
                 found=matches[0],
             )
         revisions = _patched(matches)
-        own = next((e for e in draft.stack.entries if is_of(e, catalog, target)), None)
+        own = draft.stack.find(catalog, target)
         if own is None or not _is_done(target, draft, own):
             originals = originals_of(target, draft, matches[0], own, sources)
             entry = entry_of(catalog, target, revisions, tree)

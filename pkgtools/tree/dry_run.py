@@ -17,7 +17,7 @@ from pkgtools.source import Tree
 from pkgtools.tree.check import check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import refuse_shadowed
-from pkgtools.tree.stack import Stack, is_of, load_stack
+from pkgtools.tree.stack import Stack, load_stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -91,7 +91,7 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         target = _own_top(catalog, stack) or catalog.target(identify(catalog, source)[0].target)
     if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
         source = replace(source, upstream=target.upstream)
-    own = next((e for e in stack.entries if is_of(e, catalog, target)), None)
+    own = stack.find(catalog, target)
     if own is None:
         return verdict(catalog, target, source, stack=stack)
     if own.series != target.series.digest:

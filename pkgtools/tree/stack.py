@@ -61,6 +61,10 @@ class Stack:
             f"{source.label}, as it was before {entry.target}",
         )
 
+    def find(self, catalog: Catalog, target: Target) -> StackEntry | None:
+        """Return the entry of a target, or None; see `is_of`."""
+        return next((e for e in self.entries if is_of(e, catalog, target)), None)
+
     def drifted(self, entry: StackEntry, source: Source) -> list[str]:
         """Return the paths that are no longer as `entry` wrote them, later entries apart."""
         return entry.drifted(self.at(entry, source))
