@@ -15,8 +15,8 @@ from pkgtools.authoring.checkout import is_told, named_in, told
 from pkgtools.authoring.gitdiff import diff_text, patch_index, text_around, with_headers
 from pkgtools.authoring.message import author_of, file_name, mail_head
 from pkgtools.authoring.names import check_name, refuse_absorbed
-from pkgtools.authoring.refresh import EditedShared
-from pkgtools.authoring.shared import edit_shared, targets_of
+from pkgtools.authoring.refresh import EditedShared, edited_shared
+from pkgtools.authoring.shared import edit_shared
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.authoring.workbench import Workbench, read_state, write_state
 from pkgtools.blob import Blob
@@ -343,7 +343,6 @@ def _report(
     *,
     changed: bool,
 ) -> Committed:
-    shared = [entry for entry in reader.entries if entry.patch.is_shared and entry.files]
     return Committed(
         series=str(series.directory),
         changed=changed,
@@ -351,12 +350,9 @@ def _report(
         dropped=[reference_of(patch) for patch in dropped],
         empty=reader.empty,
         shared=[
-            EditedShared(
-                entry.reference,
-                [str(path) for path in entry.files],
-                [n for n in targets_of(work.catalog, entry.patch) if n != work.named.source],
-            )
-            for entry in shared
+            edited_shared(work, entry.patch, entry.files)
+            for entry in reader.entries
+            if entry.patch.is_shared and entry.files
         ],
     )
 

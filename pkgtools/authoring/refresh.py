@@ -24,12 +24,11 @@ from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from pkgtools.authoring.work import SeriesWork
-    from pkgtools.catalog import Catalog
-    from pkgtools.catalog.named import NamedSeries
+    from pkgtools.patch import Patch
     from pkgtools.source import Source, Tree
 
 
@@ -104,7 +103,7 @@ def refresh_series(
         str(series.directory),
         rewritten,
         kept,
-        [_told(work.catalog, named, e) for e in edits.values()],
+        [edited_shared(work, e.patch, e.files) for e in edits.values()],
         sorted(beyond - _made(before).keys()),
     )
 
@@ -157,9 +156,10 @@ def _writes(
     return writes, rewritten, kept
 
 
-def _told(catalog: Catalog, named: NamedSeries, edit: SharedEdit) -> EditedShared:
-    others = [name for name in targets_of(catalog, edit.patch) if name != named.source]
-    return EditedShared(reference_of(edit.patch), [str(path) for path in edit.files], others)
+def edited_shared(work: SeriesWork, patch: Patch, files: Iterable[Path]) -> EditedShared:
+    """Return what to report of a shared patch that took an edit."""
+    others = [name for name in targets_of(work.catalog, patch) if name != work.named.source]
+    return EditedShared(reference_of(patch), [str(path) for path in files], others)
 
 
 def _real(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
