@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from packaging.metadata import parse_email
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -114,9 +115,7 @@ def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
     name = path.name.partition("-")[0]
     with WheelSource(path, Upstream(name, None, name, package or name, "")) as wheel:
         files = [wheel.installed_name(info.filename) for info in wheel.members()]
-        headers = wheel.read_member(f"{wheel.info}/METADATA").decode(errors="replace")
-        lines = (line for line in headers.splitlines() if line.startswith("Name: "))
-        spelled = next(lines, f"Name: {name}").removeprefix("Name: ").strip()
+        spelled = parse_email(wheel.metadata)[0].get("name", name)
         version = Version(wheel.version).public
         return PackageFacts(spelled, version, package or _package(name, files))
 

@@ -66,8 +66,7 @@ def write_index(index: Path, upstream: Upstream) -> list[Path]:
 
 def _file(path: Path, upstream: Upstream) -> _IndexedFile:
     with WheelSource(path, upstream) as wheel:
-        raw = wheel.read_member(f"{wheel.info}/METADATA")
-    requires = parse_email(raw)[0].get("requires_python")
+        requires = parse_email(wheel.metadata)[0].get("requires_python")
     return _IndexedFile(path.name, sha256(path), path.stat().st_size, requires)
 
 

@@ -10,7 +10,6 @@ table is not compared with the archive: both have the same author, and engines u
 from __future__ import annotations
 
 import bisect
-import hashlib
 import io
 import itertools
 import tarfile
@@ -255,7 +254,7 @@ class TableOfContents:
         with readable(self._label):
             frames = io.BytesIO(self._at(chunk.start, chunk.end))
             data = decompressed(cast("IO[bytes]", frames)).read(wanted)[chunk.skipped :]
-        if f"sha256:{hashlib.sha256(data).hexdigest()}" != chunk.digest:
+        if digest_of(data) != chunk.digest:
             raise damaged(f"{self._label}: a file does not have the digest {chunk.digest[:71]!r}")
         return data
 

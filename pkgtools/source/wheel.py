@@ -113,6 +113,16 @@ class WheelSource:
         return self.path.name
 
     @property
+    def metadata(self) -> bytes:
+        """Its METADATA.
+
+        Raises:
+            UsageError: the member is missing or corrupt.
+
+        """
+        return self.read_member(f"{self.info}/METADATA")
+
+    @property
     def environment(self) -> dict[str, str]:
         """What its tags tell of the environments that it is for, as markers speak of it."""
         return wheel_environment(self.path)

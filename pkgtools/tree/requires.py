@@ -36,7 +36,7 @@ def check_requires(target: Target, source: Source) -> None:
 
 def _metadata(source: Source) -> bytes | None:
     if isinstance(source, WheelSource):
-        return source.read_member(f"{source.info}/METADATA")
+        return source.metadata
     info = source.dist_info if isinstance(source, Tree) else None
     if info is None or not (info / PROVENANCE).is_file():
         return None

@@ -104,10 +104,9 @@ def _required(source: Source) -> SpecifierSet | None:
     """Return the versions of Python that a wheel or a checkout is for, if it says so."""
     text = None
     if isinstance(source, WheelSource):
-        from email.parser import BytesParser  # noqa: PLC0415 - slow to import
+        from packaging.metadata import parse_email  # noqa: PLC0415 - slow to import
 
-        raw = source.read_member(f"{source.info}/METADATA")
-        text = BytesParser().parsebytes(raw, headersonly=True)["Requires-Python"]
+        text = parse_email(source.metadata)[0].get("requires_python")
     elif not isinstance(source, Tree) or source.is_checkout:
         prefix = source.upstream.prefix if source.upstream is not None else ""
         # A partial clone may not have it, and the file is the upstream's to write as it likes.
