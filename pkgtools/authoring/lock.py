@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -82,8 +81,7 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
     proofs: list[Proof] = []
     files: dict[Path, Blob | None] = {}
     folder = targets[0].catalog_folder
-    waiting = partial(at_hand.reporter.task, f"waiting for another pkgtools run on {folder}")
-    with locked_catalog(folder, waiting):
+    with locked_catalog(folder, at_hand.reporter):
         for sharing in _by_series(targets):
             lock, proven = prove_lock(sharing, at_hand)
             files[sharing[0].lock_path] = Blob(lock)

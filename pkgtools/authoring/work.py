@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pkgtools.catalog.writes import locked_catalog
@@ -34,8 +33,7 @@ class CatalogWork:
         Read the series inside: another command may have changed it before.
         """
         folder = self.catalog.folder_of(self.named.directory)
-        waiting = partial(self.reporter.task, f"waiting for another pkgtools run on {folder}")
-        with locked_catalog(folder, waiting):
+        with locked_catalog(folder, self.reporter):
             yield folder
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -32,11 +33,11 @@ from pkgtools.util.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pkgtools.blob import Blob
+    from pkgtools.util.progress import Reporter
 
 _FOLDER: Final = ".pkgtools-writes"
 _JOURNAL: Final = "journal.json"
@@ -55,19 +56,19 @@ class _Journal(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @contextlib.contextmanager
-def locked_catalog(
-    folder: Path, waiting: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-) -> Iterator[None]:
+def locked_catalog(folder: Path, reporter: Reporter | None = None) -> Iterator[None]:
     """Keep out other commands that write to the catalog, and finish what a killed one began.
 
     Args:
         folder: the folder of targets.toml.
-        waiting: returns a context that lasts as long as another command holds the lock.
+        reporter: is told while another command holds the lock.
 
     Raises:
         TreeError: the folder cannot be opened, or another command holds it for too long.
 
     """
+    text = f"waiting for another pkgtools run on {folder}"
+    waiting = partial(reporter.task, text) if reporter else contextlib.nullcontext
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked_folder(folder, waiting))
