@@ -8,15 +8,14 @@ from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import choose_series
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories
+from pkgtools.cli.sources import choose_series, open_at_hand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from pkgtools.authoring.arrange import Arranged
+    from pkgtools.source.at_hand import AtHand
 
 
 def open_arranging(
@@ -27,10 +26,8 @@ def open_arranging(
 ) -> tuple[CatalogWork, AtHand]:
     """Return a series, and the sources that its lockfile is proven on."""
     table = load_catalog(catalog)
-    reporter = common.Progress()
-    repos = open_repositories(repositories)
-    at_hand = AtHand(reporter, check_wheels(table, wheels), repos, download=True)
-    return CatalogWork(table, choose_series(table, series), reporter), at_hand
+    work = CatalogWork(table, choose_series(table, series), common.Progress())
+    return work, open_at_hand(table, wheels, repositories)
 
 
 def show_arranged(done: Arranged, verb: str, *, as_json: bool) -> int:

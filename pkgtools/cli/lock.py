@@ -11,10 +11,8 @@ from pkgtools.authoring.policy import check_policy
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.cli.sources import git_option, open_at_hand, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,8 +66,7 @@ def lock(
     if not check:
         paths = {t.directory for t in chosen}
         chosen = [t for t in table.targets if t.directory in paths]  # all that share a lock
-    repos = open_repositories(repositories)
-    at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
+    at_hand = open_at_hand(table, wheels, repositories)
     if check:
         check_policy(table, chosen)
     proofs = check_locks(chosen, at_hand) if check else write_locks(chosen, at_hand)

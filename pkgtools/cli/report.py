@@ -12,13 +12,11 @@ from pkgtools.build.clock import source_date
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.cli.sources import git_option, open_at_hand, wheel_option
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import check_plan
 from pkgtools.report.matrix import build_matrix
 from pkgtools.report.page import render_page
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,8 +70,7 @@ def report(
     table = load_catalog(catalog)
     page = folder / "index.html"
     common.check_output(page, "name another folder with -o")
-    repos = open_repositories(repositories)
-    at_hand = AtHand(common.Progress(), check_wheels(table, wheels), repos, download=True)
+    at_hand = open_at_hand(table, wheels, repositories)
     matrix = build_matrix(table, at_hand)
     images = _images(table, references)
     text = render_page(_title(table), matrix, _recipes(table.path.parent), images)

@@ -13,7 +13,8 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
-from pkgtools.source.choose import open_trees
+from pkgtools.source.at_hand import AtHand
+from pkgtools.source.choose import check_wheels, open_repositories, open_trees
 from pkgtools.tree.choose import edited_target
 
 if TYPE_CHECKING:
@@ -105,6 +106,12 @@ def open_work(
     finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
     return SeriesWork(table, named, common.Progress(), source)
+
+
+def open_at_hand(catalog: Catalog, wheels: Sequence[Path], repositories: Sequence[Path]) -> AtHand:
+    """Return the sources that the options name; pip downloads other releases."""
+    repos = open_repositories(repositories)
+    return AtHand(common.Progress(), check_wheels(catalog, wheels), repos, download=True)
 
 
 def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree:

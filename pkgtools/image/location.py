@@ -10,7 +10,8 @@ import msgspec
 
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.image.layer import FileKind, parents
-from pkgtools.image.package import INSTALLED, ways_of
+from pkgtools.image.package import ways_of
+from pkgtools.source.tree import SITE_FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -198,7 +199,7 @@ def _is_on_path(folder: str, env: Sequence[str]) -> bool:
     paths = [entry.removeprefix("PATH=") for entry in env if entry.startswith("PATH=")]
     programs = {path.strip("/") for path in (paths or [_DEFAULT_PATH])[-1].split(":")}
     prefix, library, rest = folder.rpartition("lib/python")
-    if not library or posixpath.basename(rest) not in INSTALLED or rest.count("/") != 1:
+    if not library or posixpath.basename(rest) not in SITE_FOLDERS or rest.count("/") != 1:
         return False
     return posixpath.join(prefix, "bin") in programs
 

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import parents
 from pkgtools.source.receipt import NAME, PROVENANCE
+from pkgtools.source.tree import SITE_FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """The files of a .dist-info that are read."""
 _CACHE: Final = "__pycache__"
-INSTALLED: Final = ("site-packages", "dist-packages")
-"""Names of the folders that Python packages are installed in."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +218,6 @@ def package_at(
 def _could_be_imported(folder: str, upstream: Upstream) -> bool:
     """Return whether packages are installed in a folder, or it is in the upstream's source tree."""
     name = posixpath.basename(folder)
-    if name in INSTALLED:
+    if name in SITE_FOLDERS:
         return True
     return bool(upstream.prefix) and f"/{folder}/".endswith(f"/{upstream.prefix}")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pkgtools.catalog import Upstream
 
 
-_SITE: Final = ("site-packages", "dist-packages")
+SITE_FOLDERS: Final = ("site-packages", "dist-packages")
+"""Names of the folders that Python packages are installed in."""
 _STRICT: Final = "__editable__."
 """https://setuptools.pypa.io/en/latest/userguide/development_mode.html#strict-editable-installs"""
 _PYTHONS: Final = ("python", "python3")
@@ -85,7 +86,7 @@ class Tree:
         That is the Python whose site-packages it lies in, else the one whose packages are meant
         where none is named.
         """
-        above = self.root.parents[2] if self.root.name in _SITE else self.root
+        above = self.root.parents[2] if self.root.name in SITE_FOLDERS else self.root
         python = next((p for n in _PYTHONS if (p := above / "bin" / n).is_file()), None)
         return environment(str(python) if python is not None else None)
 
@@ -238,7 +239,7 @@ def _checkout_root(package: Path, upstream: Upstream) -> Path | None:
     if list(package.parts[-len(parts) :]) != parts:
         return None
     root = package.parents[len(parts) - 1]
-    is_installed = root.name in _SITE and not (root / ".git").exists()
+    is_installed = root.name in SITE_FOLDERS and not (root / ".git").exists()
     return None if len(parts) == 1 and is_installed else root
 
 

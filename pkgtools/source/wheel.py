@@ -114,12 +114,7 @@ class WheelSource:
 
     @property
     def metadata(self) -> bytes:
-        """Its METADATA.
-
-        Raises:
-            UsageError: the member is missing or corrupt.
-
-        """
+        """The content of METADATA."""
         return self.read_member(f"{self.info}/METADATA")
 
     @property

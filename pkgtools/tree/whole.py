@@ -109,9 +109,7 @@ def _beyond_base(
 
     if not isinstance(source, GitSource):
         return
-    target = catalog.target(match.target)
-    revision = next(r for r in target.revisions if r.name == match.revision)
-    wanted = revision.commit or (f"refs/tags/{revision.tag}" if revision.tag else None)
+    target, wanted = catalog.target(match.target), _wanted(catalog, match)
     base = Repository(source.repository).find(wanted) if wanted else None
     if base is None:
         return
@@ -121,6 +119,13 @@ def _beyond_base(
         if before.get(path) != after.get(path):
             what = "missing" if path not in after else "changed" if path in before else "extra"
             yield Difference(path, what)
+
+
+def _wanted(catalog: Catalog, match: Identity) -> str | None:
+    """Return what git calls the revision of a match, or None for a release without a tag."""
+    revisions = catalog.target(match.target).revisions
+    revision = next(r for r in revisions if r.name == match.revision)
+    return revision.commit or (f"refs/tags/{revision.tag}" if revision.tag else None)
 
 
 def _beyond_record(tree: Tree) -> Iterator[Difference]:
@@ -168,11 +173,9 @@ def _beyond_git(
     from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
     repository = Repository(git_root)
-    revision = next(r for r in catalog.target(match.target).revisions if r.name == match.revision)
     inside = tree.root.relative_to(repository.root)
     folder = (inside / tree.package_path).as_posix()
-    wanted = revision.commit or (f"refs/tags/{revision.tag}" if revision.tag else "HEAD")
-    base = repository.find(wanted) or repository.find("HEAD")
+    base = repository.find(_wanted(catalog, match) or "HEAD") or repository.find("HEAD")
     if base is None:
         return
     for path, what in repository.differences(base.commit, folder):
