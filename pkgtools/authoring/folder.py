@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.catalog.listing import line_of
+from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.series import (
     LISTING,
     LOCKFILE,
@@ -25,7 +25,7 @@ _LEFT_BEHIND: Final = {LISTING, LOCKFILE}
 """Files of a series that are written anew, or not at all."""
 
 
-def write_series(folder: Path, patches: Sequence[Patch], original: Path | None) -> list[str]:
+def write_series(folder: Path, patches: Sequence[Patch], original: Path) -> list[str]:
     """Write a series folder, whole or not at all, and return which other files came along.
 
     A shared patch stays a reference where the folder is beside it; elsewhere it is copied.
@@ -41,11 +41,10 @@ def write_series(folder: Path, patches: Sequence[Patch], original: Path | None) 
     """
     refuse_existing(folder)
     others = {}
-    if original is not None:
-        for path in sorted(original.iterdir()):
-            is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
-            if path.is_file() and is_other:
-                others[path.name] = read_bytes(path)
+    for path in sorted(original.iterdir()):
+        is_other = path.suffix not in (".patch", ".diff") and path.name not in _LEFT_BEHIND
+        if path.is_file() and is_other:
+            others[path.name] = read_bytes(path)
     references = references_from(folder, patches)
     own = {
         name: patch.data
@@ -96,26 +95,11 @@ def refuse_existing(folder: Path) -> None:
         )
 
 
-def _listing(patches: Sequence[Patch], references: Sequence[str], original: Path | None) -> str:
-    """Return the ``series`` file: the original's, without what is gone.
-
-    Args:
-        patches: what the series has.
-        references: what the file names each patch.
-        original: the series whose lines and comments stay.
-
-    """
-    named = list(zip(patches, references, strict=True))
-    if original is None:
-        return "".join(f"{line_of(patch, reference)}\n" for patch, reference in named)
-    names = {reference_of(patch): patch.name for patch in load_series(original).patches}
-    lines = {patch.name: line_of(patch, reference) for patch, reference in named}
-    out = []
-    for line in read_text(original / LISTING).splitlines():
-        entry, hash_, comment = line.partition("#")
-        words = entry.split()
-        if not words:
-            out.append(line)
-        elif new := lines.get(names[words[0]]):
-            out.append(f"{new}{entry[len(entry.rstrip()) :]}{hash_}{comment}")
-    return "".join(f"{line}\n" for line in out)
+def _listing(patches: Sequence[Patch], references: Sequence[str], original: Path) -> str:
+    """Return the ``series`` file: the original's, with new names and without what is gone."""
+    old = {patch.name: reference_of(patch) for patch in load_series(original).patches}
+    names = [(old[patch.name], new) for patch, new in zip(patches, references, strict=True)]
+    file = SeriesFile.parse(read_text(original / LISTING)).ordered(names)
+    for patch, reference in zip(patches, references, strict=True):
+        file = file.at_level(reference, patch)
+    return file.text()
