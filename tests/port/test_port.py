@@ -819,7 +819,7 @@ def test_what_is_there_is_never_overwritten(small: Small, tmp_path: Path) -> Non
 def test_a_series_that_does_not_fit_its_source(small: Small, tmp_path: Path) -> None:
     done = small.port("--series", "one", "--from", "1.2", "--to", "1.1", "-o", tmp_path / "new")
     assert done.code == 3
-    assert "do not apply" in done.err
+    assert "does not apply" in done.err
 
 
 _KILLED = """
