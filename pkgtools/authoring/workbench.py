@@ -160,7 +160,7 @@ def read_state(folder: Path) -> BenchState:
     """Return what a workbench is for.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the folder is not a workbench.
         MalformedError: its state is damaged.
 
     """

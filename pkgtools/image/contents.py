@@ -16,7 +16,7 @@ import tarfile
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -253,7 +253,7 @@ class TableOfContents:
             raise damaged(f"{self._label}: its table of contents has a chunk of {wanted} bytes")
         with readable(self._label):
             frames = io.BytesIO(self._at(chunk.start, chunk.end))
-            data = decompressed(cast("IO[bytes]", frames)).read(wanted)[chunk.skipped :]
+            data = decompressed(frames).read(wanted)[chunk.skipped :]
         if digest_of(data) != chunk.digest:
             raise damaged(f"{self._label}: a file does not have the digest {chunk.digest[:71]!r}")
         return data

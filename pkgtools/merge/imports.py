@@ -1,4 +1,4 @@
-"""Imports that lines of ours need where they land, and upstream has not.
+"""Restore imports that lines of ours need and upstream lacks where they land.
 
 Upstream takes an import away when it uses it no more, or moves a definition into a file that
 lacks what the patch uses in it.

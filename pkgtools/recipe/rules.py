@@ -1,7 +1,7 @@
 """The rules of the config plan: functions of a recipe that run without a machine.
 
 A rule returns what it found and what it computed from it. `RULES` says why each matters. A
-rule that needs a value which the site has not given is open.
+rule that needs a value that the site lacks is open.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def find_package(python: str | None, package: str) -> Path | None:
         package: a top-level import name.
 
     Raises:
-        UsageError: the interpreter cannot be run, or the package has not one folder.
+        UsageError: the interpreter cannot be run, or the package has several folders.
 
     """
     folders = _ask(python, _SCRIPT, package, list[str])

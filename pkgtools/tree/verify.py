@@ -159,7 +159,7 @@ def _match_in_stack(
 
 
 def _refuse_other_catalogs(catalog: Catalog, tree: Tree, stack: Stack) -> None:
-    """Raise where the top is of a target that the catalog has not."""
+    """Raise where the top entry is of a target of another catalog."""
     known = [target.name for target in catalog.targets]
     if stack.entries and stack.entries[-1].target not in known:
         raise ForeignError(
