@@ -113,10 +113,10 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
             )
         commits = bench.commits()
         bench.fetch({p for c in commits for p in c.changes} | set(series.paths))
-        reader = _CommitReader(work, series, bench, from_wheel=state.from_wheel)
-        names = {c.id: named_in(c.message) or state.names.get(c.id) for c in commits}
+        names = _names_of(commits, state.names)
+        reader = _CommitReader(work, series, bench, names, from_wheel=state.from_wheel)
         for commit in commits:
-            reader.take(commit, names)
+            reader.take(commit)
         dropped = reader.dropped()
         _refuse_lost(work, dropped, reader.entries)
         now = replace(series, patches=tuple(entry.patch for entry in reader.entries))
@@ -131,17 +131,37 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
     return work, _report(work, series, reader, dropped, changed=changed)
 
 
+def _names_of(commits: Sequence[MadeCommit], saved: Mapping[str, str]) -> dict[str, str | None]:
+    """Return what each commit calls its patch.
+
+    The parts of a commit that was split have the same `Patch-Filename`: the first one keeps it.
+    """
+    names: dict[str, str | None] = {}
+    for commit in commits:
+        if commit.changes:
+            said = (named_in(commit.message), saved.get(commit.id))
+            names[commit.id] = next((n for n in said if n and n not in names.values()), None)
+    return names
+
+
 class _CommitReader:
     """Takes one commit after the other, each on the files of the ones before it."""
 
     def __init__(
-        self, work: SeriesWork, series: Series, bench: Workbench, *, from_wheel: bool
+        self,
+        work: SeriesWork,
+        series: Series,
+        bench: Workbench,
+        names: Mapping[str, str | None],
+        *,
+        from_wheel: bool,
     ) -> None:
         self.entries: list[_CommitEntry] = []
         self.empty: list[str] = []
         self._work = work
         self._series = series
         self._bench = bench
+        self._names = names
         self._from_wheel = from_wheel
         self._known = {patch.name: patch for patch in series.patches}
         self._overlay: dict[str, Blob | None] = {}
@@ -155,20 +175,14 @@ class _CommitReader:
         kept = {entry.old.name for entry in self.entries if entry.old}
         return [patch for patch in self._series.patches if patch.name not in kept]
 
-    def take(self, commit: MadeCommit, names: Mapping[str, str | None]) -> None:
-        """Make a patch of the next commit.
-
-        Args:
-            commit: what changes.
-            names: what each commit says that its patch is.
-
-        """
+    def take(self, commit: MadeCommit) -> None:
+        """Make a patch of the next commit."""
         if not commit.changes:
             self.empty.append(commit.subject)
             return
         self._refuse_outside(commit)
-        old = self._patch_of(commit, names)
-        self.entries.append(self._entry(commit, old, names[commit.id]))
+        old = self._patch_of(commit)
+        self.entries.append(self._entry(commit, old, self._names[commit.id]))
         self._overlay |= {path: after for path, (_, after) in commit.changes.items()}
 
     def _refuse_outside(self, commit: MadeCommit) -> None:
@@ -186,13 +200,13 @@ class _CommitReader:
                 "repository: --git REPOSITORY --from its tag or commit",
             )
 
-    def _patch_of(self, commit: MadeCommit, names: Mapping[str, str | None]) -> Patch | None:
+    def _patch_of(self, commit: MadeCommit) -> Patch | None:
         """Return the patch that a commit was: by name, else the one that it still is otherwise."""
         taken = {entry.old.name for entry in self.entries if entry.old}
-        name = names[commit.id]
+        name = self._names[commit.id]
         if name in self._known:
             return self._known[name] if name not in taken else None
-        free = self._known.keys() - taken - set(filter(None, names.values()))
+        free = self._known.keys() - taken - set(filter(None, self._names.values()))
         candidates = [patch for patch in self._series.patches if patch.name in free]
         same = [p for p in candidates if is_told(p, commit.message) or self._makes(p, commit)]
         return same[0] if same else None
@@ -281,7 +295,8 @@ class _CommitReader:
     def _new_name(self, commit: MadeCommit) -> str:
         """Return a name that is free, with a number where every patch of the series has one."""
         own = [patch.name for patch in self._series.patches if not patch.is_shared]
-        taken = set(self._known) | {entry.patch.name for entry in self.entries}
+        taken = {*self._known, *filter(None, self._names.values())}
+        taken |= {entry.patch.name for entry in self.entries}
         numbers = [int(match[1]) for name in taken if (match := _NUMBER.match(name))]
         name = file_name(commit.subject)
         if own and all(map(_NUMBER.match, own)):

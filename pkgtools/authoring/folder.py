@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog.listing import SeriesFile
@@ -89,10 +90,8 @@ def refuse_existing(folder: Path) -> None:
         UsageError: there is something.
 
     """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UsageError(
-            f"{folder} exists already", remedy="give another folder with -o, or move it away"
-        )
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder} exists already", remedy="give another folder, or move it away")
 
 
 def _listing(patches: Sequence[Patch], references: Sequence[str], original: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -52,7 +53,7 @@ def checkout(
     for name, commit in done.commits.items():
         say(f"  {commit[:12]} {name}")
     say(
-        f"  next: edit the commits (git -C {folder} rebase -i base), then "
+        f"  next: edit the commits ({shlex.join(['git', '-C', str(folder)])} rebase -i base), then "
         f"`{common.shell('commit', str(folder))}`"
     )
     return 0

@@ -241,10 +241,31 @@ def test_nobodys_settings_leak_in(
     assert b"\r" not in (small.series / "0004-new-one.patch").read_bytes()
 
 
+def test_the_parts_of_a_split_commit_are_patches_of_their_own(small: Small, tmp_path: Path) -> None:
+    where = _checkout(small, tmp_path / "work")
+    before = (small.series / "0003-three.patch").read_bytes()
+    for text in ("D = 1\n", "D = 2\n"):
+        (where / "src/widget/d.py").write_text(text)
+        git(where, "add", "--all")
+        git(where, "commit", "--quiet", "--reuse-message", "series~0")  # with its Patch-Filename
+    facts = _commit(where)
+    listed = ["0001-one.patch", "0002-two.patch", "0003-three.patch"]
+    listed += ["0004-three.patch", "0005-three.patch"]
+    assert [patch["patch"] for patch in facts["patches"]] == listed
+    assert _names(small) == listed
+    assert (small.series / "0003-three.patch").read_bytes() == before
+    _holds(small, where, tmp_path)
+    assert _commit(where)["changed"] is False
+
+
 def test_refusals_say_what_to_do(small: Small, tmp_path: Path) -> None:
     where = _checkout(small, tmp_path / "work")
     taken = call("checkout", where, "--series", "one", "--catalog", small.catalog, *_wheels(small))
-    assert (taken.code, "exists already" in taken.err) == (2, True)
+    assert (taken.code, "exists already" in taken.err, "with -o" in taken.err) == (2, True, False)
+    (tmp_path / "nowhere").symlink_to("gone")
+    catalog = ("--catalog", small.catalog, *_wheels(small))
+    dangling = call("checkout", tmp_path / "nowhere", *catalog)
+    assert (dangling.code, "nowhere exists already" in dangling.err) == (2, True)
     other = call("commit", tmp_path)
     assert (other.code, "pkgtools checkout" in other.err) == (2, True)
     before = snapshot(small.root / "catalog")
