@@ -155,10 +155,11 @@ def _find_all(series: Series, names: Sequence[str]) -> list[Patch]:
     for name in names:
         bare = name.rstrip("/").rpartition("/")[2]
         patch = known.get(name) or known.get(bare) or known.get(f"{bare}.patch")
-        if patch is None or patch in found:
-            what = "has no patch" if patch is None else "is to move twice:"
+        if patch in found:
+            raise UsageError(f"{name!r} is named twice", remedy="name each patch once")
+        if patch is None:
             raise UsageError(
-                f"{series.directory} {what} {name!r}",
+                f"{series.directory} has no patch {name!r}",
                 remedy=f"name one of: {', '.join(each.name for each in series.patches)}",
             )
         found.append(patch)

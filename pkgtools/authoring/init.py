@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from packaging.metadata import parse_email
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.authoring.lock import render_lock
@@ -88,6 +88,10 @@ def find_facts(
             have it.
 
     """
+    if not is_normalized_name(canonicalize_name(name)):
+        raise UsageError(
+            f"{name!r} is not the name of a package", remedy="name it as on PyPI, like humanize"
+        )
     found = find_distribution(python, name)
     if found is not None:
         installed = Version(found.version).public  # a patched wheel's version has a local part

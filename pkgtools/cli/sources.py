@@ -71,7 +71,7 @@ def choose_series(table: Catalog, given: str | None, trees: Sequence[Tree] = ())
         raise UsageError(
             f"--series is missing, and {table.path} has "
             + (f"several: {names}" if names else "no target"),
-            remedy="name one of these targets with --series"
+            remedy=f"name one of these targets: --target {table.targets[-1].name}"
             if names
             else "name the series' folder with --series",
         )

@@ -90,6 +90,7 @@ def test_reorder(small: Small) -> None:
     ("words", "message"),
     [
         (["drop", "four.patch"], "has no patch 'four.patch'"),
+        (["drop", "0001-one.patch", "0001-one.patch"], "'0001-one.patch' is named twice"),
         (["reorder", "0001-one.patch"], "has more patches than are named"),
         (["reorder", "0001-one.patch", "--after", "0001-one.patch"], "cannot be moved to itself"),
         (["reorder", "0001-one.patch", "--before", "x", "--after", "y"], "name two places"),

@@ -108,6 +108,7 @@ def test_questions_are_asked_on_a_terminal_alone(
     ("words", "code", "message", "remedy"),
     [
         (["nothing-of-this-name"], 2, "is not installed", "--version"),
+        (["widget\nkit", "--version", "1.0"], 2, "is not the name of a package", "as on PyPI"),
         (["widget-kit", "--version", "one"], 2, "is not a version", "1.2.3"),
         (["widget-kit", "--version", "99.9"], 8, "could not download a wheel", "--wheel"),
         (["widget-kit", "--import", "a b"], 2, "not an import package", "correct the option"),

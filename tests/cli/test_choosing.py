@@ -97,7 +97,7 @@ def test_the_series_that_a_tree_has_or_the_only_one(project: Project, tmp_path: 
     assert (catalog.parent / "patches/widget/v1.0/more.patch").is_file()
     for verb in (("drop", "more.patch"), ("rename", "more.patch", "x"), ("checkout", "w")):
         done = call(*verb, *wheel[: 2 if verb[0] == "rename" else 4])
-        assert (done.code, "next: name one of these targets" in done.err) == (2, True)
+        assert (done.code, f"`pkgtools {verb[0]} --series w-dev " in done.err) == (2, True)
     text = catalog.read_text()
     first, *blocks = text.split("[[target]]")
     block = next(block for block in blocks if '"w-1.0"' in block)

@@ -270,3 +270,11 @@ def _real(name: str) -> dict[str, click.Command]:
     command = main.get_command(click.Context(main), name)
     assert command is not None
     return {name: command}
+
+
+def test_a_set_where_a_series_is_meant(project: Project, tmp_path: Path) -> None:
+    catalog = project.copy_catalog(tmp_path / "catalog")
+    catalog.write_text(catalog.read_text() + '\n[[set]]\nname = "all"\ntargets = ["w-1.0"]\n')
+    done = call("checkout", "work", "--series", "all", "--catalog", catalog)
+    assert done.code == 2
+    assert f"`pkgtools checkout --series w-1.0 work --catalog {catalog}`" in done.err
