@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pkgtools.catalog import Catalog, Target
+    from pkgtools.errors import SourceError
     from pkgtools.source import Source
     from pkgtools.source.receipt import StackEntry
 
@@ -76,24 +77,10 @@ def check(
         base = pristine(stack, source)
         bases = match_target(target, base)
         if bases[0].state is State.PRISTINE:
-            if not plan.ok:
-                raise _does_not_stack(target, source, beneath, plan)
-            for change, error in broken_by(plan, compile_for(source)):
-                raise DoesNotApplyError(
-                    f"{target.name} does not go together with what is in {source.label}: "
-                    f"{change.path} does not compile any more: {error}",
-                    remedy="make one series of both",
-                )
+            _refuse_stacking(target, source, beneath, plan)
             return _revisions(bases, State.PRISTINE), plan
         source, match = base, bases[0]  # nor is it the target's without them: say so of that
         plan = plan_series(target.series.patches, source.read)
-    if match.state is State.PARTIAL:
-        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
-        raise PartialError(
-            f"some of {target.name} is in {source.label} already, and some is not: {held}",
-            remedy="reinstall the package, or check its files out again, and apply to that",
-            refusal=Refusal(target.name, source.label, match, plan.rejections),
-        )
     raise _stranger(catalog, target, source, match, plan)
 
 
@@ -116,15 +103,24 @@ def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
     return tuple(match.revision for match in matches if match.state is state)
 
 
-def _does_not_stack(
+def _refuse_stacking(
     target: Target, source: Source, beneath: Sequence[StackEntry], plan: Plan
-) -> DoesNotApplyError:
+) -> None:
+    """Raise unless a series goes on top of those that changed the same files."""
+    for change, error in broken_by(plan, compile_for(source)) if plan.ok else ():
+        raise DoesNotApplyError(
+            f"{target.name} does not go together with what is in {source.label}: "
+            f"{change.path} does not compile any more: {error}",
+            remedy="make one series of both",
+        )
+    if plan.ok:
+        return
     names = " and ".join(
         f"another catalog's {entry.target}" if entry.target == target.name else entry.target
         for entry in beneath
     )
     top = beneath[-1].target
-    return DoesNotApplyError(
+    raise DoesNotApplyError(
         f"{target.name} does not apply on top of {names} in {source.label}",
         remedy=f"take {top} out first (pkgtools reverse --target {top}), or make one series of "
         "both",
@@ -134,8 +130,15 @@ def _does_not_stack(
 
 def _stranger(
     catalog: Catalog, target: Target, source: Source, match: Identity, plan: Plan
-) -> DoesNotApplyError | ForeignError:
+) -> SourceError:
     """Return the refusal of a source that is not a revision of the target."""
+    if match.state is State.PARTIAL:
+        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
+        return PartialError(
+            f"some of {target.name} is in {source.label} already, and some is not: {held}",
+            remedy="reinstall the package, or check its files out again, and apply to that",
+            refusal=Refusal(target.name, source.label, match, plan.rejections),
+        )
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
     nearest = min(
         [match, *match_all(others, source)[:1]],
