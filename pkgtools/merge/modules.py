@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.names import own_attributes, statements_of
+from pkgtools.merge.names import name_of, own_attributes, statements_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ class Definition:
         """Return the method of a class or of its base classes."""
         for one in self.lineage():
             for node in statements_of(one.node):
-                if node.type == "function_definition" and _name(node) == name:
+                if node.type == "function_definition" and name_of(node) == name:
                     return Definition(node, one.module)
         return None
 
@@ -121,7 +121,7 @@ class Module:
     @cached_property
     def _definitions(self) -> dict[bytes, tree_sitter.Node]:
         kinds = ("function_definition", "class_definition")
-        return {_name(n): n for n in statements_of(self.root) if n.type in kinds}
+        return {name_of(n): n for n in statements_of(self.root) if n.type in kinds}
 
     @cached_property
     def imports(self) -> dict[bytes, tuple[str, bytes]]:
@@ -165,8 +165,3 @@ class Module:
 @lru_cache(maxsize=64)  # a patch uses the same few modules again and again
 def _module(source: bytes, package: str, read: Read) -> Module:
     return Module(parse(source).raw[0], package, read)
-
-
-def _name(node: tree_sitter.Node) -> bytes:
-    name = node.child_by_field_name("name")
-    return (name.text or b"") if name is not None else b""

@@ -109,8 +109,13 @@ def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
 
 def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
     """Return the names of definitions around something."""
-    names = (node.child_by_field_name("name") for node in path)
-    return tuple((name.text or b"") if name is not None else b"" for name in names)
+    return tuple(map(name_of, path))
+
+
+def name_of(node: tree_sitter.Node) -> bytes:
+    """Return the name of a definition; empty for a node without one."""
+    name = node.child_by_field_name("name")
+    return (name.text or b"") if name is not None else b""
 
 
 @lru_cache(maxsize=8)

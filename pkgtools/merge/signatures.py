@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.names import statements_of
+from pkgtools.merge.names import name_of, statements_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
         return _of_function(init.node, skip=True)
     lineage = list(found.lineage())
     known = {n.rpartition(b".")[2] for one in lineage for n in one.base_names}
-    resolved = {_name_of(one.node) for one in lineage}
+    resolved = {name_of(one.node) for one in lineage}
     is_record = any(b"dataclass" in d for one in lineage for d in one.decorators) or bool(
         known & set(_RECORDS)
     )
@@ -152,8 +152,3 @@ def _fields(scope: tree_sitter.Node) -> list[tuple[bytes, bool]]:
             continue
         found.append((left.text or b"", node.child_by_field_name("right") is not None))
     return found
-
-
-def _name_of(scope: tree_sitter.Node) -> bytes:
-    name = scope.child_by_field_name("name")
-    return (name.text or b"") if name is not None else b""

@@ -18,6 +18,7 @@ from pkgtools.merge.names import (
     class_around,
     inside,
     last_name,
+    name_of,
     own_attributes,
     owners,
     qualified_name,
@@ -252,7 +253,7 @@ def _lone_definition(use: Landing) -> str | None:
         added = Definition(node, use.ours)
         path = qualified_name(owners(node))
         around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
-        if None in around or _name(node) in (around[0] or {}):
+        if None in around or name_of(node) in (around[0] or {}):
             continue
         changed = _changed_base(use, added)
         if changed:
@@ -307,12 +308,7 @@ def _definitions(
         return None
     scope = around[-1] if around else module.root
     nodes = (n for n in statements_of(scope) if n.type == kind)
-    return {_name(n): Definition(n, module) for n in nodes}
-
-
-def _name(node: tree_sitter.Node) -> bytes:
-    name = node.child_by_field_name("name")
-    return (name.text or b"") if name is not None else b""
+    return {name_of(n): Definition(n, module) for n in nodes}
 
 
 def _nodes(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
