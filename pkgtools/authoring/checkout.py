@@ -60,7 +60,7 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
     refuse_existing(folder)
     series = work.named.load()
     commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
-    commits += [_commit(layer) for layer in applied_on(series.patches, work.source)]
+    commits += [_commit(each) for each in applied_on(series.patches, work.source)]
     with new_folder(folder, "name another folder") as scratch:
         ids = make_repository(scratch, commits)
         state = BenchState(
@@ -95,25 +95,25 @@ def _base(work: SeriesWork, series: Series) -> dict[str, Blob | None]:
     return {path: blob for path, blob in blobs.items() if blob and blob.mode != DIRECTORY}
 
 
-def _commit(layer: AppliedPatch) -> NewCommit:
-    files: dict[str, Blob | None] = {c.old_path: None for c in layer.changes}
-    files |= {change.path: change.after for change in layer.changes}
-    message = f"{full_message(layer.patch)}\n{TRAILER}: {layer.patch.name}\n"
-    return NewCommit(message, author_of(layer.patch), files)
+def _commit(applied: AppliedPatch) -> NewCommit:
+    files: dict[str, Blob | None] = {c.old_path: None for c in applied.changes}
+    files |= {change.path: change.after for change in applied.changes}
+    message = f"{full_message(applied.patch)}\n{TRAILER}: {applied.patch.name}\n"
+    return NewCommit(message, author_of(applied.patch), files)
 
 
-def named_in(message: str) -> str | None:
+def patch_named_in(message: str) -> str | None:
     """Return the patch that a commit's message names; the first of a squashed one."""
     match = _TRAILER.search(message)
     return match[1] if match else None
 
 
-def told(message: str) -> str:
+def without_trailer(message: str) -> str:
     """Return a message without the trailer, and with the blanks that git leaves in one."""
     lines = (line.rstrip() for line in _TRAILER.sub("", message).splitlines())
     return _BLANKS.sub("\n\n", "\n".join(lines)).strip() + "\n"
 
 
-def is_told(patch: Patch, message: str) -> bool:
+def has_message(patch: Patch, message: str) -> bool:
     """Whether a commit's message is still that of a patch."""
-    return told(full_message(patch)) == told(message)
+    return without_trailer(full_message(patch)) == without_trailer(message)

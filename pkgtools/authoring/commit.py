@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pkgtools.authoring.applied import FileChange
-from pkgtools.authoring.checkout import is_told, named_in, told
+from pkgtools.authoring.checkout import has_message, patch_named_in, without_trailer
 from pkgtools.authoring.gitdiff import diff_text, patch_index, text_around, with_headers
 from pkgtools.authoring.message import author_of, file_name, mail_head
 from pkgtools.authoring.names import check_name, refuse_absorbed
@@ -139,7 +139,7 @@ def _names_of(commits: Sequence[MadeCommit], saved: Mapping[str, str]) -> dict[s
     names: dict[str, str | None] = {}
     for commit in commits:
         if commit.changes:
-            said = (named_in(commit.message), saved.get(commit.id))
+            said = (patch_named_in(commit.message), saved.get(commit.id))
             names[commit.id] = next((n for n in said if n and n not in names.values()), None)
     return names
 
@@ -208,7 +208,7 @@ class _CommitReader:
             return self._known[name] if name not in taken else None
         free = self._known.keys() - taken - set(filter(None, self._names.values()))
         candidates = [patch for patch in self._series.patches if patch.name in free]
-        same = [p for p in candidates if is_told(p, commit.message) or self._makes(p, commit)]
+        same = [p for p in candidates if has_message(p, commit.message) or self._makes(p, commit)]
         return same[0] if same else None
 
     def _makes(self, patch: Patch, commit: MadeCommit) -> bool:
@@ -259,7 +259,7 @@ class _CommitReader:
             patch, files = edit.patch, dict(edit.files)
         if not same_text:
             if path.is_dir():
-                files[path / MESSAGE] = Blob(told(commit.message).encode())
+                files[path / MESSAGE] = Blob(without_trailer(commit.message).encode())
             else:
                 head, _ = text_around(patch)
                 data = _mail(commit) + patch.text[len(head) :]
@@ -311,11 +311,11 @@ def _is_same_text(patch: Patch, commit: MadeCommit) -> bool:
     """Whether message, author and date of a commit are still those of its patch."""
     author = author_of(patch)
     same = (author.mailbox, author.date) == (commit.author, commit.date)
-    return same and is_told(patch, commit.message)
+    return same and has_message(patch, commit.message)
 
 
 def _mail(commit: MadeCommit) -> bytes:
-    return mail_head(commit.author, told(commit.message), commit.mail_date)
+    return mail_head(commit.author, without_trailer(commit.message), commit.mail_date)
 
 
 def _diff(commit: MadeCommit, *, full_index: bool) -> bytes:
@@ -361,7 +361,7 @@ def _report(
     return Committed(
         series=str(series.directory),
         changed=changed,
-        patches=[_told_of(entry) for entry in reader.entries],
+        patches=[_report_of(entry) for entry in reader.entries],
         dropped=[reference_of(patch) for patch in dropped],
         empty=reader.empty,
         shared=[
@@ -372,7 +372,7 @@ def _report(
     )
 
 
-def _told_of(entry: _CommitEntry) -> CommittedPatch:
+def _report_of(entry: _CommitEntry) -> CommittedPatch:
     if entry.old is None:
         return CommittedPatch(entry.reference, CommitOutcome.NEW, entry.commit.id)
     renamed = entry.old.name != entry.patch.name

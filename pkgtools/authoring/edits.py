@@ -43,9 +43,9 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         TreeError: a file, or RECORD, cannot be read.
 
     """
-    layers = applied_on(series.patches, source)
+    applied = applied_on(series.patches, source)
     made: dict[str, Blob | None] = {}
-    for change in (change for layer in layers for change in layer.changes):
+    for change in (change for each in applied for change in each.changes):
         made[change.old_path] = None  # a rename takes the file away
         made[change.path] = change.after
     package = _Package(source, tree)

@@ -51,12 +51,12 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
 
     """
     mails = {}
-    for number, layer in enumerate(applied_on(series.patches, source), 1):
-        subject = layer.patch.subject
-        if subject == layer.patch.name:  # it has none, and may have a number and a suffix already
+    for number, applied in enumerate(applied_on(series.patches, source), 1):
+        subject = applied.patch.subject
+        if subject == applied.patch.name:  # it has none, and may have a number and a suffix already
             subject = _NAMED.sub("", subject)
         name = file_name(subject)
-        mails[f"{number:04}-{name}"] = _mail(layer.patch, diff_text(layer.changes))
+        mails[f"{number:04}-{name}"] = _mail(applied.patch, diff_text(applied.changes))
     return {LISTING: "".join(f"{name}\n" for name in mails).encode(), **mails}
 
 

@@ -78,10 +78,10 @@ def refresh_series(
     with work.locked() as folder:
         series = named.load()
         before = applied_on(series.patches, source)
-        if into is not None and into not in {layer.patch.name for layer in before}:
+        if into is not None and into not in {each.patch.name for each in before}:
             raise UsageError(
                 f"{series.directory} has no patch {into!r}",
-                remedy=f"name one of: {', '.join(layer.patch.name for layer in before)}",
+                remedy=f"name one of: {', '.join(each.patch.name for each in before)}",
             )
         after = before
         for path, blob in (_edited(before, tree) if tree is not None else {}).items():
@@ -90,10 +90,10 @@ def refresh_series(
         beyond = {*(c.path for c in edited.changes), *edited.uncertain} if edited else set()
         edits = _shared_edits(before, after, source.read)
         after = [
-            AppliedPatch(edits[layer.patch.name].patch, _real(layer.changes))
-            if layer.patch.name in edits
-            else layer
-            for layer in after
+            AppliedPatch(edits[each.patch.name].patch, _real(each.changes))
+            if each.patch.name in edits
+            else each
+            for each in after
         ]
         writes, rewritten, kept = _writes(named.directory, before, after, source)
         for edit in edits.values():
@@ -133,7 +133,7 @@ def _writes(
     source: Source,
 ) -> tuple[dict[Path, Blob | None], list[str], list[str]]:
     """Return the series' own files to write, and which patches are rewritten and which kept."""
-    old = {layer.patch.name: layer.patch for layer in before}
+    old = {each.patch.name: each.patch for each in before}
     file = listed = SeriesFile.parse(read_text(directory / LISTING))
     writes: dict[Path, Blob | None] = {}
     rewritten, kept = [], []
@@ -167,30 +167,30 @@ def _real(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
     return tuple(change for change in changes if change.before != change.after)
 
 
-def _edited(layers: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | None]:
+def _edited(applied: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | None]:
     """Return the files of the series that the tree and the series have different content for."""
-    made = _made(layers)
+    made = _made(applied)
     return {path: blob for path in made if (blob := tree.read(path)) != made[path]}
 
 
-def _made(layers: Sequence[AppliedPatch]) -> dict[str, Blob | None]:
+def _made(applied: Sequence[AppliedPatch]) -> dict[str, Blob | None]:
     """Return what the patches leave at each path that they change."""
-    return {change.path: change.after for layer in layers for change in layer.changes}
+    return {change.path: change.after for each in applied for change in each.changes}
 
 
 def _fold(
-    layers: Sequence[AppliedPatch], path: str, blob: Blob | None, into: str | None
+    applied: Sequence[AppliedPatch], path: str, blob: Blob | None, into: str | None
 ) -> list[AppliedPatch]:
-    touching = [n for n, layer in enumerate(layers) if path in {c.path for c in layer.changes}]
-    wanted = [n for n in touching if into in (None, layers[n].patch.name)]
+    touching = [n for n, each in enumerate(applied) if path in {c.path for c in each.changes}]
+    wanted = [n for n in touching if into in (None, applied[n].patch.name)]
     if not wanted or wanted[-1] != touching[-1]:
-        last = layers[touching[-1]].patch.name
+        last = applied[touching[-1]].patch.name
         raise UsageError(
             f"{last} is the last patch that changes {path}, so only it can take the edit",
             remedy=f"refresh with --patch {last}",
         )
-    target = layers[touching[-1]]
+    target = applied[touching[-1]]
     changes = tuple(replace(c, after=blob) if c.path == path else c for c in target.changes)
-    folded = list(layers)
+    folded = list(applied)
     folded[touching[-1]] = AppliedPatch(target.patch, changes)
     return folded

@@ -67,7 +67,6 @@ def open_regular(path: Path, flags: int = 0) -> FileIO:
 
     """
     try:
-        # O_NONBLOCK: a FIFO without a writer would block open(2) for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | flags)
     except ValueError as error:  # the name holds NUL
         raise OSError(errno.EINVAL, str(error), os.fspath(path)) from None
