@@ -101,7 +101,13 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
     """
     state = read_state(folder)
     bench = Workbench(folder, state.base)
-    catalog = load_catalog(Path(state.catalog))
+    path = Path(state.catalog)
+    if not path.is_file():
+        raise UsageError(
+            f"{folder} was made from {path}, which is gone",
+            remedy="move the catalog back, or check the series out again to another folder",
+        )
+    catalog = load_catalog(path)
     work = SeriesWork(catalog, named_series(catalog, state.series), reporter, bench)
     with work.locked() as locked:
         series = work.named.load()

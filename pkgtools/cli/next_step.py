@@ -78,6 +78,8 @@ def _with_options(command: str) -> str:
     if context is None or named is None:
         return command
     options = {param.name: param for param in named.params if isinstance(param, click.Option)}
+    if named is context.command and "--continue" in words and context.params.get("write"):
+        command += " --write"
     for param in context.command.params:
         name = param.name or ""
         other = options.get(name)

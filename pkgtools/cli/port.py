@@ -10,6 +10,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     accept_option,
@@ -226,7 +227,7 @@ def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     else:
         yield f"  next: add its target to {job.state.catalog} (--write does):"
         yield from (f"    {line}" for line in target_table(job, report).splitlines())
-    yield "  next: `pkgtools lock`"
+    yield f"  next: {completed('`pkgtools lock`')}"
 
 
 def _patch_lines(patch: PatchReport) -> Iterator[str]:

@@ -100,8 +100,11 @@ def only_output(catalog: Catalog) -> Path:
     beside = catalog.path.parent.glob("patches/*/*.port")
     found = sorted({path.absolute() for path in (*Path.cwd().glob("*.port"), *beside)})
     if len(found) != 1:
-        names = f" of {', '.join(map(str, found))}" if found else ""
-        raise UsageError(f"which port is meant{names}?", remedy="name its folder with -o NEWDIR")
+        names = f"several ports wait: {', '.join(map(str, found))}"
+        raise UsageError(
+            names if found else f"no port waits in this folder or beside {catalog.path}",
+            remedy="name its folder with -o NEWDIR, without .port at the end",
+        )
     return found[0].with_suffix("")
 
 

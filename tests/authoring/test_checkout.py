@@ -288,6 +288,10 @@ def test_refusals_say_what_to_do(small: Small, tmp_path: Path) -> None:
     listing = small.series / "series"
     listing.write_text(listing.read_text().replace("0003-three.patch\n", ""))
     (small.series / "0003-three.patch").unlink()
+    catalog_folder = small.catalog.parent.rename(tmp_path / "elsewhere")
+    gone = call("commit", where)
+    assert (gone.code, "which is gone" in gone.err, "--catalog" in gone.err) == (2, True, False)
+    catalog_folder.rename(small.catalog.parent)
     changed = call("commit", where)
     assert (changed.code, "changed since it was checked out" in changed.err) == (2, True)
 

@@ -72,6 +72,22 @@ def test_a_proposal_is_reported_and_stands_behind_its_conflict(
     assert refused.err.count("(proposal 1)") == 2
 
 
+def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
+    none = call("port", "--continue", "--catalog", small.catalog)
+    assert (none.code, "no port waits in this folder or beside" in none.err) == (2, True)
+    waiting = small.port("--to", "1.1", "--write")
+    output = small.series.with_name("v1.1")
+    assert f"next: edit them, then `pkgtools port --continue --write -o {output}`" in waiting.out
+    where = ("port", "--continue", "--write", "--catalog", small.catalog)
+    left = call(*where, "--accept")
+    assert left.code == 3
+    assert f"`pkgtools port --continue -o {output} --write --catalog " in left.err
+    (output.with_name("v1.1.port") / "conflicts/src/widget/c.py").write_text("VALUE = 3\n")
+    done = call(*where)
+    assert done.code == 0, done.err
+    assert f"next: `pkgtools lock --catalog {small.catalog}`" in done.out
+
+
 def test_all_proposals_are_taken(small: Small, tmp_path: Path) -> None:
     folder = started(small, tmp_path / "new")
     left = call("port", "--continue", "--accept", "-o", tmp_path / "new")
