@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from project import age
 
-from pkgtools.tree.apply import TreeChange, apply_target, recover_tree
-from pkgtools.tree.reverse import reverse_tree
+from pkgtools.tree.apply import TreeChange, apply_targets, recover_tree
+from pkgtools.tree.reverse import reverse_trees
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 def apply(project: Project, tree: Tree) -> TreeChange:
     """Apply w-1.0."""
     catalog = project.catalog()
-    return apply_target(catalog, catalog.target("w-1.0"), tree, Silent())
+    return apply_targets(catalog, [(catalog.target("w-1.0"), tree)], Silent())[0]
 
 
 def apply_changed(project: Project, tree: Tree) -> TreeChange:
     """Apply w-1.0 as the later catalog has it."""
     catalog = project.changed_catalog()
-    return apply_target(catalog, catalog.target("w-1.0"), tree, Silent())
+    return apply_targets(catalog, [(catalog.target("w-1.0"), tree)], Silent())[0]
 
 
 def reverse(project: Project, tree: Tree) -> TreeChange:
     """Reverse whatever is applied."""
-    return reverse_tree(project.catalog(), tree, Silent())
+    return reverse_trees(project.catalog(), [(None, tree)], Silent())[0]
 
 
 def recover(tree: Tree) -> str | None:

@@ -12,7 +12,7 @@ from pkgtools.cli.apply import show_changed, show_recovered
 from pkgtools.cli.output import say
 from pkgtools.source.choose import open_trees
 from pkgtools.tree.choose import patched_tree
-from pkgtools.tree.reverse import reverse_tree, reverse_trees
+from pkgtools.tree.reverse import reverse_trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
     where = patched_tree(trees, None)
     # Without a receipt, a tree that was patched by other means is refused.
     for each in [where, *(each for each in trees if each.home != where.home)]:
-        outcome = reverse_tree(table, each, common.Progress())
+        (outcome,) = reverse_trees(table, [(None, each)], common.Progress())
         if outcome.changed or outcome.recovered:
             break
     return outcome

@@ -64,28 +64,16 @@ class EditedError(ForeignError):
         return {"edited": self.paths}
 
 
-def apply_target(catalog: Catalog, target: Target, tree: Tree, reporter: Reporter) -> TreeChange:
-    """Put the series of `target` on top of what is applied to `tree`, or change nothing.
-
-    An older series of the same target is undone in the same transaction.
-
-    Raises:
-        PkgtoolsError: a refusal, as `check` raises it, or a tree that cannot be
-            written.
-
-    """
-    return apply_targets(catalog, [(target, tree)], reporter)[0]
-
-
 def apply_targets(
     catalog: Catalog, wanted: Sequence[tuple[Target, Tree]], reporter: Reporter
 ) -> list[TreeChange]:
-    """Apply several targets in order and in one transaction: all of them, or nothing.
+    """Apply targets in order and in one transaction: all of them, or nothing.
 
-    Their packages can lie in different folders.
+    Each series goes on top of what is applied to its tree; an older series of the same target
+    is undone. The packages can lie in different folders.
 
     Raises:
-        PkgtoolsError: as `apply_target`.
+        PkgtoolsError: a refusal, as `check` raises it, or a tree cannot be written.
 
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:

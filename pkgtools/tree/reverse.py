@@ -28,22 +28,12 @@ if TYPE_CHECKING:
     from pkgtools.util.progress import Reporter
 
 
-def reverse_tree(
-    catalog: Catalog, tree: Tree, reporter: Reporter, target: str | None = None
-) -> TreeChange:
-    """Take one entry out of the stack: the top, or the one of a target.
-
-    Raises:
-        PkgtoolsError: as `reverse_trees`.
-
-    """
-    return reverse_trees(catalog, [(target, tree)], reporter)[0]
-
-
 def reverse_trees(
     catalog: Catalog, wanted: Sequence[tuple[str | None, Tree]], reporter: Reporter
 ) -> list[TreeChange]:
-    """Take several entries out, in order and in one transaction: all of them, or none.
+    """Take entries out of stacks in one transaction: all of them, or none.
+
+    An entry is that of a target, or without one the top.
 
     Raises:
         DoesNotApplyError: a later entry changed the same files.

@@ -32,8 +32,8 @@ from trees import differing, leftovers, record_problems, snapshot, timeless, uni
 
 from pkgtools.errors import TreeError
 from pkgtools.source import Tree, find_tree
-from pkgtools.tree.apply import apply_target, recover_tree
-from pkgtools.tree.reverse import reverse_tree
+from pkgtools.tree.apply import apply_targets, recover_tree
+from pkgtools.tree.reverse import reverse_trees
 from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
@@ -214,10 +214,10 @@ def test_killed_at_moments_spread_over_a_run(real_tree: tuple[Tree, Catalog]) ->
     target = catalog.target("v0.5.17")
 
     def patch() -> None:
-        apply_target(catalog, target, tree, Silent())
+        apply_targets(catalog, [(target, tree)], Silent())
 
     def unpatch() -> None:
-        reverse_tree(catalog, tree, Silent())
+        reverse_trees(catalog, [(None, tree)], Silent())
 
     patch()  # RECORD is new from here on, if only in its time
     unpatch()

@@ -34,7 +34,7 @@ from pkgtools.transaction import journal as journals
 from pkgtools.transaction.commit import commit, locked
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
-from pkgtools.tree.apply import apply_target
+from pkgtools.tree.apply import apply_targets
 from pkgtools.util import files
 from pkgtools.util.files import read_file
 from pkgtools.util.progress import Silent
@@ -140,7 +140,7 @@ def test_a_limit_of_the_kernel_leaves_the_old_tree(
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         with pytest.raises(TreeError, match="cannot be written: File too large"):
-            apply_target(catalog, target, tree, Silent())
+            apply_targets(catalog, [(target, tree)], Silent())
 
     assert not in_child(limited).failed
     assert differing(old, snapshot(quick_path)) == []
@@ -359,7 +359,7 @@ def test_a_tree_that_cannot_be_written_is_refused_and_left_alone(
 
     def attempt() -> None:
         with pytest.raises(TreeError) as caught:
-            apply_target(catalog, target, tree, Silent())
+            apply_targets(catalog, [(target, tree)], Silent())
         os.write(descriptor, str(caught.value).encode())
 
     descriptor = os.open(said, os.O_WRONLY | os.O_CREAT)

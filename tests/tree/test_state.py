@@ -18,7 +18,7 @@ from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
-from pkgtools.tree.apply import apply_target
+from pkgtools.tree.apply import apply_targets
 from pkgtools.tree.identify import identify
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 from pkgtools.util.progress import Silent
@@ -297,5 +297,5 @@ def test_a_file_that_ends_as_it_began_does_not_make_a_tree_partial(
     tree = project.tree(tmp_path / "site")
     target = catalog.target("w-1.0")
     assert match_target(target, tree)[0].state is State.PRISTINE
-    apply_target(catalog, target, tree, Silent())
+    apply_targets(catalog, [(target, tree)], Silent())
     assert match_target(target, tree)[0].state is State.PATCHED
