@@ -153,8 +153,13 @@ def named_descriptor(folder: Path, name: str | None) -> dict[str, Any]:
     found = [m for m in every if name in (None, name_of(m), m["digest"])]
     if len(found) != 1:
         names = ", ".join(sorted(name_of(m) or m["digest"] for m in every))
-        what = f"no image {name!r}" if not found else f"{len(found)} images"
-        raise UsageError(f"{folder} has {what}", remedy=f"name one of: {names}" if names else None)
+        wanted = f"no image {name!r}" if name else "no image"
+        raise UsageError(
+            f"{folder} has {f'{len(found)} images' if found else wanted}",
+            remedy=f"name one of: {names}"
+            if names
+            else "copy one into it, as with skopeo copy docker://HOST/NAME oci:DIR:NAME",
+        )
     only: dict[str, Any] = found[0]
     return only
 

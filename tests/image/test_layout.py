@@ -336,6 +336,10 @@ def test_several_images_must_be_named(
     assert refused.value.remedy == "name one of: base, other"
     with pytest.raises(UsageError, match="has no image 'nobody'"):
         build(project.catalog(), f"oci:{where}:nobody")
+    (tmp_path / "index.json").write_text('{"schemaVersion": 2, "manifests": []}')
+    with pytest.raises(UsageError, match=r"has no image$") as refused:
+        build(project.catalog(), f"oci:{tmp_path}")
+    assert "skopeo copy" in str(refused.value.remedy)
     for name in ("", ":base"):
         with pytest.raises(UsageError, match="cannot be read"):
             build(project.catalog(), f"oci:{tmp_path / 'nowhere'}{name}")
