@@ -26,7 +26,7 @@ from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.named import named_series
 from pkgtools.catalog.series import LISTING, reference_of
 from pkgtools.catalog.writes import write_catalog
-from pkgtools.errors import CheckFailedError, UsageError
+from pkgtools.errors import CheckFailedError, MalformedError, UsageError
 from pkgtools.patch import parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.util.files import read_text
@@ -290,7 +290,14 @@ class _CommitReader:
     def _checked(
         self, commit: MadeCommit, name: str, data: bytes, level: int | None = None
     ) -> Patch:
-        patch = parse_patch(name, data, level)
+        try:
+            patch = parse_patch(name, data, level)
+        except MalformedError as error:  # the diff is made here: only the message is others'
+            raise UsageError(
+                f"the message of {commit.subject!r} cannot stand in a patch: {error.message}",
+                remedy="write lines that look like a diff in another way: git commit --amend, or "
+                "reword in git rebase -i base",
+            ) from None
         if not self._makes(patch, commit):
             raise CheckFailedError(
                 f"{name}: the patch that was written does not make the commit",

@@ -258,6 +258,18 @@ def test_the_parts_of_a_split_commit_are_patches_of_their_own(small: Small, tmp_
     assert _commit(where)["changed"] is False
 
 
+def test_a_message_that_reads_as_a_diff_is_refused(small: Small, tmp_path: Path) -> None:
+    where = _checkout(small, tmp_path / "work")
+    (where / "src/widget/b.py").write_text("B = 9\n")
+    message = "odd\n\n---\nx\n@@ -1 +1 @@\n-a\n+b\n"
+    git(where, "commit", "--quiet", "--all", "--message", message)
+    before = snapshot(small.root / "catalog")
+    done = call("commit", where)
+    assert (done.code, "the message of 'odd'" in done.err) == (2, True)
+    assert "git commit --amend" in done.err
+    assert snapshot(small.root / "catalog") == before
+
+
 def test_refusals_say_what_to_do(small: Small, tmp_path: Path) -> None:
     where = _checkout(small, tmp_path / "work")
     taken = call("checkout", where, "--series", "one", "--catalog", small.catalog, *_wheels(small))
