@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
+from pkgtools.port.state import PortState, read_state
 from pkgtools.port.target import revision_of
-from pkgtools.port.work import Job, PortState, read_state
+from pkgtools.port.work import Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

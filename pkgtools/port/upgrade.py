@@ -27,8 +27,9 @@ from pkgtools.errors import MalformedError, UsageError
 from pkgtools.port.exec import run_check
 from pkgtools.port.job import Route, new_job, unfinished_job
 from pkgtools.port.route import Finder, newest_target
+from pkgtools.port.state import work_folder
 from pkgtools.port.target import check_writable, release_tag, target_table, with_target
-from pkgtools.port.work import resume, start, work_folder
+from pkgtools.port.work import resume, start
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories
 from pkgtools.util.files import read_bytes

@@ -11,20 +11,30 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pkgtools.authoring.applied import applied_on, patches_of
 from pkgtools.authoring.folder import references_from, refuse_existing, write_folder, write_series
 from pkgtools.blob import REGULAR, SYMLINK, Blob
-from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import accept_proposals, has_markers
-from pkgtools.patch.paths import safe_path
 from pkgtools.port.finished import Finished, keep, kept
 from pkgtools.port.model import Decision, StepReport
 from pkgtools.port.series import Ported, is_absorbed, port_series
+from pkgtools.port.state import (
+    STATE,
+    Answer,
+    PortState,
+    Question,
+    Waiting,
+    encode_state,
+    read_state,
+    work_folder,
+    write_state,
+)
 from pkgtools.util.files import read_bytes, read_file, replace_file
 
 if TYPE_CHECKING:
@@ -36,49 +46,8 @@ if TYPE_CHECKING:
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
-_SUFFIX: Final = ".port"
-_STATE: Final = "port.json"
 EVERY_FILE: Final = "*"
 """Stands for all files with conflicts."""
-
-
-class Answer(msgspec.Struct, forbid_unknown_fields=True):
-    """A file as a person left it."""
-
-    step: int
-    patch: str
-    path: str
-    key: str
-    """The question that it answers."""
-    mode: int
-    file: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")] | None
-    """Its content, in ``answers/``; None where the person took the file away."""
-    accepted: list[int] = []
-    """The numbers of the proposals that the person took."""
-
-
-class Question(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One place in a file that a person decides."""
-
-    line: int | None
-    """In the old source, 1-based; None where the whole file is meant."""
-    reason: str
-    proposal: int | None = None
-    """Its number in the file, if there is a likely answer."""
-
-
-class Waiting(msgspec.Struct, forbid_unknown_fields=True):
-    """A file in ``conflicts/`` that a person works on."""
-
-    step: int
-    patch: str
-    path: str
-    key: str
-    questions: tuple[Question, ...] = ()
-    compiles: bool = False
-    """Whether both sides are Python that compiles: then so must be what a person makes of them."""
-    accepted: list[int] = []
-    """The numbers of the proposals that the person took so far."""
 
 
 class MarkersLeftError(DoesNotApplyError):
@@ -95,25 +64,6 @@ class MarkersLeftError(DoesNotApplyError):
     def details(self) -> object:
         """The files, and the questions in each."""
         return {"conflicts": self.conflicts, "waiting": self.waiting}
-
-
-_Path = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+\Z")]
-"""A path of the file system, which cannot hold NUL: Python raises ValueError for one."""
-
-
-class PortState(msgspec.Struct, forbid_unknown_fields=True):
-    """port.json."""
-
-    version: Literal[1]
-    series: _Path
-    stops: Annotated[list[_Path], msgspec.Meta(min_length=2)]
-    """The sources on the way, the first and the last included."""
-    upstream: str
-    catalog: _Path
-    wheels: list[_Path]
-    repositories: list[_Path]
-    answers: list[Answer] = []
-    waiting: list[Waiting] = []
 
 
 class PortReport(msgspec.Struct):
@@ -135,11 +85,6 @@ class PortReport(msgspec.Struct):
     """Those of them that the new source holds, as a target's ``absorbed`` names them."""
     copied: list[str]
     """Other files of the old series, which came along as they were."""
-
-
-def work_folder(output: Path) -> Path:
-    """Return where the conflicts of a port to `output` lie."""
-    return output.with_name(output.name + _SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -254,7 +199,7 @@ def _accept(job: Job, names: Sequence[str]) -> None:
                 f"{waiting.path}: no conflict with a proposal is in it",
                 remedy=f"edit it in {folder}, then `pkgtools port --continue -o {job.output}`",
             )
-    replace_file(job.folder / _STATE, _encode(job.state))
+    write_state(job.output, job.state)
 
 
 def _waiting_path(job: Job, name: str) -> str:
@@ -303,32 +248,6 @@ def abort(output: Path) -> Path:
     return folder
 
 
-def read_state(output: Path) -> PortState:
-    """Return what is known of a port that is not finished.
-
-    Raises:
-        UsageError: there is none.
-        MalformedError: its port.json cannot be read.
-
-    """
-    path = work_folder(output) / _STATE
-    if not path.is_file():
-        raise UsageError(
-            f"no port to {output} is under way: there is no {path}",
-            remedy="name the folder that the port was started with: -o NEWDIR",
-        )
-    try:
-        state = msgspec.json.decode(read_bytes(path), type=PortState)
-        for waiting in state.waiting:
-            safe_path(waiting.path.encode())
-    except (OSError, msgspec.DecodeError, ValueError) as error:
-        raise MalformedError(
-            f"{path} is damaged: {error}",
-            remedy=f"remove {path.parent}, and start the port again",
-        ) from None
-    return state
-
-
 def _run(job: Job, reporter: Reporter) -> PortReport:
     patches, stops = job.series.patches, job.state.stops
     finished = kept(job.folder, patches, stops)
@@ -363,7 +282,7 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
     the person took away. What a run did not get past is not kept, so that it can be corrected.
     """
     if job.folder.exists():
-        replace_file(job.folder / _STATE, _encode(job.state))
+        write_state(job.output, job.state)
     files = {f"conflicts/{c.path}": c.marked.data for c in conflicts if c.marked is not None}
     job.state.waiting = [
         Waiting(
@@ -377,14 +296,14 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
         for c in conflicts
     ]
     if not job.folder.exists():
-        write_folder(job.folder, files | {_STATE: _encode(job.state)})
+        write_folder(job.folder, files | {STATE: encode_state(job.state)})
         return
     shutil.rmtree(job.folder / "conflicts", ignore_errors=True)
     for name, data in files.items():
         path = job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, data)
-    replace_file(job.folder / _STATE, _encode(job.state))
+    write_state(job.output, job.state)
 
 
 def _report(job: Job, ported: Ported, patches: Sequence[Patch], copied: list[str]) -> PortReport:
@@ -404,7 +323,3 @@ def _report(job: Job, ported: Ported, patches: Sequence[Patch], copied: list[str
         absorbed=[name for path in absorbed if (name := job.place(path))],
         copied=copied,
     )
-
-
-def _encode(state: PortState) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n"
