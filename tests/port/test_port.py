@@ -326,6 +326,7 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = small.port("--series", "one", "--to", "1.1")
     assert done.code == 0, done.err
     _, told = done.out.split("1 patch\n")
+    wheels = f"--wheel {small.wheel('1.0')} --wheel {small.wheel('1.1')}"
     assert told.splitlines() == [
         "  left out: 0001-one.patch (absorbed in widget_kit-1.1-py3-none-any.whl)",
         f"  next: correct README.md: copied from {small.series}",
@@ -336,7 +337,7 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
         '    series = "v1.1"',
         '    release = { version = "1.1", tag = "v1.1" }',
         '    absorbed = ["one/0001-one.patch"]',
-        "  next: `pkgtools lock`",
+        f"  next: `pkgtools lock {wheels} --catalog {small.catalog}`",
     ]
     with small.catalog.open("a") as catalog:
         catalog.writelines(f"{line[4:]}\n" for line in told.splitlines() if line[:4] == "    ")
