@@ -21,10 +21,21 @@ _MAIL: Final = re.compile(
 _COMMIT: Final = re.compile(
     rb"^(?:commit [0-9a-f]{40,64}(?: \([^\n]*\))?\r?\n"
     rb"(?=(?:Merge|Author|AuthorDate|Reflog): |tree )"
-    rb"|[0-9a-f]{7,64} [^\n]+\n(?=diff --git ))",
+    rb"|[0-9a-f]{7,64} [^\n]+\n(?=diff --git )"
+    rb"|[0-9a-f]{40,64}\n\n?(?=diff --git ))",
     re.MULTILINE,
 )
 """A commit in any format of ``git log``."""
+_LOG: Final = re.compile(
+    rb"^\W{0,3}(?:commit |From )?[0-9a-f]{40,64}\b"
+    rb"|^\W{0,3}(?:commit )?(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,39}(?:[ :,)\]]|$)"
+    rb"|^(?:changeset: +\d+:[0-9a-f]{12}|r\d+ \| |revno: \d|# HG changeset patch)"
+    rb"|^(?:[A-Z][\w-]*-by|Author|Committer|From): [^\n]*<[^>\s]+@[^>\s]+>"
+    rb"|^(?:\w\S* ){1,4}<[^>\s]+@[^>\s]+>\s*$"
+    rb"|^(?!(?:---|\+\+\+) )[^\n]*(?<!\d)\d\d:\d\d:\d\d ?(?:\d{4} )?(?:[-+]\d\d:?\d\d|Z)\b",
+    re.MULTILINE,
+)
+"""A line of a commit's header: its hash, its number, a person with an address, or a date."""
 _SECTION: Final = re.compile(rb"^(?:diff --git |--- [^\n]+\n\+\+\+ )", re.MULTILINE)
 _ZONE_BEHIND_SPACE: Final = re.compile(r"(?<=:\d\d) (?=[-+]\d{4}$)")
 _DATE: Final = re.compile(rb"^(?:Author)?Date: +([^\n]+)$", re.MULTILINE)
@@ -44,6 +55,11 @@ def split_mails(data: bytes) -> list[bytes]:
         starts[0] = 0
     parts = [data[at:end] for at, end in pairwise([*starts, len(data)])]
     return parts if mails else _with_diffs(parts)
+
+
+def starts_commit(between: bytes) -> bool:
+    """Return whether the text between two sections is a commit's, in any format of a log."""
+    return _LOG.search(between) is not None
 
 
 def in_order(name: str, patches: Sequence[bytes]) -> list[bytes]:

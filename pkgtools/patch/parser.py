@@ -18,10 +18,10 @@ from pkgtools.patch.hunks import read_hunk
 from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, same_file
 from pkgtools.patch.lines import Lines, text
 from pkgtools.patch.mail import decoded, header_length
-from pkgtools.patch.mailbox import split_mails
+from pkgtools.patch.mailbox import split_mails, starts_commit
 from pkgtools.patch.model import FilePatch, Kind, Patch
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
-from pkgtools.patch.prose import check_behind, check_text
+from pkgtools.patch.prose import check_above, check_behind, check_text
 from pkgtools.patch.section import (
     BELONGS_BELOW,
     GIT,
@@ -131,7 +131,9 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
         else:
             in_message = in_message and lines.peek() != b"---\n"
             check_text(lines, in_message=in_message, in_head=not sections)
-            if compares_folders and sections and lines.number == sections[-1].end:
+            if compares_folders and not sections:
+                check_above(lines)
+            elif compares_folders and lines.number == sections[-1].end:
                 check_behind(lines)
             lines.take()
             continue
@@ -146,19 +148,27 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
 
 
 def _refuse_second_patch(lines: Lines, data: bytes, files: Sequence[FilePatch]) -> None:
-    """Refuse a file with a text before a second change of one path: the text is a message."""
+    """Refuse a file with a commit's text between its sections.
+
+    Before a second change of one path any text is a message.
+    """
     seen: set[str] = set()
     current: set[str] = set()
     rows = data.split(b"\n")
     end = files[0].line
     for file in files:
-        if not all(map(BELONGS_BELOW.match, rows[end - 1 : file.line - 1])):
+        between = rows[end - 1 : file.line - 1]
+        if not all(map(BELONGS_BELOW.match, between)):
             seen |= current
         paths = {file.old_path, file.new_path}
-        if paths & seen:
+        again = " and ".join(sorted(paths & seen))
+        if again or starts_commit(b"\n".join(between)):
             lines.fail(
-                f"a text stands before the second change of {' and '.join(sorted(paths & seen))}: "
-                "the file holds more than one patch",
+                f"a text stands before the second change of {again}: the file holds more than one "
+                "patch"
+                if again
+                else f"a commit starts above the change of {file.new_path}: the file holds more "
+                "than one patch",
                 line=file.line,
                 remedy="make a file of each, or write them again with `git format-patch`",
             )

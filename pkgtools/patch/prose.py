@@ -7,7 +7,7 @@ to a diff is refused there: its section would disappear in silence.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pkgtools.patch.hunks import is_hunk_header
 
@@ -83,6 +83,7 @@ _PARTS: Final = (
 _AFTER_SECTION: Final = re.compile(
     rb"\s*$|diff |Index: |[=_*#>|-]|Common subdirectories: |Only in |Binary files |From |[\w-]+: "
 )
+_COMMAND: Final = re.compile(rb"diff -\w*[rN].* (\S+?)(/\S+) (\S+?)\2\s*")
 _BODY_LINE: Final = re.compile(rb"[+-](?!-*\s*$|----|- ?$).*\s*")
 _BULLET: Final = re.compile(rb"[+-] {1,3}[\w\"'`(<\[*]")
 # filterdiff(1) leaves it where it takes out the line `diff --git`.
@@ -139,6 +140,34 @@ def check_text(
             )
 
 
+def check_above(lines: Lines) -> None:
+    """Refuse the lines directly above the first section of ``diff -r`` that name its folders.
+
+    Languages put the words of "Only in a: f" before the folder, behind it, or around it.
+
+    Raises:
+        MalformedError: diff(1) may name a change there.
+
+    """
+    command = _COMMAND.fullmatch(lines.peek())
+    if command is None:
+        return
+    old, new = (
+        rb"(?<![\w/.~+-])" + re.escape(folder) + rb"(?:/[^:\n]*)?" for folder in command.group(1, 3)
+    )
+    one = re.compile(
+        rb".*(?:%s|%s)(?:'\w+| ?[^\0-\x7f][^:\n]*| \w+[^\0-\x7f]+\w*)?(?::|\xef\xbc\x9a) ?\S.*\s*"
+        % (old, new)
+    )
+    both = re.compile(rb".*%s\W.*%s.*\s*" % (old, new))
+    back = 0
+    while lines.number + back > 1 and lines.peek(back - 1).strip():
+        back -= 1
+        line = lines.peek(back)
+        if not _AFTER_SECTION.match(line) and (one.fullmatch(line) or both.fullmatch(line)):
+            _may_name(lines, lines.number + back)
+
+
 def check_behind(lines: Lines) -> None:
     """Refuse the next line, directly behind a section of ``diff -r``, unless it is known.
 
@@ -149,11 +178,16 @@ def check_behind(lines: Lines) -> None:
 
     """
     if not _AFTER_SECTION.match(lines.peek()):
-        lines.fail(
-            "diff(1) may name a change here that the patch does not hold",
-            remedy="write the patch again with `LC_ALL=C diff -ruN`, or put an empty line before "
-            "the line if it is a comment",
-        )
+        _may_name(lines, lines.number)
+
+
+def _may_name(lines: Lines, at: int) -> NoReturn:
+    lines.fail(
+        "diff(1) may name a change here that the patch does not hold",
+        line=at,
+        remedy="write the patch again with `LC_ALL=C diff -ruN`, or put an empty line between "
+        "it and the diff if it is a comment",
+    )
 
 
 def _is_prose(lines: Lines) -> bool:

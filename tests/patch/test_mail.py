@@ -206,3 +206,73 @@ def test_diff_before_the_first_mail_is_a_patch_of_its_own() -> None:
 def test_mercurials_exports_are_split() -> None:
     one = b"# HG changeset patch\n# User A\nWhy.\n\n" + DIFF.encode()
     assert split_mails(one + one) == [one, one]
+
+
+FORMATS = (
+    "short",
+    "reference",
+    "raw",
+    "email",
+    "%H",
+    "%n%h%n",
+    "* %h %s",
+    "%h - %s (%ar)",
+    "[%h] %s",
+    "%an <%ae>%n%s",
+    "%s%n%n%aI",
+    "%s (%ad)",
+    "%s%n%n%(trailers)",
+    "format:* %H",
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_log_of_commits_to_several_files_is_more_than_one_patch(tmp_path: Path, form: str) -> None:
+    person = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
+
+    def git(*words: str) -> bytes:
+        command = ["git", *person, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
+
+    git("init", "-q")
+    for number in range(3):
+        (tmp_path / f"f{number}").write_text("a\n")
+        git("add", ".")
+        git("commit", "-q", "-s", "-m", f"Add {number}")
+    log = git("log", "-p", f"--format={form}")
+    with pytest.raises(MalformedError, match=r"more than one patch|holds \d patches"):
+        parse_patch("x.patch", log)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"changeset:   1:0123456789ab\nuser:        A\nsummary:     x\n\n",
+        b"r123 | ann | 2026-11-30 10:00:00 +0000 (Mon, 30 Nov 2026) | 1 line\n\nWhy.\n\n",
+        b"revno: 12\ncommitter: A\nmessage:\n  Why.\ndiff:\n",
+        b"From: A <a@example.com>\nSubject: x\n\n",
+        b"Author: A <a@example.com>\n\n",
+        b"Signed-off-by: A <a@example.com>\n---\n",
+    ],
+)
+def test_commit_between_two_sections_starts_another_patch(text: bytes) -> None:
+    other = DIFF.replace("/f", "/g").encode()
+    assert len(parse_patch("x.patch", text + DIFF.encode() + other).files) == 2
+    with pytest.raises(MalformedError, match=r"x.patch:\d+: a commit starts above the change of g"):
+        parse_patch("x.patch", DIFF.encode() + text + other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The same for g, see 10:30 and the year 2026.\n",
+        "# defaced 1234567 added fixes\n",
+        "Commit messages: none. From here on: g.\n",
+        "diff -r 0123456789ab -r 0123456789ac g\n",
+        "retrieving revision 1.2\nIndex: g\n",
+        "--\n2.39.5\n",
+    ],
+)
+def test_prose_between_two_sections_is_text(text: str) -> None:
+    other = DIFF.replace("/f", "/g")
+    assert len(parse_patch("x.patch", f"{DIFF}\n{text}\n{other}".encode()).files) == 2

@@ -125,18 +125,60 @@ def test_lists_and_options_in_the_text_are_no_diff(before: bytes, text: bytes) -
         parse_patch("x.patch", before + SECTION + b"\n" + text)
 
 
-@pytest.mark.parametrize("language", ["de", "fr", "ja", "zh_CN", "ru", "pt_BR"])
-def test_what_diff_names_in_another_language_is_refused(language: str, tmp_path: Path) -> None:
+LANGUAGES = [
+    "bg",
+    "cs",
+    "de",
+    "el",
+    "es",
+    "fr",
+    "ga",
+    "hu",
+    "id",
+    "ja",
+    "pt_BR",
+    "ru",
+    "tr",
+    "vi",
+    "zh_CN",
+    "zh_TW",
+]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", ["e", "g"])
+@pytest.mark.parametrize("content", ["only here\n", None])
+def test_what_diff_names_in_another_language_is_refused(
+    content: str | None, name: str, language: str, tmp_path: Path
+) -> None:
     for side in ("a", "b"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "f").write_text(f"{side}\n")
-    (tmp_path / "b/g").write_text("only here\n")
+        if content is None:
+            (tmp_path / side / name).write_text(f"{side}\0")
+    if content is not None:
+        (tmp_path / "b" / name).write_text(content)
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "LANGUAGE": language}
     made = subprocess.run(
         ["diff", "-ru", "a", "b"], cwd=tmp_path, env=env, capture_output=True, check=False
     ).stdout
     with pytest.raises(MalformedError, match="does not hold"):
-        parse_patch("x.patch", made)
+        parse_patch("x.patch", b"Why.\n\n" + made)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"Nur in a: g\n\n",
+        b"# Nur in a: g\n",
+        b"Description: in a: g\n",
+        b"This is a fix for: g\n",
+        b"In lib/a: g\n",
+    ],
+)
+def test_comment_above_the_first_section_is_text(text: bytes) -> None:
+    section = b"diff -ru a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
+    assert len(parse_patch("x.patch", text + section).files) == 1
 
 
 def test_mode_that_filterdiff_left_is_passed_over() -> None:
