@@ -38,7 +38,8 @@ if tree:
 else:
     sys.path[:] = [entry for entry in sys.path if entry]
     spec = importlib.util.find_spec(package)
-    found = list(spec.submodule_search_locations or [spec.origin or ""]) if spec else []
+    beside = os.path.join(os.path.dirname(spec.origin or ""), module) if spec else ""
+    found = list(spec.submodule_search_locations or [beside]) if spec else []
 found = [os.path.realpath(f) for f in found]
 found = [f for f in found if os.path.isdir(f) or os.path.basename(f) == module]
 regular = [f for f in found if os.path.isfile(f + "/__init__.py")]
@@ -46,7 +47,7 @@ found = regular or [  # PEP 420
     f for f in found if any(os.path.isfile(os.path.join(os.path.dirname(f), n)) for n in files)
 ]
 folders = sorted({os.path.dirname(f) for f in found if os.path.basename(f) in (package, module)})
-paths, holders = [], set()
+paths, holders, names = [], set(), []
 for folder in folders:
     for name in files:
         path = os.path.join(folder, name)
@@ -55,7 +56,9 @@ for folder in folders:
         compiled = glob.glob(os.path.join(glob.escape(cache), glob.escape(stem) + ".*.pyc"))
         paths += [path, cache, os.path.join(at, stem + ".pyc")]
         paths += [] if os.path.islink(cache) else compiled
-        holders |= {cache} if at == folder and name.endswith(".py") else set()
+        if at == folder and name.endswith(".py"):
+            holders.add(cache)
+            names += glob.glob(glob.escape(os.path.join(at, stem)) + ".*")
         while at != folder and at != os.path.dirname(at):
             holders.add(at)
             at = os.path.dirname(at)
@@ -65,15 +68,16 @@ for folder in folders:
             paths += [os.path.join(info, name) for name in metadata_files]
     while True:
         for home in (".git/pkgtools", ".pkgtools"):
-            for at, _, names in os.walk(os.path.join(folder, home)):
-                paths += [os.path.join(at, name) for name in names]
+            for at, _, inside in os.walk(os.path.join(folder, home)):
+                paths += [os.path.join(at, name) for name in inside]
         paths.append(os.path.join(folder, ".git/HEAD"))
         if folder == os.path.dirname(folder):
             break
         folder = os.path.dirname(folder)
 print()
 print(json.dumps(folders))
-print(json.dumps([os.path.join(h, n) for h in holders if os.path.isdir(h) for n in os.listdir(h)]))
+names += [os.path.join(h, n) for h in holders if os.path.isdir(h) for n in os.listdir(h)]
+print(json.dumps(names))
 take([*paths, *holders])
 """
 )

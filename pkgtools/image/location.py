@@ -131,10 +131,11 @@ def _is_settled(
     """Return whether the listed files of interest, and `own`, are seen or hidden."""
     if posixpath.join(folder, query.marker) not in listed:
         return False  # other packages can share the folders of a namespace package (PEP 420)
-    holders = {posixpath.join(folder, holder) for holder in query.holders}
+    inside = f"{folder}/".lstrip("/")
     wanted = {posixpath.join(folder, name) for name in query.files}
     here = own | (listed & wanted)
-    here |= {p for p in listed if not p.endswith(".pyc") and posixpath.dirname(p) in holders}
+    below = (p for p in listed if p.startswith(inside) and not p.endswith(".pyc"))
+    here |= {p for p in below if query.is_held(p.removeprefix(inside))}
     folders = {parent for path in here for parent in parents(path)} - {""}
     return all(map(overlay.settles, here | folders))
 

@@ -69,8 +69,14 @@ class PackageQuery:
     def keeps(self, path: str) -> bool:
         """Return whether a path is wanted, or in one of the folders of the files."""
         return self.wants(path) or any(
-            relative in self.holders or posixpath.dirname(relative) in self.holders
-            for relative in self.relatives(path)
+            relative in self.holders or self.is_held(relative) for relative in self.relatives(path)
+        )
+
+    def is_held(self, relative: str) -> bool:
+        """Return whether a path is directly in one of the folders, or may hide a single module."""
+        return (
+            posixpath.dirname(relative) in self.holders
+            or self._hiding.fullmatch(relative) is not None
         )
 
     def relatives(self, path: str) -> Iterator[str]:
@@ -84,7 +90,14 @@ class PackageQuery:
         tops = {self.upstream.package, *(name.partition("/")[0] for name in self.files)}
         alone = {name for name in tops if name.endswith(".py")}
         tops |= {_CACHE, *(f"{name}c" for name in alone)} if alone else set()
-        return re.compile(f"/(?=(?:{'|'.join(map(re.escape, sorted(tops)))})/)")
+        names = [*map(re.escape, sorted(tops)), self._hiding.pattern]
+        return re.compile(f"/(?=(?:{'|'.join(names)})/)")
+
+    @cached_property
+    def _hiding(self) -> re.Pattern[str]:
+        """Extension modules with the name of a module that lies in no folder."""
+        alone = sorted(re.escape(name) for name in self._modules if "/" not in name)
+        return re.compile(rf"(?:{'|'.join(alone)})\.(?:[^/]+\.)?(?:so|pyd)" if alone else "(?!)")
 
     def has(self, relative: str) -> bool:
         """Return whether a path as in a wheel is one of the files or their bytecode."""
@@ -134,7 +147,8 @@ class FoundPackage:
     """The existing wanted files, their bytecode and folders, the files of the package's .dist-info,
     and a git directory and receipts around the package."""
     names: frozenset[str] = field(repr=False)
-    """All paths in the folders above the wanted files: a folder goes when it becomes empty."""
+    """All paths in the folders above the wanted files: a folder goes when it becomes empty. Of
+    single modules, the extension modules that hide them."""
 
 
 def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None, label: str) -> str:
@@ -210,9 +224,8 @@ def package_at(
 
     ways = holders | {posixpath.join(holder, _CACHE) for holder in holders}
     found = {path: member for path, member in members.items() if path in ways or belongs(path)}
-    return FoundPackage(
-        folder, found, frozenset(n for n in names if posixpath.dirname(n) in holders)
-    )
+    held = (n for n in names if n.startswith(inside) and query.is_held(n.removeprefix(inside)))
+    return FoundPackage(folder, found, frozenset(held))
 
 
 def _could_be_imported(folder: str, upstream: Upstream) -> bool:

@@ -37,7 +37,7 @@ class ImageTree(Tree):
     folder: str = ""
     """The folder in the image that contains the package."""
     names: frozenset[str] = frozenset()
-    """Every path of the image in the folders that hold a file of a series."""
+    """As `FoundPackage.names`."""
 
     def compiled_beside(self, path: str) -> str | None:
         """Return the extension module of the image that has a file's name, if there is one."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from dataclasses import dataclass, field
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from commands import call
+from commands import call, python
 from image.images import SITE, entries_of, tar, unpack, write_layout
 from project import compile_module, git, record_row
 from trees import contents
 
+from pkgtools.image.inside import FIND
 from pkgtools.source.python import find_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -244,3 +247,42 @@ def test_an_image(life: Life) -> None:
     life.holds(made, patched=True)
     assert (made / "__pycache__/beside.cpython-312.pyc").exists()
     life.call("image", "inspect", f"oci:{life.root / 'layout'}:new")
+
+
+@pytest.mark.parametrize("life", ["module", "two packages"], indirect=True)
+@pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
+def test_a_single_module_behind_an_extension_module_in_an_image(life: Life, suffix: str) -> None:
+    module = "third" if "third.py" in life.shape.after else "widget"
+    site = _site(life, life.wheel)
+    with (site / "widget_kit-1.0.dist-info/RECORD").open("ab") as record:
+        for name in (f"{module}{suffix}", f"{module}s{suffix}"):
+            (site / name).write_bytes(b"\x7fELF")
+            record.write(record_row(name, b"\x7fELF"))
+    code = f"import importlib.util as u; print(u.find_spec({module!r}).origin)"
+    assert python(code, cwd=site).strip() == str(site / f"{module}{suffix}")  # what Python says
+    entries = entries_of(site)
+    modules = [entry for entry in entries if entry.path.endswith(".so")]
+    rest = [entry for entry in entries if entry not in modules]
+    for name, layers in {"one": [entries], "below": [modules, rest]}.items():
+        base = write_layout(life.root / name, [tar(layer) for layer in layers])
+        words = ("--base", base, "--tag", f"{base}:new", "--catalog", life.targets)
+        done = call("build", "image", *words)
+        assert done.code == 3, done.out + done.err
+        assert f"{module}.py is compiled into {module}{suffix}" in done.err
+    base = write_layout(life.root / "others", [tar([e for e in entries if e != modules[0]])])
+    life.call("build", "image", "--base", base, "--tag", f"oci:{life.root / 'others'}:new")
+
+
+@pytest.mark.parametrize("life", ["module", "two packages"], indirect=True)
+def test_an_images_python_names_what_hides_a_single_module(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = _site(life, life.wheel)
+    hiding = {f"{path.stem}.abi3.so" for path in site.glob("*.py")}
+    for name in hiding:
+        (site / name).write_bytes(b"\x7fELF")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    said = python(FIND, life.shape.package, "", json.dumps(sorted(life.shape.before)), "[]")
+    folders, names = (json.loads(line) for line in [*filter(None, said.splitlines())][-3:-1])
+    assert folders == [str(site)]
+    assert hiding <= {Path(name).name for name in names}
