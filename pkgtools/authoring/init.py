@@ -125,16 +125,19 @@ def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
 
 
 def linked_package(python: str | None, facts: PackageFacts) -> Path | None:
-    """Return the folder of the installed package if its files are hard links, as uv makes them."""
-    folder = find_package(python, facts.package)
-    files = (path for path in folder.rglob("*.py")) if folder else ()
-    return folder if any(path.stat().st_nlink > 1 for path in files) else None
+    """Return where the installed package is if its files are hard links, as uv makes them."""
+    found = find_package(python, facts.package)
+    if found is None:
+        return None
+    files = found.rglob("*.py") if found.is_dir() else [found]
+    return found if any(path.stat().st_nlink > 1 for path in files) else None
 
 
 def _package(name: str, files: Iterable[str]) -> str:
-    """Return the import package among the files of a distribution."""
-    split = [file.partition("/") for file in files if file.endswith(".py")]
-    tops = {top for top, slash, _ in split if slash and top.isidentifier()}
+    """Return what Python imports of a distribution: its package, or its one module."""
+    split = [file.removesuffix(".py").partition("/") for file in files if file.endswith(".py")]
+    packages = {top for top, slash, _ in split if slash and top.isidentifier()}
+    tops = packages or {top for top, slash, _ in split if not slash}
     found = {top for top in tops if not top.startswith("_")} or tops
     wanted = canonicalize_name(name).replace("-", "_")
     alike = [each for each in found if each.lower() == wanted]
@@ -142,13 +145,6 @@ def _package(name: str, files: Iterable[str]) -> str:
         return (alike or list(found))[0]
     if not split:  # an editable install lists no module
         return wanted
-    if not found:
-        modules = ", ".join(top for top, _, _ in split)
-        raise UsageError(
-            f"{name} has no package, only the module {modules}",
-            remedy="keep a copy of the module among your own: pkgtools patches packages, which "
-            "are folders",
-        )
     raise UsageError(
         f"{name} has several packages: {', '.join(sorted(found))}",
         remedy=f"say which one is patched: --import {min(found)}",

@@ -139,15 +139,15 @@ def test_what_cannot_be_started_is_refused_and_nothing_written(
     assert snapshot(tmp_path) == before
 
 
-def test_a_module_without_a_folder_is_refused(project: Project, tmp_path: Path) -> None:
+def test_a_distribution_of_one_module_is_known_by_it(project: Project, tmp_path: Path) -> None:
     record = project.install(tmp_path / "site") / "RECORD"
-    record.write_text("six.py,,\n")
+    record.write_text("six.py,,\nwidget_kit-1.0.dist-info/RECORD,,\n")
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path / "site"} exec python3 "$@"\n')
     python.chmod(0o755)
     done = call("init", "widget-kit", "--python", python, "-o", tmp_path / "new")
-    assert done.code == 2
-    assert "has no package, only the module six.py" in done.err
+    assert done.code == 0, done.err
+    assert 'package = "six"' in (tmp_path / "new" / "targets.toml").read_text()
 
 
 def test_another_release_is_not_the_target(project: Project, tmp_path: Path) -> None:
