@@ -48,6 +48,8 @@ print(json.dumps({
 """
 _TOOL_MARKS: Final = ("pipx_metadata.json", "uv-receipt.toml")
 """Files that pipx and uv keep in the environment of a tool."""
+_UV_RUNS: Final = "archive-v"
+"""Prefix of the folder of uv's cache where uvx makes environments; they have no such file."""
 _SECONDS: Final = 60
 
 
@@ -64,16 +66,27 @@ def last_words(error: Exception) -> str:
 def default_python() -> str:
     """Return the default interpreter.
 
-    That is the one that runs this, but for a tool's own environment, as pipx and ``uv
-    tool`` make one: then the active environment's (VIRTUAL_ENV), else ``python`` on PATH.
+    That is the one that runs this, but for a tool's own environment, as pipx, ``uv tool`` and
+    uvx make one: then the active environment's (VIRTUAL_ENV), else ``python`` on PATH.
     """
-    if not any((Path(sys.prefix) / mark).is_file() for mark in _TOOL_MARKS):
+    own = Path(sys.prefix)
+    if not _is_of_tool(own):
         return sys.executable
     environment = os.environ.get("VIRTUAL_ENV")
     active = Path(environment, "bin", "python") if environment else None
-    if active is not None and active.is_file() and Path(str(environment)) != Path(sys.prefix):
+    if active is not None and active.is_file() and Path(str(environment)) != own:
         return str(active)
-    return shutil.which("python") or shutil.which("python3") or sys.executable
+    # uvx puts the tool's own folder first.
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(each for each in folders if Path(each) != own / "bin")
+    return shutil.which("python", path=path) or shutil.which("python3", path=path) or sys.executable
+
+
+def _is_of_tool(environment: Path) -> bool:
+    """Whether an environment has nothing but a tool; that of one run of uvx is in uv's cache."""
+    return environment.parent.name.startswith(_UV_RUNS) or any(
+        (environment / mark).is_file() for mark in _TOOL_MARKS
+    )
 
 
 def find_package(python: str | None, package: str) -> Path | None:

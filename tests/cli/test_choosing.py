@@ -107,19 +107,23 @@ def test_the_series_that_a_tree_has_or_the_only_one(project: Project, tmp_path: 
     assert b"MORE = 1" in (tmp_path / "diff").read_bytes()
 
 
-@pytest.mark.parametrize("mark", ["pipx_metadata.json", "uv-receipt.toml"])
+@pytest.mark.parametrize("mark", ["pipx_metadata.json", "uv-receipt.toml", ""])
 def test_a_tool_means_the_active_environment(
     mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, active = tmp_path / "own", tmp_path / "active"
-    for folder in (own, active, tmp_path / "path"):
+    plain, active = tmp_path / "own", tmp_path / "active"
+    own = plain if mark else tmp_path / "uv/archive-v0/eS26QZqJFS9IbIZi"  # of uvx
+    for folder in {plain, own, active, tmp_path / "path"}:
         (folder / "bin").mkdir(parents=True)
         (folder / "bin/python").symlink_to(sys.executable)
-    monkeypatch.setattr(sys, "prefix", str(own))
+    monkeypatch.setattr(sys, "prefix", str(plain))
     monkeypatch.setenv("VIRTUAL_ENV", str(active))
     assert default_python() == sys.executable  # installed beside the packages, as ever
-    (own / mark).write_text("")
+    monkeypatch.setattr(sys, "prefix", str(own))
+    if mark:
+        (own / mark).write_text("")
     assert default_python() == str(active / "bin/python")
     monkeypatch.delenv("VIRTUAL_ENV")
-    monkeypatch.setenv("PATH", str(tmp_path / "path/bin") + os.pathsep + os.environ["PATH"])
+    first = (str(own / "bin"), str(tmp_path / "path/bin"), os.environ["PATH"])
+    monkeypatch.setenv("PATH", os.pathsep.join(first))  # as uvx sets it
     assert default_python() == str(tmp_path / "path/bin/python")
