@@ -13,6 +13,7 @@ from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source.choose import open_revision, open_tree, open_wheel
 from pkgtools.tree.identify import identify as identify_source
+from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import State
 
 if TYPE_CHECKING:
@@ -66,10 +67,20 @@ def identify(
     else:
         source = open_tree(table, None, tree, python)
     found = identify_source(table, source)
+    hidden = shadowed(source, [file.path for file in found[0].files if file.after])
     if as_json:
-        common.print_json({"source": source.label, "state": found[0].state, "matches": found})
+        common.print_json(
+            {
+                "source": source.label,
+                "state": found[0].state,
+                "matches": found,
+                "shadowed": hidden,
+            }
+        )
     else:
         _show(source.label, found)
+        for path, module in hidden.items():
+            say(f"  note: {path} is compiled into {module}, which Python imports instead")
     if found[0].state is State.PARTIAL:
         return PartialError.exit_code
     return 0 if found[0].is_known else ForeignError.exit_code

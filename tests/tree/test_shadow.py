@@ -57,6 +57,10 @@ def test_one_that_came_later_fails_verify(project: Project, tmp_path: Path) -> N
     where = ("--tree", tree.root, "--catalog", project.targets)
     shown = call("status", *where)
     assert "note: src/widget/answer.py is compiled into answer.abi3.so" in shown.out
+    named = call("identify", *where)
+    assert "note: src/widget/answer.py is compiled into answer.abi3.so" in named.out
+    facts = call("identify", *where, "--json").facts
+    assert facts["shadowed"] == {"src/widget/answer.py": "answer.abi3.so"}
     (tree.home / "pkgtools.json").unlink()
     adopted = call("adopt", "-t", "w-1.0", *where)
     assert adopted.code == 0
@@ -68,7 +72,9 @@ def test_in_a_wheel_it_is_named(project: Project, tmp_path: Path) -> None:
         *("build", "wheel", "-t", "w-1.0", "--wheel", project.wheel("1.0"), "-o", tmp_path),
         *("--catalog", project.targets, "--json"),
     )
-    for wheel, verb in ((project.wheel("1.0"), "lock"), (Path(built.facts["path"]), "verify")):
+    patched = Path(built.facts["path"])
+    pristine = project.wheel("1.0")
+    for wheel, verb in ((pristine, "lock"), (patched, "verify"), (patched, "identify")):
         copy = tmp_path / "copy" / wheel.name
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(wheel, copy)
@@ -79,7 +85,7 @@ def test_in_a_wheel_it_is_named(project: Project, tmp_path: Path) -> None:
         done = call(verb, "--wheel", copy, "--catalog", targets, *more)
         said = done.out + done.err
         assert "src/widget/answer.py is compiled into widget/answer.abi3.so" in said
-        assert (done.code == 0) == (verb == "lock")
+        assert (done.code == 0) == (verb != "verify")
 
 
 def test_in_a_checkout_it_is_to_be_built_again(project: Project, tmp_path: Path) -> None:
