@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _TABLE: Final = """\
 # Upstreams, targets and aliases: the one table that a maintainer edits.
+name = {catalog}  # tells its series from other catalogs', also in another folder or clone
 default = {name}  # the target that `pkgtools build` takes without --target
 
 [[upstream]]
@@ -201,6 +203,7 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
     release = f"version = {_quote(facts.version)}"
     release += f", tag = {_quote(tag)}" if tag else ""
     table = _TABLE.format(
+        catalog=_quote(f"{upstream}-{secrets.token_hex(4)}"),
         name=_quote(name),
         upstream=_quote(upstream),
         git=f"git = {_quote(origin.git)}\n" if origin.git else "",

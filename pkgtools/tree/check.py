@@ -12,7 +12,7 @@ from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.runtime import compile_for
-from pkgtools.tree.stack import Stack, pristine
+from pkgtools.tree.stack import Stack, is_unnamed, pristine
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def check(
         base = pristine(stack, source)
         bases = match_target(target, base)
         if bases[0].state is State.PRISTINE:
-            _refuse_stacking(target, source, beneath, plan)
+            _refuse_stacking(catalog, target, source, beneath, plan)
             return _revisions(bases, State.PRISTINE), plan
         source, match = base, bases[0]  # nor is it the target's without them: say so of that
         plan = plan_series(target.series.patches, source.read)
@@ -104,7 +104,7 @@ def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
 
 
 def _refuse_stacking(
-    target: Target, source: Source, beneath: Sequence[StackEntry], plan: Plan
+    catalog: Catalog, target: Target, source: Source, beneath: Sequence[StackEntry], plan: Plan
 ) -> None:
     """Raise unless a series goes on top of those that changed the same files."""
     for change, error in broken_by(plan, compile_for(source)) if plan.ok else ():
@@ -119,11 +119,17 @@ def _refuse_stacking(
         f"another catalog's {entry.target}" if entry.target == target.name else entry.target
         for entry in beneath
     )
-    top = beneath[-1].target
+    top = beneath[-1]
+    remedy = f"take {top.target} out first (pkgtools reverse --target {top.target}), or "
+    if top.target == target.name and is_unnamed(top):
+        named = "" if catalog.name else f"write a name at the top of {catalog.path} (name = ...), "
+        remedy = (
+            f"if {top.target} is of this catalog, in another folder then: {named}take it out "
+            f"once (pkgtools reverse --target {top.target}), and apply again; else "
+        )
     raise DoesNotApplyError(
         f"{target.name} does not apply on top of {names} in {source.label}",
-        remedy=f"take {top} out first (pkgtools reverse --target {top}), or make one series of "
-        "both",
+        remedy=f"{remedy}make one series of both",
         refusal=Refusal(target.name, source.label, None, plan.rejections),
     )
 

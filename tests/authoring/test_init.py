@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ def test_from_nothing_to_an_applied_patch(
     started = call("init", "widget-kit", "--python", python)
     assert started.code == 0, started.err
     catalog = load_catalog(Path("targets.toml"))
+    assert re.fullmatch(r"widget-kit-[0-9a-f]{8}", str(catalog.name))
     (target,) = catalog.targets
     assert (target.name, target.revision.version) == ("v1.0", "1.0")
     assert (target.upstream.package, target.upstream.git) == ("widget", None)
@@ -69,6 +71,13 @@ def test_from_nothing_to_an_applied_patch(
     assert call("verify", "--python", python).code == 0
     assert call("reverse", "--python", python).code == 0
     assert answer.read_bytes() == before["widget/answer.py"].data
+
+
+def test_two_catalogs_of_a_package_differ(project: Project, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        assert call("init", "--wheel", project.wheel("1.1"), "-o", tmp_path / folder).code == 0
+    names = {load_catalog(tmp_path / folder / "targets.toml").name for folder in ("one", "two")}
+    assert len(names - {None}) == 2
 
 
 def test_a_wheel_says_it_all(project: Project, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from typing import TYPE_CHECKING
 
@@ -125,9 +126,36 @@ def test_a_catalog_without_a_name_knows_its_own_by_its_folder(
     done = _do("apply", tree, moved / "targets.toml")
     assert done.code == 3
     assert "does not apply on top of another catalog's other-1.0" in done.err
+    assert f"write a name at the top of {moved / 'targets.toml'} (name = ...)" in done.err
     catalog.write_text(f'name = "late"\n{catalog.read_text()}')
     assert _do("apply", tree, catalog, "--json").facts["replaced"].startswith("sha256:")
     assert "2 + max" in _text(tree, _CORE)
+
+
+def test_a_catalog_that_moved_gets_a_name_once(project: Project, tmp_path: Path) -> None:
+    """What the refusal says works, and no later move meets it."""
+    tree = make_tree(project, "site", tmp_path)
+    catalog = write_catalog(project, tmp_path / "0", _FAR)
+    assert _do("apply", tree, catalog).code == 0
+    for number in (1, 2):
+        moved = tmp_path / str(number)
+        catalog.parent.rename(moved)
+        catalog = moved / "targets.toml"
+        patch = moved / "patches/widget/s/other.patch"
+        patch.write_text(patch.read_text().replace(f"{number} + max", f"{number + 1} + max"))
+        assert call("lock", "--catalog", catalog, "--wheel", project.wheel("1.0")).code == 0
+        done = _do("apply", tree, catalog)
+        if number == 1:
+            assert "write a name" in done.err
+            catalog.write_text(f'name = "ours"\n{catalog.read_text()}')
+            again = _do("apply", tree, catalog)
+            assert (again.code, "write a name" in again.err) == (3, False)
+            command = again.err.partition("take it out once (pkgtools ")[2].partition(")")[0]
+            assert call(*shlex.split(command)).code == 0
+            done = _do("apply", tree, catalog)
+        assert done.code == 0, done
+        assert f"{number + 1} + max" in _text(tree, _CORE)
+    assert len(_do("status", tree, catalog, "--json").facts["stack"]) == 1
 
 
 def test_a_newer_series_replaces_its_older_one_below_others(
