@@ -21,6 +21,8 @@ from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import accept_proposals, has_markers
+from pkgtools.plan import plan_series
+from pkgtools.plan.compiling import broken_by
 from pkgtools.port.finished import Finished, keep, kept
 from pkgtools.port.model import Decision, StepReport
 from pkgtools.port.series import Ported, is_absorbed, port_series
@@ -35,6 +37,7 @@ from pkgtools.port.state import (
     work_folder,
     write_state,
 )
+from pkgtools.tree.runtime import compile_for
 from pkgtools.util.files import read_bytes, read_file, replace_file
 
 if TYPE_CHECKING:
@@ -227,6 +230,21 @@ def _refuse_broken(job: Job, edited: Sequence[tuple[Waiting, Blob | None]]) -> N
         )
 
 
+def _refuse_uncompilable(job: Job, written: Sequence[Patch]) -> None:
+    """Raise where code of the new source compiles, and does not after the ported series."""
+    source = job.sources[-1]
+    for change, error in broken_by(plan_series(written, source.read), compile_for(source)):
+        edited = job.folder / "conflicts"
+        remedy = f"correct it in {job.series.directory}, then port again"
+        if (edited / change.path).exists():
+            remedy = f"correct it in {edited}, then `pkgtools port --continue -o {job.output}`"
+        raise DoesNotApplyError(
+            f"{change.path} of {source.label} does not compile after "
+            f"{' and '.join(change.patches)}: {error}",
+            remedy=remedy,
+        )
+
+
 def _asked(waiting: Waiting) -> Iterator[str]:
     yield waiting.path
     for question in waiting.questions:
@@ -259,6 +277,7 @@ def _run(job: Job, reporter: Reporter) -> PortReport:
             keep(job.folder, patches, stops, ported.finished)
         return _report(job, ported, [], [])
     written = patches_of(ported.layers, job.sources[-1])
+    _refuse_uncompilable(job, written)
     copied = write_series(job.output, written, job.series.directory) if written else []
     shutil.rmtree(job.folder, ignore_errors=True)
     return _report(job, ported, written, copied)

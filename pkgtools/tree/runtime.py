@@ -6,6 +6,7 @@ and a checkout say which versions they are for (``Requires-Python``, PEP 345; PE
 
 from __future__ import annotations
 
+import ast
 import base64
 import contextlib
 import json
@@ -14,6 +15,8 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -77,12 +80,36 @@ def compile_for(source: Source) -> Compile:
         if version not in (None, _HERE):
             return _of_version(version, source.root)
     required = _required(source)
-    if required is None or required.contains("{}.{}.{}".format(*sys.version_info)):
+    if required is None:
         return compile_and_remember
+    if required.contains("{}.{}.{}".format(*sys.version_info)):
+        oldest = next(m for m in range(7, _HERE[1] + 1) if _allows(required, m) or m == _HERE[1])
+        return compile_and_remember if oldest == _HERE[1] else partial(_compile_for_all, oldest)
     for minor in range(6, 40):
-        if required.contains(f"3.{minor}.99") and (found := shutil.which(f"python3.{minor}")):
+        if _allows(required, minor) and (found := shutil.which(f"python3.{minor}")):
             return _Interpreter(found)
     return _say_nothing
+
+
+def _allows(required: SpecifierSet, minor: int) -> bool:
+    return required.contains(f"3.{minor}.99")
+
+
+def _compile_for_all(oldest: int, files: Mapping[str, Blob]) -> dict[str, str]:
+    """Return why this Python, or an older one that is allowed too, does not compile some files.
+
+    This Python knows of most syntax since which version it is there (`ast.parse`).
+    """
+    errors = compile_and_remember(files)
+    for path, blob in files.items():
+        if path not in errors:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    ast.parse(blob.data, path, feature_version=(3, oldest))
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                errors[path] = str(error) or type(error).__name__
+    return errors
 
 
 def _of_version(version: tuple[int, int], root: Path) -> Compile:

@@ -10,6 +10,7 @@ import pytest
 from catalogs import write_catalog
 from commands import call
 from scenarios import make_tree
+from small import make_small
 from trees import snapshot
 
 from pkgtools.blob import Blob
@@ -148,6 +149,38 @@ def test_a_wheel_says_which_python_it_is_for(
     files = {"x.py": Blob(b"x = = 1\n"), "y.py": Blob(b"y = 1\n")}
     is_here = required in ("nonsense", ">=3.8", "")
     assert list(compile_for(source)(files)) == (["x.py"] if is_here else [])
+
+
+_MATCH = b"match 1:\n    case 1: pass\n"
+"""Python 3.10 has it (PEP 634)."""
+
+
+@pytest.mark.parametrize(("required", "errors"), [(">=3.9", ["m.py"]), (">=3.10", [])])
+def test_syntax_that_not_every_allowed_python_has(
+    required: str, errors: list[str], project: Project, tmp_path: Path
+) -> None:
+    tree = make_tree(project, "archive", tmp_path)
+    (tree.root / "pyproject.toml").write_text(f'[project]\nrequires-python = "{required}"\n')
+    files = {"m.py": Blob(_MATCH), "x.py": Blob(b"x = 1\n")}
+    assert list(compile_for(tree)(files)) == errors
+
+
+def test_a_port_to_a_release_for_older_pythons_is_refused(tmp_path: Path) -> None:
+    edits = [("one", {"a.py": _MATCH.decode()})]
+    small = make_small(tmp_path / "s", {"1.0": {"a.py": ""}, "1.1": {"a.py": ""}}, edits)
+    wheel = small.wheel("1.1")
+    with zipfile.ZipFile(wheel) as old:
+        files = {name: old.read(name) for name in old.namelist()}
+    for required, code in ((">=3.9", 3), (">=3.10", 0)):
+        with zipfile.ZipFile(wheel, "w") as new:
+            for name, data in files.items():
+                added = f"Requires-Python: {required}\n".encode()
+                new.writestr(name, added + data if name.endswith("/METADATA") else data)
+        done = small.port("--series", "one", "--to", wheel, "-o", tmp_path / "new")
+        assert done.code == code, done
+        assert (tmp_path / "new").exists() == (code == 0)
+        said = "src/widget/a.py of widget_kit-1.1-py3-none-any.whl does not compile after 0001-one"
+        assert (said in done.err) == (code == 3)
 
 
 def test_a_checkout_says_which_python_it_is_for(project: Project, tmp_path: Path) -> None:
