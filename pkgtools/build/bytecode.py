@@ -13,13 +13,15 @@ import posixpath
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.blob import Blob
 from pkgtools.errors import CheckFailedError, TreeError
+from pkgtools.plan.compiling import compile_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from pkgtools.image.tree import ExtractedPackage
 
@@ -111,14 +113,23 @@ def _compile(
 
 def _shares(part: ExtractedPackage, changed: Sequence[str]) -> list[list[Path]]:
     """Return the modules that each process compiles: always the same ones, for the same bytes."""
-    files = (part.tree.file(path) for path in changed if path.endswith(".py"))
-    sizes = {
-        file: file.stat().st_size for file in files if file.is_file() and not file.is_symlink()
-    }
+    paths = (part.tree.file(path) for path in changed if path.endswith(".py"))
+    files = (path for path in paths if path.is_file() and not path.is_symlink())
+    sizes = {file: file.stat().st_size for file in files if not _is_template(part, file)}
     shares: list[list[Path]] = [[] for _ in range(_PROCESSES)]
     for file in sorted(sizes, key=lambda file: (-sizes[file], file)):
         min(shares, key=lambda share: sum(map(sizes.__getitem__, share))).append(file)
     return shares
+
+
+def _is_template(part: ExtractedPackage, source: Path) -> bool:
+    """Whether a file does not compile, and did not before; pip passes over such."""
+    before = part.members.get(source.relative_to(part.root).as_posix())
+    compiled = Path(_work(part, source)[1]).relative_to(part.root).as_posix()
+    if before is None or compiled in part.members:
+        return False
+    blobs = (Blob(before.data), Blob(source.read_bytes()))
+    return all(compile_error(source.name, blob) is not None for blob in blobs)
 
 
 def _work(part: ExtractedPackage, source: Path) -> tuple[str, str, str]:

@@ -21,6 +21,8 @@ from pkgtools.image.inside import COMPILE
 from pkgtools.image.inspect import named_target, upstream_of
 from pkgtools.image.layer import FileKind
 from pkgtools.image.tree import extracted, query_of
+from pkgtools.plan.compiling import compile_error
+from pkgtools.source.receipt import load_receipt
 from pkgtools.tree.verify import verify
 from pkgtools.util.files import read_bytes
 
@@ -133,8 +135,23 @@ def _compilation(image: Runnable, part: ExtractedPackage) -> str | None:
         found = msgspec.json.decode(lines[-1], type=dict[str, str])
     except (IndexError, msgspec.DecodeError, RecursionError):
         return f"the image's Python answered {''.join(lines[-1:])[:80]!r}"
-    failed = ((path, found.get(path, "not looked at")) for path in modules)
-    return next((f"{path}: {error}" for path, error in failed if error), None)
+    for path in modules:
+        error = found.get(path, "not looked at")
+        if error and not _is_template(part, path.removeprefix("/")):
+            return f"{path}: {error}"
+    return None
+
+
+def _is_template(part: ExtractedPackage, path: str) -> bool:
+    """Whether a file did not compile before the series either."""
+    receipt = load_receipt(part.tree.home)
+    files = (file for entry in receipt.entries for file in entry.files) if receipt else ()
+    return any(
+        file.original is not None
+        and part.tree.file(file.path) == part.root / path
+        and compile_error(path, file.original.blob()) is not None
+        for file in files
+    )
 
 
 def _own(image: Runnable, script: Path, folder: str) -> Iterator[CheckResult]:

@@ -231,12 +231,22 @@ class WheelSource:
         return next(built, None)
 
     def has_alike(self, member: str) -> bool:
-        """Whether the member's folder has another file with its suffix: the wheel ships such."""
+        """Whether the wheel ships files with the member's suffix beside it, so that it is data.
+
+        Of a member in a new folder, those below the folder that holds the new one count, unless
+        that is the package's.
+        """
         folder, _, name = member.rpartition("/")
         suffix = "." + name.rpartition(".")[2]
-        return any(
-            other.rpartition("/")[0] == folder and other.endswith(suffix) for other in self._members
-        )
+        above = folder
+        while "/" in self.installed_name(above) and not self._has_directory(above):
+            above = above.rpartition("/")[0]
+        if above == folder or "/" not in self.installed_name(above):
+            return any(
+                other.rpartition("/")[0] == folder and other.endswith(suffix)
+                for other in self._members
+            )
+        return any(o.startswith(f"{above}/") and o.endswith(suffix) for o in self._members)
 
     def _has_directory(self, name: str) -> bool:
         # A set of all folders would take the square of a name's length: 1 GB for one of 65 kB.

@@ -273,3 +273,21 @@ def test_damaged_field_is_named(project: Project, tmp_path: Path, field: int, va
     with pytest.raises(UsageError, match=r"cannot be read|encrypted|claims") as refused:
         _build(project, wheel, tmp_path / "out")
     assert "fetch it again" in str(refused.value.remedy)
+
+
+def test_data_of_other_schemes_stays_where_pip_puts_it(project: Project, tmp_path: Path) -> None:
+    more = {
+        f"{DATA}/data/share/widget/core.py": b"{{ a }} = 1\n",
+        f"{DATA}/scripts/core.py": b"print(1)\n",
+    }
+    wheel = _repack(project.wheel("1.0"), tmp_path / "in", more=more)
+    before = _pip(wheel, tmp_path / "before")
+    after = _pip(_build(project, wheel, tmp_path / "out").path, tmp_path / "after")
+    beside = {"share/widget/core.py", "bin/core.py"}
+    assert {name: after[name] for name in beside} == {name: before[name] for name in beside}
+    wanted = {
+        path.removeprefix(PREFIX): blob.data
+        for path, blob in project.patched["v1.0"].items()
+        if path.startswith(PREFIX)
+    }
+    assert {n: data for n, data in after.items() if n not in beside} == wanted

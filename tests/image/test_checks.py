@@ -143,7 +143,9 @@ def test_an_image_that_was_edited(widget: str, catalog: Path, tmp_path: Path) ->
         ("", "the image's Python answered ''"),
     ],
 )
-def test_what_compilation_makes_of_an_answer(answer: str, message: str | None) -> None:
+def test_what_compilation_makes_of_an_answer(
+    answer: str, message: str | None, tmp_path: Path
+) -> None:
     """The image's Python may say anything."""
 
     class Image:
@@ -151,7 +153,7 @@ def test_what_compilation_makes_of_an_answer(answer: str, message: str | None) -
             return ["", answer]
 
     members = {name: Member(name, FileKind.FILE) for name in ("b.py", "a.py", "tool.sh")}
-    part = SimpleNamespace(members=members)
+    part = SimpleNamespace(members=members, tree=SimpleNamespace(home=tmp_path))
     found = checks._compilation(cast("Any", Image()), cast("Any", part))
     assert found == message or (message is not None and (found or "").startswith(message))
 
