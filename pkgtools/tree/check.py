@@ -92,9 +92,12 @@ def refuse_broken(target: Target, source: Source, plan: Plan) -> None:
 
     """
     for change, error in broken_by(plan, compile_for(source)):
+        names = " and ".join(change.patches)
         raise DoesNotApplyError(
             f"{target.name}: {change.path} of {source.label} compiles, and does not after "
-            f"{' and '.join(change.patches)}: {error}",
+            f"{names}: {error}"
+            if change.before
+            else f"{target.name}: {change.path}, which {names} adds, does not compile: {error}",
             remedy=f"correct the patch, then run `pkgtools lock --target {target.name}`",
         )
 

@@ -199,3 +199,10 @@ def test_what_compiles_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert path.read_text().split() == [files["y.py"].id]
     assert list(compile_and_remember(files)) == ["x.py"]
     assert path.read_text().split() == [files["y.py"].id]
+
+
+def test_a_new_file_that_does_not_compile_is_not_said_to_have_compiled(tmp_path: Path) -> None:
+    small = make_small(tmp_path, {"1.0": {"a.py": "A = 1\n"}}, [("one", {"t.py": "{{ a }} = 1\n"})])
+    done = call("lock", "--catalog", small.catalog, "--wheel", small.wheel("1.0"))
+    assert done.code == 3, done
+    assert "src/widget/t.py, which 0001-one.patch adds, does not compile: " in done.err
