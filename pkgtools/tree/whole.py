@@ -72,6 +72,8 @@ def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Colle
         remedy = "reinstall the package and apply again"
     differences = tuple(found)
     if differences:
+        if all(each.what == "extra" for each in differences):
+            remedy = "remove the extra files"
         told = ", ".join(f"{each.path} ({each.what})" for each in differences)
         raise NotWholeError(
             f"{source.label} has the series of {match.target}, but other files differ from what "

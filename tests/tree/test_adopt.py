@@ -79,6 +79,26 @@ def test_what_patch_made_is_adopted_and_reversed(
         assert record_problems(tree.dist_info) == []
 
 
+def test_the_record_of_another_tool_is_no_obstacle_and_is_named(
+    project: Project, tmp_path: Path
+) -> None:
+    """SpecForge's script keeps the patch that it applied in the package's folder."""
+    tree = make_tree(project, "site", tmp_path)
+    _patch(project, tree)
+    theirs = tree.root / "widget/.spec_capture_patch.applied"
+    theirs.write_text("--- a/src/widget/answer.py\n")
+    assert _do("adopt", tree, project.targets).code == 0
+    refused = _do("verify", tree, project.targets)
+    assert refused.code == 8
+    assert "widget/.spec_capture_patch.applied (extra)" in refused.err
+    assert "remove the extra files" in refused.err
+    theirs.unlink()
+    assert _do("verify", tree, project.targets).code == 0
+    theirs.write_text("")
+    assert _do("reverse", tree, project.targets).code == 0
+    assert theirs.exists()
+
+
 def test_a_tree_that_is_not_exactly_patched_is_refused(project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, "site", tmp_path)
     _patch(project, tree)
