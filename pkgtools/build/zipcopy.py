@@ -7,6 +7,7 @@ zip64: a wheel that needed it would be over 4 GiB.
 
 from __future__ import annotations
 
+import os
 import struct
 import zipfile
 import zlib
@@ -27,6 +28,7 @@ _UNIX: Final = 3
 _VERSION: Final = 20
 _MAX_32: Final = 0xFFFFFFFF
 _MAX_16: Final = 0xFFFF
+_CHUNK: Final = 1 << 20
 
 DosTime = tuple[int, int]
 """A member's time and date, as a zip file packs them."""
@@ -81,10 +83,11 @@ class ZipCopy:
                 remedy=FETCH_AGAIN,
             )
         *_, name_length, extra_length = _LOCAL.unpack(header)
-        source.seek(name_length + extra_length, 1)
-        data = source.read(info.compress_size)
-        if len(data) != info.compress_size:
+        start = source.seek(name_length + extra_length, os.SEEK_CUR)
+        # The size is what the archive claims: nothing is read, or allocated, on trust.
+        if start + info.compress_size > source.seek(0, os.SEEK_END):
             raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
+        source.seek(start)
         member = _ZipMember(
             method=info.compress_type,
             crc=info.CRC,
@@ -93,31 +96,35 @@ class ZipCopy:
             attributes=info.external_attr,
             system=info.create_system,
         )
-        self._write(name, data, member)
+        self._start(name, info.compress_size, member)
+        left = info.compress_size
+        while left and (data := source.read(min(left, _CHUNK))):
+            left -= self._file.write(data)
+        if left:  # the file became shorter meanwhile
+            raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
 
     def write(self, name: str, content: bytes, when: DosTime, mode: int) -> None:
         """Write a new member: its content, time, and git mode.
 
         The content is stored uncompressed: deflate's output depends on the zlib version.
         """
-        crc = zlib.crc32(content)
-        self._write(
-            name, content, _ZipMember(zipfile.ZIP_STORED, crc, len(content), when, mode << 16)
-        )
+        size, crc = len(content), zlib.crc32(content)
+        self._start(name, size, _ZipMember(zipfile.ZIP_STORED, crc, size, when, mode << 16))
+        self._file.write(content)
 
-    def _write(self, name: str, data: bytes, member: _ZipMember) -> None:
+    def _start(self, name: str, stored: int, member: _ZipMember) -> None:
+        """Write a member's header; `stored` bytes have to follow."""
         offset = self._file.tell()
         raw = name.encode()
-        if max(offset, member.size, len(data)) > _MAX_32 or len(self._entries) >= _MAX_16:
+        if max(offset, member.size, stored) > _MAX_32 or len(self._entries) >= _MAX_16:
             raise UsageError(
                 "the wheel is over 4 GiB or 65,535 members: zip64 is not supported",
                 remedy="install it, and patch what is installed with `pkgtools apply`",
             )
         flags = 0 if raw.isascii() else _UTF8
-        sizes = (member.crc, len(data), member.size, len(raw), 0)
+        sizes = (member.crc, stored, member.size, len(raw), 0)
         common = (_VERSION, flags, member.method, *member.when, *sizes)
         self._file.write(_LOCAL.pack(b"PK\x03\x04", *common) + raw)
-        self._file.write(data)
         rest = (0, 0, 0, member.attributes, offset)
         central = _CENTRAL.pack(b"PK\x01\x02", member.system << 8 | _VERSION, *common, *rest)
         self._entries.append(central + raw)

@@ -8,6 +8,7 @@ import hashlib
 import io
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -273,6 +274,20 @@ def test_damaged_field_is_named(project: Project, tmp_path: Path, field: int, va
     with pytest.raises(UsageError, match=r"cannot be read|encrypted|claims") as refused:
         _build(project, wheel, tmp_path / "out")
     assert "fetch it again" in str(refused.value.remedy)
+
+
+def test_a_member_takes_no_more_memory_than_the_file_has(project: Project, tmp_path: Path) -> None:
+    wheel = _repack(project.wheel("1.0"), tmp_path / "in", more={"widget/data.bin": b"data"})
+    data = bytearray(wheel.read_bytes())
+    at = data.rindex(b"widget/data.bin") - 46
+    data[at + 20 : at + 24] = b"\0\0\0\xf0"  # its compressed size: 3.75 GiB
+    wheel.write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="cut short"):
+        _build(project, wheel, tmp_path / "out")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 << 20
 
 
 def test_data_of_other_schemes_stays_where_pip_puts_it(project: Project, tmp_path: Path) -> None:
