@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.blob import Blob
 from pkgtools.errors import CheckFailedError, TreeError
 from pkgtools.plan.compiling import compile_error
+from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -128,7 +129,7 @@ def _is_template(part: ExtractedPackage, source: Path) -> bool:
     compiled = Path(_work(part, source)[1]).relative_to(part.root).as_posix()
     if before is None or compiled in part.members:
         return False
-    blobs = (Blob(before.data), Blob(source.read_bytes()))
+    blobs = (Blob(before.data), Blob(read_bytes(source)))
     return all(compile_error(source.name, blob) is not None for blob in blobs)
 
 
