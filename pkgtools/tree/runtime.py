@@ -96,11 +96,13 @@ def _allows(required: SpecifierSet, minor: int) -> bool:
 
 
 def _compile_for_all(oldest: int, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Return why this Python, or an older one that is allowed too, does not compile some files.
+    """Return why this Python, or an older one that is allowed too, does not compile some files."""
+    return _remember(f"-3.{oldest}", partial(_compile_and_parse, oldest), files)
 
-    This Python knows of most syntax since which version it is there (`ast.parse`).
-    """
-    errors = compile_and_remember(files)
+
+def _compile_and_parse(oldest: int, files: Mapping[str, Blob]) -> dict[str, str]:
+    """Also parse, because `ast.parse` knows since which version most syntax is there."""
+    errors = compile_here(files)
     for path, blob in files.items():
         if path not in errors:
             try:
@@ -175,20 +177,32 @@ class _Interpreter:
 
 
 def compile_and_remember(files: Mapping[str, Blob]) -> dict[str, str]:
-    """Return why this Python does not compile some files, by path.
+    """Return why this Python does not compile some files, by path."""
+    return _remember("", compile_here, files)
 
-    The ids of those that it does compile are kept in the user's cache: a release's files are
-    verified again and again, and compiling takes three times as long as the rest.
+
+def _remember(key: str, compiled: Compile, files: Mapping[str, Blob]) -> dict[str, str]:
+    """Ask of the files that did not compile yet.
+
+    The ids of those that do are kept in the user's cache: a release's files are verified again
+    and again, and compiling takes three times as long as the rest.
+
+    Args:
+        key: ends the name of the cache's file: what `compiled` asks beyond this Python.
+        compiled: returns why some files do not compile.
+        files: by path.
+
     """
     from pkgtools.util.cache import cache_folder  # noqa: PLC0415 - slow to import
 
     folder = cache_folder("compiled")
-    path = folder / f"{sys.implementation.cache_tag}-{sys.hexversion:x}" if folder else None
+    name = f"{sys.implementation.cache_tag}-{sys.hexversion:x}{key}"
+    path = folder / name if folder else None
     known: set[str] = set()
     if path is not None:
         with contextlib.suppress(OSError):
             known = set(read_bytes(path).decode("ascii", "replace").split())
-    errors = compile_here({name: blob for name, blob in files.items() if blob.id not in known})
+    errors = compiled({name: blob for name, blob in files.items() if blob.id not in known})
     new = {blob.id for name, blob in files.items() if name not in errors} - known
     if path is not None and new:
         with contextlib.suppress(OSError):
