@@ -85,9 +85,8 @@ class ZipCopy:
         *_, name_length, extra_length = _LOCAL.unpack(header)
         start = source.seek(name_length + extra_length, os.SEEK_CUR)
         # The size is what the archive claims: nothing is read, or allocated, on trust.
-        if start + info.compress_size > source.seek(0, os.SEEK_END):
+        if start + info.compress_size > os.fstat(source.fileno()).st_size:
             raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
-        source.seek(start)
         member = _ZipMember(
             method=info.compress_type,
             crc=info.CRC,
