@@ -281,7 +281,7 @@ def test_a_k3_checkout_is_patched_by_each_name(
         _holding(sglang_git, commit),
         root,
     )
-    git(root, "sparse-checkout", "set", "python/sglang/srt")
+    git(root, "sparse-checkout", "set", "python/sglang")
     git(root, "checkout", "--quiet", "--detach", commit)
     pristine = snapshot(root)
     for name in ("kimi-k3-ee560a2", "kimi-k3-f8493a4", "kimi-k3-9acd9cb"):
