@@ -12,15 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.blob import SYMLINK
 from pkgtools.errors import CheckFailedError
 from pkgtools.patch.section import BELONGS_BELOW
+from pkgtools.util.files import put_blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pkgtools.authoring.applied import FileChange
-    from pkgtools.blob import Blob
     from pkgtools.patch import Patch
 
 # One of the two folders alone stands twice in the header of a file that comes or goes.
@@ -52,8 +51,10 @@ def diff_text(
             (root / side).mkdir()
         renames = find_renames
         for change in changes:
-            _put(root / "a" / change.old_path, change.before)
-            _put(root / "b" / change.path, change.after)
+            if change.before is not None:
+                put_blob(root / "a" / change.old_path, change.before)
+            if change.after is not None:
+                put_blob(root / "b" / change.path, change.after)
             renames = renames or change.old_path != change.path
         command = ["diff", "--no-index", "--no-prefix", "--no-ext-diff", "--binary", "--no-color"]
         command += ["--full-index"] if full_index else []
@@ -135,14 +136,3 @@ def git(
             remedy=f"see what git says there: {shlex.join(['git', *arguments])}",
         )
     return done.stdout
-
-
-def _put(path: Path, blob: Blob | None) -> None:
-    if blob is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if blob.mode == SYMLINK:
-        path.symlink_to(os.fsdecode(blob.data))
-        return
-    path.write_bytes(blob.data)
-    path.chmod(blob.permissions)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
 from pkgtools.plan import plan_series
 from pkgtools.source.listing import package_files
-from pkgtools.util.files import inside
+from pkgtools.util.files import inside, put_blob
 
 if TYPE_CHECKING:
+    from pkgtools.blob import Blob
     from pkgtools.catalog import Target
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
@@ -61,15 +61,8 @@ def run_check(target: Target, source: Source, command: str, reporter: Reporter) 
 def _put(root: Path, name: str, blob: Blob | None) -> None:
     path = inside(root, name)
     path.unlink(missing_ok=True)
-    if blob is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if blob.mode == SYMLINK:
-        path.symlink_to(os.fsdecode(blob.data))
-        return
-    path.write_bytes(blob.data)
-    if blob.mode == EXECUTABLE:
-        path.chmod(0o755)
+    if blob is not None:
+        put_blob(path, blob)
 
 
 def _run(target: Target, folder: Path, command: str, patch: str) -> CheckRun:

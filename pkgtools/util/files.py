@@ -265,6 +265,16 @@ def _own_scratch(path: Path) -> Path:
     return path.with_name(f".{os.urandom(8).hex()}{_SCRATCH}")  # short beside any name
 
 
+def put_blob(path: Path, blob: Blob) -> None:
+    """Write a file or link that does not exist into a scratch folder; it is not synced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if blob.mode == SYMLINK:
+        path.symlink_to(os.fsdecode(blob.data))
+        return
+    path.write_bytes(blob.data)
+    path.chmod(blob.permissions)
+
+
 def write_new(path: Path, data: bytes, permissions: int) -> None:
     """Create a file, and sync it to disk; fail if it exists."""
     # O_EXCL also refuses a dangling symbolic link, through which another file would be made.
