@@ -32,7 +32,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pkgtools.authoring.applied import AppliedPatch, FileChange, applied_on
+from pkgtools.authoring.applied import AppliedPatch, applied_on
+from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.catalog import load_catalog
 from pkgtools.cli.common import Progress
 from pkgtools.merge.blocks import parse

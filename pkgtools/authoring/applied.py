@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pkgtools.authoring.gitdiff import patch_text
+from pkgtools.authoring.gitdiff import FileChange, patch_text
+from pkgtools.blob import Blob
 from pkgtools.errors import CheckFailedError, DoesNotApplyError
-from pkgtools.patch import Kind, parse_patch
-from pkgtools.plan import plan_series
+from pkgtools.patch import Kind, Patch, parse_patch
+from pkgtools.plan import Plan, plan_series
+from pkgtools.source import Source
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.check import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from pkgtools.blob import Blob
-    from pkgtools.patch import Patch
-    from pkgtools.plan import Plan
-    from pkgtools.source import Source
-
-
-@dataclass(frozen=True)
-class FileChange:
-    """The change of one file by one patch."""
-
-    old_path: str
-    path: str
-    """Differs from `old_path` where the patch renames the file."""
-    before: Blob | None
-    after: Blob | None
 
 
 @dataclass(frozen=True)
@@ -65,7 +48,6 @@ def refuse_misfit(patches: Sequence[Patch], source: Source) -> None:
 
     Raises:
         DoesNotApplyError: they do not.
-
     """
     with all_outside_named(source, {path for patch in patches for path in patch.paths}):
         plan = plan_series(patches, source.read)
@@ -82,7 +64,6 @@ def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
 
     Raises:
         DoesNotApplyError: the patches do not apply to it.
-
     """
     refuse_misfit(patches, source)
     patched = PatchedSource(source.read)
@@ -111,7 +92,6 @@ def patches_of(applied: Sequence[AppliedPatch], source: Source) -> list[Patch]:
 
     Raises:
         CheckFailedError: what was written does not make what was planned.
-
     """
     patched = PatchedSource(source.read)
     written = []

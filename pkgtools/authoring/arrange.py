@@ -6,8 +6,9 @@ revisions before a file is written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import tomlkit
@@ -15,22 +16,17 @@ import tomlkit
 from pkgtools.authoring.lock import prove_lock, render_lock
 from pkgtools.authoring.names import check_name, refuse_absorbed
 from pkgtools.authoring.shared import targets_of
+from pkgtools.authoring.work import CatalogWork
 from pkgtools.blob import Blob
+from pkgtools.catalog import Catalog, Series, Target
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.lock import Lockfile, read_lock
 from pkgtools.catalog.series import LISTING, LOCKFILE, load_series, reference_of
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.patch import Patch
+from pkgtools.source.at_hand import AtHand
 from pkgtools.util.files import read_bytes, read_file, read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.authoring.work import CatalogWork
-    from pkgtools.catalog import Catalog, Series, Target
-    from pkgtools.patch import Patch
-    from pkgtools.source.at_hand import AtHand
 
 
 class Arranged(msgspec.Struct, frozen=True):
@@ -62,7 +58,6 @@ def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Ar
         UsageError: there is no such patch, or a target calls one absorbed.
         DoesNotApplyError: a later patch needs one of them.
         SourceUnavailableError: a source of a revision is missing.
-
     """
     with work.locked() as folder:
         series = work.named.load()
@@ -91,7 +86,6 @@ def reorder_patches(
         UsageError: there is no such patch, or without a place some are not named.
         DoesNotApplyError: a patch does not apply in its new place.
         SourceUnavailableError: a source of a revision is missing.
-
     """
     with work.locked() as folder:
         series = work.named.load()
@@ -125,7 +119,6 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
 
     Raises:
         UsageError: there is no such patch, or the new name is taken.
-
     """
     with work.locked() as folder:
         series = work.named.load()

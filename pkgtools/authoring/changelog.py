@@ -9,18 +9,16 @@ from __future__ import annotations
 import re
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.errors import CheckFailedError, MalformedError, PkgtoolsError
 from pkgtools.util.files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pkgtools.catalog import Target
     from pkgtools.source.git import Repository
 
 _HEADING: Final = re.compile(r"## +\[?([^\]\s]+)\]?.*")
@@ -95,7 +93,6 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
     Raises:
         CheckFailedError: an entry is missing or wrong; the message lists every fault.
         MalformedError: it cannot be read, or the catalog at the last tag cannot.
-
     """
     path = catalog.path.with_name("CHANGELOG.md")
     try:

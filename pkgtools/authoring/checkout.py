@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from pkgtools.authoring.applied import applied_on
+from pkgtools.authoring.applied import AppliedPatch, applied_on
 from pkgtools.authoring.edits import looks_made
 from pkgtools.authoring.folder import refuse_existing
 from pkgtools.authoring.message import author_of, full_message
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.authoring.workbench import (
     TRAILER,
     BenchState,
@@ -18,19 +20,12 @@ from pkgtools.authoring.workbench import (
     make_repository,
     write_state,
 )
-from pkgtools.blob import DIRECTORY
+from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.catalog import Series
+from pkgtools.patch import Patch
 from pkgtools.source import WheelSource
 from pkgtools.source.listing import package_files
 from pkgtools.util.files import new_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.authoring.applied import AppliedPatch
-    from pkgtools.authoring.work import SeriesWork
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Series
-    from pkgtools.patch import Patch
 
 _TRAILER: Final = re.compile(rf"^{TRAILER}: *(.*?) *$\n?", re.MULTILINE)
 _BLANKS: Final = re.compile(r"\n{3,}")
@@ -55,7 +50,6 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
         UsageError: there is something at `folder`.
         DoesNotApplyError: the series does not apply to its source.
         TreeError: the folder cannot be written.
-
     """
     refuse_existing(folder)
     series = work.named.load()

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from pkgtools.authoring.applied import FileChange
 from pkgtools.authoring.checkout import has_message, patch_named_in, without_trailer
-from pkgtools.authoring.gitdiff import diff_text, patch_index, text_around, with_headers
+from pkgtools.authoring.gitdiff import FileChange, diff_text, patch_index, text_around, with_headers
 from pkgtools.authoring.message import author_of, file_name, mail_head
 from pkgtools.authoring.names import check_name, refuse_absorbed
 from pkgtools.authoring.refresh import EditedShared, edited_shared
 from pkgtools.authoring.shared import edit_shared
 from pkgtools.authoring.work import SeriesWork
-from pkgtools.authoring.workbench import Workbench, read_state, write_state
+from pkgtools.authoring.workbench import MadeCommit, Workbench, read_state, write_state
 from pkgtools.blob import Blob
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Series, load_catalog
 from pkgtools.catalog.added import MESSAGE
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.named import named_series
 from pkgtools.catalog.series import LISTING, reference_of
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, MalformedError, UsageError
-from pkgtools.patch import parse_patch
+from pkgtools.patch import Patch, parse_patch
 from pkgtools.plan import plan_series
 from pkgtools.util.files import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pkgtools.authoring.workbench import MadeCommit
-    from pkgtools.catalog import Series
-    from pkgtools.patch import Patch
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _NUMBER: Final = re.compile(r"(\d+)-")
 
@@ -97,7 +90,6 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         UsageError: the folder is not a workbench, the series changed since, or a commit cannot
             become a patch.
         TreeError: the catalog cannot be written; no file changed.
-
     """
     state = read_state(folder)
     bench = Workbench(folder, state.base)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.authoring.applied import FileChange, applied_on
-from pkgtools.blob import DIRECTORY
-from pkgtools.source import WheelSource
+from pkgtools.authoring.applied import applied_on
+from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.catalog import Series
+from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.listing import not_ignored, package_files
 from pkgtools.source.record import recorded
-
-if TYPE_CHECKING:
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Series
-    from pkgtools.source import Source, Tree
 
 _BUILT: Final = ("*.py[cod]", "*.so", "*.dylib", "*.dll", "*.o", "*.a")
 _LEFTOVERS: Final = ("*.orig", "*.rej", "*.bak", "*~", ".*.sw?", ".#*", "#*#", ".DS_Store")
@@ -41,7 +38,6 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         DoesNotApplyError: the series does not apply to `source`.
         UsageError: git fails.
         TreeError: a file, or RECORD, cannot be read.
-
     """
     applied = applied_on(series.patches, source)
     made: dict[str, Blob | None] = {}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.authoring.applied import FileChange, applied_on, refusal
-from pkgtools.authoring.gitdiff import diff_text, text_around, with_headers
+from pkgtools.authoring.applied import applied_on, refusal
+from pkgtools.authoring.gitdiff import FileChange, diff_text, text_around, with_headers
 from pkgtools.authoring.message import FROM_LINE, NOBODY, file_name, full_message, mail_head
+from pkgtools.catalog import Series
 from pkgtools.catalog.series import LISTING
 from pkgtools.errors import DoesNotApplyError
-from pkgtools.patch import header_length
+from pkgtools.patch import Patch, header_length
 from pkgtools.plan import plan_series
-
-if TYPE_CHECKING:
-    from pkgtools.catalog import Series
-    from pkgtools.patch import Patch
-    from pkgtools.source import Source
+from pkgtools.source import Source
 
 _AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
 _NAMED: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
@@ -27,7 +24,6 @@ def export_diff(series: Series, source: Source) -> bytes:
 
     Raises:
         DoesNotApplyError: it does not apply.
-
     """
     plan = plan_series(series.patches, source.read)
     if not plan.ok:
@@ -48,7 +44,6 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
 
     Raises:
         DoesNotApplyError: the series does not apply to `source`.
-
     """
     mails = {}
     for number, applied in enumerate(applied_on(series.patches, source), 1):

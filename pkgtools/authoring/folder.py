@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.series import (
@@ -14,13 +16,8 @@ from pkgtools.catalog.series import (
     reference_of,
 )
 from pkgtools.errors import UsageError
+from pkgtools.patch import Patch
 from pkgtools.util.files import new_folder, read_bytes, read_text, write_new
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pkgtools.patch import Patch
 
 _LEFT_BEHIND: Final = {LISTING, LOCKFILE}
 """Files of a series that are written anew, or not at all."""
@@ -38,7 +35,6 @@ def write_series(folder: Path, patches: Sequence[Patch], original: Path) -> list
 
     Raises:
         UsageError: there is something at `folder`.
-
     """
     refuse_existing(folder)
     others = {}
@@ -74,7 +70,6 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
     Raises:
         TreeError: it cannot be written.
-
     """
     with new_folder(folder, "name another folder with -o") as scratch:
         for name, data in files.items():
@@ -88,7 +83,6 @@ def refuse_existing(folder: Path) -> None:
 
     Raises:
         UsageError: there is something.
-
     """
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"{folder} exists already", remedy="give another folder, or move it away")

@@ -7,20 +7,18 @@ import re
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.blob import Blob
 from pkgtools.errors import CheckFailedError
+from pkgtools.patch import Patch
 from pkgtools.patch.section import BELONGS_BELOW
 from pkgtools.util.files import put_blob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pkgtools.authoring.applied import FileChange
-    from pkgtools.patch import Patch
 
 # One of the two folders alone stands twice in the header of a file that comes or goes.
 _ONE_SIDED: Final = re.compile(rb'^diff --git ("?)([ab])/(.*)\1 \1\2/\3\1$', re.MULTILINE)
@@ -29,6 +27,17 @@ _RENAME: Final = re.compile(rb'^(rename (?:from|to) )("?)[ab]/', re.MULTILINE)
 _FULL_ID: Final = re.compile(rb"^index [0-9a-f]{40}\.\.", re.MULTILINE)
 _STAT: Final = re.compile(rb"\n---\n(?: [^\n]*\n)+?(?: \d+ files? changed[^\n]*\n)(?: [^\n]*\n)*")
 _SECONDS: Final = 60
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """The change of one file by one patch."""
+
+    old_path: str
+    path: str
+    """Differs from `old_path` where the patch renames the file."""
+    before: Blob | None
+    after: Blob | None
 
 
 def diff_text(
@@ -43,7 +52,6 @@ def diff_text(
 
     Raises:
         CheckFailedError: git cannot be run.
-
     """
     with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
         root = Path(scratch)

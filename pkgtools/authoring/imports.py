@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pkgtools.authoring.applied import refuse_misfit
 from pkgtools.authoring.folder import refuse_existing, write_folder
 from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
 from pkgtools.blob import Blob
+from pkgtools.catalog import Upstream
 from pkgtools.catalog.listing import line_of
 from pkgtools.catalog.series import LISTING, is_empty_series, load_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import UsageError
-from pkgtools.patch import in_order, split_mails, subject_of
+from pkgtools.patch import Patch, in_order, split_mails, subject_of
+from pkgtools.source import Source
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Upstream
-    from pkgtools.patch import Patch
-    from pkgtools.source import Source
 
 _NUMBERED: Final = re.compile(r"\d+-")
 _SUFFIX: Final = re.compile(r"\.(?:patch|diff)$")
@@ -79,7 +75,6 @@ def import_patches(
         UsageError: there is no patch, or something at `output`.
         MalformedError: a patch is not well-formed.
         DoesNotApplyError: the series does not apply to `source`.
-
     """
     if not is_empty_series(output):
         refuse_existing(output)

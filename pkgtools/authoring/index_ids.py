@@ -7,13 +7,10 @@ or made for another revision.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.catalog import LockedRevision
-    from pkgtools.patch import FilePatch, Patch
+from pkgtools.catalog import LockedRevision
+from pkgtools.patch import FilePatch, Patch
 
 _LENGTH = 40
 

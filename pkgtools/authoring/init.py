@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.metadata import parse_email
 from packaging.utils import canonicalize_name, is_normalized_name
@@ -15,19 +16,14 @@ from packaging.version import InvalidVersion, Version
 
 from pkgtools.authoring.lock import render_lock
 from pkgtools.blob import Blob
-from pkgtools.catalog import LockedRevision, Lockfile, Series, Upstream, load_catalog
+from pkgtools.catalog import LockedRevision, Lockfile, Series, Target, Upstream, load_catalog
 from pkgtools.catalog.series import LISTING, LOCKFILE
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.source.python import default_python, find_distribution, find_package
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pkgtools.catalog import Target
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _TABLE: Final = """\
 # Upstreams, targets and aliases: the one table that a maintainer edits.
@@ -88,7 +84,6 @@ def find_facts(
         UsageError: it is not installed and no version is given, or it has several packages.
         SourceUnavailableError: another release is installed, or none, and the index does not
             have it.
-
     """
     if not is_normalized_name(canonicalize_name(name)):
         raise UsageError(
@@ -116,7 +111,6 @@ def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
 
     Raises:
         UsageError: the file is not a wheel, or has several packages.
-
     """
     name = path.name.partition("-")[0]
     with WheelSource(path, Upstream(name, None, name, package or name, "")) as wheel:
@@ -174,7 +168,6 @@ def refuse_catalog(folder: Path) -> None:
     Raises:
         UsageError: it has.
         TreeError: it is not a folder.
-
     """
     if folder.exists() and not folder.is_dir():
         raise TreeError(f"{folder} is not a folder", remedy="name another with -o")
@@ -195,7 +188,6 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
     Raises:
         UsageError: the folder has a catalog, or a fact is not valid in one.
         TreeError: the catalog cannot be written; no file changed.
-
     """
     upstream = canonicalize_name(facts.distribution)
     name = f"v{facts.version}"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.catalog import Upstream
 from pkgtools.errors import DoesNotApplyError, MalformedError
-from pkgtools.patch import parse_patch, shown_level
+from pkgtools.patch import Patch, parse_patch, shown_level
 from pkgtools.patch.cut import cut
 from pkgtools.plan import plan_series
-
-if TYPE_CHECKING:
-    from pkgtools.catalog import Upstream
-    from pkgtools.patch import Patch
-    from pkgtools.source import Source
+from pkgtools.source import Source
 
 _DEEPEST: Final = 10
 
@@ -47,7 +44,6 @@ class LevelFinder:
         Raises:
             MalformedError: the patch is not well-formed, or where its files belong is not
                 certain.
-
         """
         inner, outer = self._cut(mail, mail.level if mail.level is not None else self._find(mail))
         if inner is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import tomlkit
@@ -16,6 +17,8 @@ from pkgtools.catalog import (
     LockedRevision,
     LockedWheel,
     Lockfile,
+    Revision,
+    Target,
     load_patch,
 )
 from pkgtools.catalog.lock import load_lock
@@ -26,24 +29,16 @@ from pkgtools.errors import (
     MalformedError,
     SourceUnavailableError,
 )
-from pkgtools.patch import Kind
-from pkgtools.plan import plan_series
+from pkgtools.patch import FilePatch, Kind, Patch
+from pkgtools.plan import Change, plan_series
 from pkgtools.plan.explain import absorbed_at
+from pkgtools.source import Source
+from pkgtools.source.at_hand import AtHand
 from pkgtools.source.wheel import WheelSource, all_outside_named
 from pkgtools.tree.check import Refusal, refuse_broken
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import entry_id
 from pkgtools.util.files import sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Revision, Target
-    from pkgtools.patch import FilePatch, Patch
-    from pkgtools.plan import Change
-    from pkgtools.source import Source
-    from pkgtools.source.at_hand import AtHand
 
 _HEADER = """\
 # Written by `pkgtools lock` from real sources; not edited by hand.
@@ -76,7 +71,6 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
         SourceUnavailableError: such a revision, and the series changed.
         DoesNotApplyError: the series does not apply to a revision.
         TreeError: the lockfiles cannot be written.
-
     """
     proofs: list[Proof] = []
     files: dict[Path, Blob | None] = {}
@@ -96,7 +90,6 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
     Raises:
         SourceUnavailableError: there is no source of a revision that changed.
         DoesNotApplyError: the series does not apply to a revision.
-
     """
     old = _old_lock(targets[0])
     made = [
@@ -112,7 +105,6 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
 
     Raises:
         CheckFailedError: a lockfile differs.
-
     """
     proofs: list[Proof] = []
     for sharing in _by_series(targets):
@@ -240,7 +232,6 @@ def prove_absorbed(patch: Patch, source: Source) -> list[str]:
 
     Raises:
         CheckFailedError: it does not hold it, or the patch has more than hunks, such as a mode.
-
     """
     places = []
     path = patch.path or patch.name

@@ -7,13 +7,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.patch import header_length
+from pkgtools.patch import Patch, header_length
 from pkgtools.patch.headers import message_of
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
 
-    from pkgtools.patch import Patch
 
 NOBODY: Final = "nobody <nobody@localhost>"
 FROM_LINE: Final = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
@@ -50,7 +49,6 @@ def mail_head(author: str, message: str, date: str = _EPOCH) -> bytes:
         author: name and address.
         message: the subject, and the body behind an empty line.
         date: as a mail has it.
-
     """
     subject, _, body = message.partition("\n\n")
     head = f"From: {author}\nDate: {date}\nSubject: [PATCH] {' '.join(subject.split())}\n"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
+from pkgtools.catalog import Catalog
 from pkgtools.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.patch import Patch
+from pkgtools.patch import Patch
 
 _NAME: Final = re.compile(r"[^\s/#.][^\s/#]*\.(?:patch|diff)")
 
@@ -21,7 +18,6 @@ def check_name(name: str) -> str:
 
     Raises:
         UsageError: a ``series`` file cannot hold it.
-
     """
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise UsageError(
@@ -36,7 +32,6 @@ def refuse_absorbed(catalog: Catalog, patches: Iterable[Patch]) -> None:
 
     Raises:
         UsageError: with the target.
-
     """
     for patch in patches:
         for target in catalog.targets:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.gitdiff import diff_text
 from pkgtools.authoring.message import mail_head
 from pkgtools.authoring.names import check_name
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog.series import LISTING
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import UsageError
-from pkgtools.patch import parse_patch
+from pkgtools.patch import Patch, parse_patch
+from pkgtools.source import Tree
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from pkgtools.authoring.work import SeriesWork
-    from pkgtools.patch import Patch
-    from pkgtools.source import Tree
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,6 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
             beyond the series.
         DoesNotApplyError: the series does not apply to its source.
         TreeError: the files cannot be written; none changed.
-
     """
     message = _message(draft)
     with work.locked() as folder:

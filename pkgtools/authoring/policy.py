@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Catalog, Target
 from pkgtools.catalog.added import MESSAGE
 from pkgtools.errors import CheckFailedError
+from pkgtools.patch import Patch
 from pkgtools.patch.headers import UPSTREAM_STATUS, headers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.patch import Patch
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,6 @@ def check_policy(catalog: Catalog, targets: Iterable[Target]) -> None:
 
     Raises:
         PolicyError: with every fault.
-
     """
     if not catalog.policy:
         return

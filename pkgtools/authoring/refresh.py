@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
-from pkgtools.authoring.applied import (
-    AppliedPatch,
-    FileChange,
-    PatchedSource,
-    applied_on,
-    patches_of,
-)
+from pkgtools.authoring.applied import AppliedPatch, PatchedSource, applied_on, patches_of
 from pkgtools.authoring.edits import edits_of
+from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.series import LISTING, reference_of
 from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, UsageError
+from pkgtools.patch import Patch
+from pkgtools.source import Source, Tree
 from pkgtools.util.files import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from pkgtools.authoring.work import SeriesWork
-    from pkgtools.patch import Patch
-    from pkgtools.source import Source, Tree
 
 
 class EditedShared(msgspec.Struct, frozen=True):
@@ -72,7 +63,6 @@ def refresh_series(
         DoesNotApplyError: the series does not apply.
         UsageError: there is no such patch, or a later one changes the file too.
         TreeError: the files cannot be written; none changed.
-
     """
     named, source = work.named, work.source
     with work.locked() as folder:

@@ -13,27 +13,21 @@ keeps the lines that it had as its pre-image, so the patch still applies whereve
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from pkgtools.authoring.gitdiff import diff_text, with_headers
+from pkgtools.authoring.gitdiff import FileChange, diff_text, with_headers
 from pkgtools.blob import Blob
+from pkgtools.catalog import Catalog
 from pkgtools.catalog.added import read_added
 from pkgtools.catalog.series import shared_patches
 from pkgtools.errors import MalformedError, UsageError
-from pkgtools.patch import Kind, parse_patch
-from pkgtools.plan import plan_series
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pkgtools.authoring.applied import FileChange
-    from pkgtools.catalog import Catalog
-    from pkgtools.patch import Patch
-    from pkgtools.plan import Plan
-    from pkgtools.source import Source
+from pkgtools.patch import Kind, Patch, parse_patch
+from pkgtools.plan import Plan, plan_series
+from pkgtools.source import Source
 
 _CONTEXT: Final = 3
 
@@ -79,7 +73,6 @@ def references_to(shelf: Path, patches: Sequence[Patch], source: Source | None) 
         patches: in order; the keys of the result are their names.
         source: what the patches apply to. With one, patches are the same that make the same
             files of it; without, those that change the same lines.
-
     """
     known = shared_patches(shelf)
     overlay: dict[str, Blob | None] = {}
@@ -121,7 +114,6 @@ def edit_shared(
 
     Raises:
         UsageError: a folder of added files cannot hold an edit.
-
     """
     if path.is_dir():
         return _edit_added(path, edited)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from pkgtools.catalog import Series
+from pkgtools.patch import Patch
 from pkgtools.patch.headers import headers_of, message_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pkgtools.catalog import Series
-    from pkgtools.patch import Patch
 
 
 def waiver_page(series: Series, source: str) -> str:

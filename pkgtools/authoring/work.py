@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from pkgtools.catalog import Catalog
+from pkgtools.catalog.named import NamedSeries
 from pkgtools.catalog.writes import locked_catalog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.catalog.named import NamedSeries
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
+from pkgtools.source import Source
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

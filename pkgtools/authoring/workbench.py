@@ -14,23 +14,19 @@ which series it was, and the digest that this series had.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from pkgtools.authoring.gitdiff import git
-from pkgtools.authoring.message import mail_date
+from pkgtools.authoring.message import PatchAuthor, mail_date
 from pkgtools.blob import DIRECTORY, REGULAR, SUBMODULE, Blob
 from pkgtools.errors import CheckFailedError, MalformedError, UsageError
 from pkgtools.util.files import read_bytes, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pkgtools.authoring.message import PatchAuthor
 
 TRAILER: Final = "Patch-Filename"
 BRANCH: Final = "series"
@@ -107,7 +103,6 @@ def make_repository(folder: Path, commits: Sequence[NewCommit]) -> list[str]:
 
     Raises:
         CheckFailedError: git cannot be run.
-
     """
     git(["init", "--quiet", "--template=", f"--initial-branch={BRANCH}"], cwd=folder)
     for name, value in _CONFIG.items():
@@ -162,7 +157,6 @@ def read_state(folder: Path) -> BenchState:
     Raises:
         UsageError: the folder is not a workbench.
         MalformedError: its state is damaged.
-
     """
     path = folder / _STATE
     if not path.is_file():
@@ -185,7 +179,6 @@ class Workbench:
 
     Raises:
         UsageError: a rebase is under way, or files are not committed.
-
     """
 
     upstream = None
@@ -213,7 +206,6 @@ class Workbench:
 
         Raises:
             UsageError: the base is gone, or a commit has two parents.
-
         """
         listed = self._git("rev-list", "--reverse", "--parents", f"{self.base}..HEAD").decode()
         found = []

@@ -13,17 +13,15 @@ an image treat it as they treat every other patch. The same files give the same 
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pkgtools.blob import EXECUTABLE, REGULAR, Blob, canonical_mode
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
 from pkgtools.util.files import read_bytes, read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 MESSAGE: Final = "MESSAGE"
 _HEAD: Final = """\
@@ -60,7 +58,6 @@ class AddedFiles:
         Raises:
             MalformedError: there is no file, or one that is not text, or the message has
                 lines of a diff.
-
         """
         if not self.files:
             raise MalformedError(
@@ -83,7 +80,6 @@ def read_added(folder: Path) -> AddedFiles:
 
     Raises:
         MalformedError: it has no message, or something that is not a regular file.
-
     """
     message = _message(folder)
     files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}

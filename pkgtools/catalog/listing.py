@@ -6,15 +6,11 @@ file stays there, up to an empty line if one follows it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from pkgtools.patch import shown_level
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.patch import Patch
+from pkgtools.patch import Patch, shown_level
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,6 @@ class SeriesFile:
 
         Args:
             references: of each patch the old reference, None of a new one, and the new one.
-
         """
         known = {each.reference: each for each in self.patches}
         blank = ListedPatch((), "", "")

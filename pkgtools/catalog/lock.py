@@ -6,15 +6,13 @@ release has a wheel for each Python and platform, with the same sources in all o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.errors import MalformedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class _LockTable(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -97,7 +95,6 @@ def read_lock(path: Path) -> Lockfile:
 
     Raises:
         MalformedError: the file is not well-formed.
-
     """
     try:
         return TomlFile(path).decode(Lockfile)
@@ -112,7 +109,6 @@ def load_lock(path: Path, digest: str, target: str) -> Lockfile:
     Raises:
         MalformedError: the file is missing or not well-formed, or the series changed since
             it was written.
-
     """
     remedy = f"prove the series and write its lockfile with `pkgtools lock --target {target}`"
     if not path.exists():

@@ -7,14 +7,12 @@ own, with its own series and lockfile; the patches that they share are kept once
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pkgtools.errors import DoesNotApplyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Protocol
-
     from packaging.tags import Tag
 
     from pkgtools.catalog.model import Target
@@ -78,7 +76,6 @@ def refuse_unfit(target: Target, source: Placed) -> None:
 
     Raises:
         DoesNotApplyError: it is for another one, or that cannot be told.
-
     """
     if target.marker is None or holds(target.marker, source.environment):
         return

@@ -5,17 +5,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pkgtools.catalog.lock import Lockfile, load_lock
 from pkgtools.catalog.series import LOCKFILE, Series, load_series
 from pkgtools.errors import MalformedError, UnknownNameError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -239,7 +236,6 @@ class Catalog:
 
         Raises:
             UsageError: there is none; the nearest names are offered.
-
         """
         if name is None:
             if self.default is None:
@@ -288,7 +284,6 @@ class Catalog:
 
         Raises:
             UsageError: there is none.
-
         """
         found = [upstream for upstream in self.upstreams if name in (None, upstream.name)]
         if not found:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog.model import Catalog, Upstream
 from pkgtools.catalog.series import Series, load_series
 from pkgtools.errors import UsageError
-
-if TYPE_CHECKING:
-    from pkgtools.catalog.model import Catalog, Upstream
 
 
 @dataclass(frozen=True)

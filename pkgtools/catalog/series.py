@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pkgtools.catalog.added import is_added_folder, read_added
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
 from pkgtools.util.files import read_bytes, read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 LISTING: Final = "series"
 LOCKFILE: Final = "lock.toml"
@@ -68,7 +66,6 @@ def load_series(directory: Path) -> Series:
     Raises:
         MalformedError: the ``series`` file or a patch is not well-formed, or a
             patch lies in the directory and the series does not name it.
-
     """
     listing = directory / LISTING
     patches: dict[str, Patch] = {}
@@ -100,7 +97,6 @@ def load_patch(path: Path, level: int | None = None) -> Patch:
 
     Raises:
         MalformedError: it cannot be read, or is not well-formed.
-
     """
     if path.is_dir():
         return read_added(path).patch()
@@ -131,7 +127,6 @@ def shared_patches(folder: Path) -> Mapping[str, Patch]:
 
     Raises:
         MalformedError: one of them is not well-formed.
-
     """
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     found = [

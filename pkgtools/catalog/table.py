@@ -98,7 +98,6 @@ def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
     Raises:
         MalformedError: with the file, the key and the line.
         UsageError: there is no such file.
-
     """
     if not path.is_file():
         raise UsageError(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
 from pkgtools.errors import MalformedError
 from pkgtools.util.files import read_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -37,7 +35,6 @@ class TomlFile:
 
         Raises:
             MalformedError: the file is not TOML, or not of this form.
-
         """
         try:
             return msgspec.toml.decode(self.text, type=kind)

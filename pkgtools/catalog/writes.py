@@ -16,12 +16,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from pkgtools.blob import Blob
 from pkgtools.errors import MalformedError, TreeError
 from pkgtools.util.files import (
     locked_folder,
@@ -31,13 +33,7 @@ from pkgtools.util.files import (
     sync_folder,
     write_new,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from pkgtools.blob import Blob
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _FOLDER: Final = ".pkgtools-writes"
 _JOURNAL: Final = "journal.json"
@@ -65,7 +61,6 @@ def locked_catalog(folder: Path, reporter: Reporter | None = None) -> Iterator[N
 
     Raises:
         TreeError: the folder cannot be opened, or another command holds it for too long.
-
     """
     text = f"waiting for another pkgtools run on {folder}"
     waiting = partial(reporter.task, text) if reporter else contextlib.nullcontext
@@ -86,7 +81,6 @@ def recover_catalog(folder: Path) -> None:
 
     Raises:
         TreeError: they cannot be finished.
-
     """
     if (folder / _FOLDER / _JOURNAL).exists():
         with locked_catalog(folder):
@@ -102,7 +96,6 @@ def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> None:
 
     Raises:
         TreeError: a file cannot be written. Before step 3, every file is as it was.
-
     """
     changed = {path: blob for path, blob in files.items() if read_file(path) != blob}
     if not changed:
@@ -145,7 +138,6 @@ def _inside(folder: Path, name: str) -> Path:
 
     Raises:
         TreeError: the path leaves the folder, or goes through a symbolic link.
-
     """
     path = folder / name
     parts = PurePosixPath(name).parts

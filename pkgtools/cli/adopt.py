@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -15,9 +15,6 @@ from pkgtools.source.choose import check_wheels, open_repositories, open_tree, o
 from pkgtools.tree.apply import adopt_target
 from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Give a receipt to a tree that is patched already.")

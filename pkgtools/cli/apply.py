@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.next_step import say_next
 from pkgtools.cli.output import say
+from pkgtools.source import Tree
 from pkgtools.source.choose import open_tree, open_trees
 from pkgtools.tree.apply import TreeChange, apply_targets
 from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.source import Tree
 
 
 @click.command(short_help="Apply a target's series to a tree.")

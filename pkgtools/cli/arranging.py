@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
+from pkgtools.authoring.arrange import Arranged
 from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import choose_series, open_at_hand
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.authoring.arrange import Arranged
-    from pkgtools.source.at_hand import AtHand
+from pkgtools.source.at_hand import AtHand
 
 
 def open_arranging(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pkgtools.build.image import BuiltImage, BuiltIndex
     from pkgtools.image.known import KnownFacts
     from pkgtools.image.model import Pushable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -12,9 +12,6 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import UsageError
 from pkgtools.source.choose import open_repositories
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.group(short_help="Check the changelog.")

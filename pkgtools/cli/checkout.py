@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -11,9 +11,6 @@ from pkgtools.authoring.checkout import check_out
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import from_option, git_option, open_work, series_option, wheel_option
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Make a git repository of a series, a commit for each patch.")

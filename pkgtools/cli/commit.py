@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from pkgtools.authoring.commit import CommitOutcome, Committed, commit_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Write the commits of a checkout back into its series.")

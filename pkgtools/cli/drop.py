@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -10,9 +10,6 @@ from pkgtools.authoring.arrange import drop_patches
 from pkgtools.cli import common
 from pkgtools.cli.arranging import open_arranging, show_arranged
 from pkgtools.cli.sources import git_option, series_option, wheel_option
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Take patches out of a series.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -19,9 +19,6 @@ from pkgtools.cli.sources import (
     series_option,
     wheel_option,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Write a series for others: a diff, or mails for `git am`.")

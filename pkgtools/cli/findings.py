@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from pkgtools import __version__
 from pkgtools.catalog import load_catalog
 from pkgtools.errors import PkgtoolsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 FORMATS: Final = ("text", "json", "github", "junit", "sarif")
 _LINE: Final = re.compile(r"line (\d+): ")
@@ -49,7 +47,6 @@ def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
         verb: the command.
         raw: the JSON.
         catalog: the targets.toml.
-
     """
     finder = _FindingReader(catalog)
     findings = list(finder.findings(msgspec.json.decode(raw), verb))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -11,17 +12,11 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
+from pkgtools.source import Source
 from pkgtools.source.choose import open_revision, open_tree, open_wheel
 from pkgtools.tree.identify import identify as identify_source
 from pkgtools.tree.shadow import shadowed
-from pkgtools.tree.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.source import Source
-    from pkgtools.tree.state import Identity
+from pkgtools.tree.state import Identity, State
 
 
 @click.command(short_help="Name the known revision of a tree, wheel or commit.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import CheckFailedError, UsageError
@@ -18,9 +19,6 @@ from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_base, open_image
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.catalog import Target
     from pkgtools.image.inspect import Inspection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -14,9 +14,6 @@ from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, say_proving, wheel_option
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command("import", short_help="Make a series of patches or of a flat diff.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -13,9 +13,6 @@ from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, open_at_hand, wheel_option
 from pkgtools.errors import SourceUnavailableError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Prove series on real sources.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -14,9 +15,6 @@ from pkgtools.errors import PkgtoolsError
 from pkgtools.merge.driver import is_python, merge_text
 from pkgtools.merge.markers import Markers
 from pkgtools.util.files import read_bytes, replacing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FAILED: Final = 255
 """Git takes 1 to 127 as conflicts, and what is above 128 as an error."""

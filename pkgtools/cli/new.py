@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -18,9 +18,6 @@ from pkgtools.cli.sources import (
     series_option,
     wheel_option,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Make a patch of what a tree has beyond its series.")

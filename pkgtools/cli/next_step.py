@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from click.core import ParameterSource
 
 from pkgtools.cli import common
 from pkgtools.cli.output import say
-
-if TYPE_CHECKING:
-    from pkgtools.errors import PkgtoolsError
+from pkgtools.errors import PkgtoolsError
 
 _REPEATED: Final = ("tree", "python", "wheels", "repositories", "catalog")
 _PLACES: Final = ("tree", "python")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -21,16 +22,10 @@ from pkgtools.cli.sources import (
 )
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
-from pkgtools.port.model import HunkOutcome
+from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
 from pkgtools.port.route import newest_target
 from pkgtools.port.target import check_writable, target_table, write_target
-from pkgtools.port.work import abort, resume, start
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pkgtools.port.model import HunkReport, PatchReport
-    from pkgtools.port.work import Job, PortReport
+from pkgtools.port.work import Job, PortReport, abort, resume, start
 
 _SHOWN: Final = 12
 """Lines of a proposal; the whole of it is in the file with the conflict."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -17,12 +17,9 @@ from pkgtools.recipe.plan import RuleFinding, RuleOutcome, check_plan
 from pkgtools.recipe.processes import processes
 from pkgtools.recipe.render import FORMATS
 from pkgtools.recipe.siblings import check_siblings
-from pkgtools.recipe.validate import STEPS, Deployment, validate
+from pkgtools.recipe.validate import STEPS, Deployment, Validation, validate
+from pkgtools.source import Source
 from pkgtools.source.choose import open_tree
-
-if TYPE_CHECKING:
-    from pkgtools.recipe.validate import Validation
-    from pkgtools.source import Source
 
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COLORS: Final = {RuleOutcome.OK: "green", RuleOutcome.WRONG: "red", RuleOutcome.OPEN: "yellow"}

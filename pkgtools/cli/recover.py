@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -12,9 +12,6 @@ from pkgtools.cli.output import say
 from pkgtools.source.choose import open_trees
 from pkgtools.tree.apply import recover_tree
 from pkgtools.tree.choose import patched_trees
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Finish or undo a run that was killed.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -10,9 +10,6 @@ from pkgtools.authoring.arrange import rename_patch
 from pkgtools.cli import common
 from pkgtools.cli.arranging import open_arranging, show_arranged
 from pkgtools.cli.sources import series_option
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Give a patch another file name.")

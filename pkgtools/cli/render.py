@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pkgtools.tree.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pkgtools.plan import Rejection
-    from pkgtools.tree.check import Refusal
-    from pkgtools.tree.state import Identity
+from pkgtools.plan import Rejection
+from pkgtools.tree.check import Refusal
+from pkgtools.tree.state import Identity, State
 
 _SHOWN_LINES = 14
 """The most lines to show of the nearest place."""

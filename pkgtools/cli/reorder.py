@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -11,9 +11,6 @@ from pkgtools.cli import common
 from pkgtools.cli.arranging import open_arranging, show_arranged
 from pkgtools.cli.sources import git_option, series_option, wheel_option
 from pkgtools.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Move patches within a series.")

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from packaging.version import Version
 
 from pkgtools.build.clock import source_date
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, open_at_hand, wheel_option
 from pkgtools.recipe.load import load_recipe
-from pkgtools.recipe.plan import check_plan
+from pkgtools.recipe.plan import RuleFinding, check_plan
 from pkgtools.report.matrix import build_matrix
 from pkgtools.report.page import render_page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.recipe.plan import RuleFinding
     from pkgtools.report.images import ShownImage
 
 _RECIPES = "docker/recipes/*.toml"

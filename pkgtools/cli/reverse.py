@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.apply import show_changed, show_recovered
 from pkgtools.cli.output import say
+from pkgtools.source import Tree
 from pkgtools.source.choose import open_trees
+from pkgtools.tree.apply import TreeChange
 from pkgtools.tree.choose import patched_tree
 from pkgtools.tree.reverse import reverse_trees
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.source import Tree
-    from pkgtools.tree.apply import TreeChange
 
 
 @click.command(short_help="Take a series out of a tree again.")

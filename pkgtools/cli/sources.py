@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import click
 
 from pkgtools.authoring.work import SeriesWork
-from pkgtools.catalog import load_catalog
-from pkgtools.catalog.named import named_series
+from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.catalog.named import NamedSeries, named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
+from pkgtools.source import Tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories, open_trees
 from pkgtools.tree.choose import edited_target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.catalog.named import NamedSeries
-    from pkgtools.source import Tree
 
 SOURCES: Final = ("wheels", "repositories")
 """The parameters that name sources of a release."""
@@ -58,7 +53,6 @@ def choose_series(table: Catalog, given: str | None, trees: Sequence[Tree] = ())
 
     Raises:
         UsageError: there are several, or none.
-
     """
     if given is not None:
         return named_series(table, given)
@@ -126,7 +120,6 @@ def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool 
         named: the series.
         edited: whether a tree has the edits that the series took.
         every_series: whether other series changed too.
-
     """
     if named.source is None:
         say("  next: name the series in a target, then `pkgtools lock`")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,9 +17,6 @@ from pkgtools.source.choose import open_trees
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.state import State
 from pkgtools.tree.status import AppliedSeries, Status, status_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _EXIT: Final = {
     State.PRISTINE: 0,

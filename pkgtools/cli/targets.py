@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -13,9 +13,6 @@ from pkgtools.cli.next_step import next_step
 from pkgtools.cli.output import say
 from pkgtools.errors import MalformedError
 from pkgtools.patch.headers import PatchHeaders, headers_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -14,9 +14,6 @@ from pkgtools.errors import CheckFailedError, DoesNotApplyError
 from pkgtools.port.pull_request import text, title
 from pkgtools.port.upgrade import UpgradeOptions, UpgradeOutcome, release_page
 from pkgtools.port.upgrade import upgrade as run_upgrade
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _EXIT_CODES = {
     UpgradeOutcome.CONFLICT: DoesNotApplyError.exit_code,

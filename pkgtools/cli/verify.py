@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -15,6 +16,7 @@ from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
+from pkgtools.source import Source
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import (
     check_wheels,
@@ -26,14 +28,8 @@ from pkgtools.source.choose import (
 )
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run, dry_run_source
+from pkgtools.tree.state import Identity
 from pkgtools.tree.verify import verify as verify_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pkgtools.source import Source
-    from pkgtools.tree.state import Identity
 
 
 @dataclass(frozen=True)

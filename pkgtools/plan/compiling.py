@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
-from pkgtools.blob import SYMLINK
+from pkgtools.blob import SYMLINK, Blob
+from pkgtools.plan.model import Change, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pkgtools.blob import Blob
-    from pkgtools.plan.model import Change, Plan
-
     Compile = Callable[[Mapping[str, Blob]], dict[str, str]]
     """Returns why Python does not compile some files, by path."""
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.patch.lines import text
 from pkgtools.plan.match import text_of
 from pkgtools.plan.model import Nearest
 from pkgtools.util.lines import split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _CANDIDATES: Final = 5
 _COMMON: Final = 50

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.blob import REGULAR, SYMLINK, Blob
-from pkgtools.patch import Kind
+from pkgtools.patch import BinaryChange, FilePatch, Kind
 from pkgtools.plan.explain import absorbed_at, nearest_place, shown_lines
 from pkgtools.plan.match import Misfit, Placement, apply_hunks, text_of
 from pkgtools.plan.model import Reason, Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pkgtools.patch import BinaryChange, FilePatch
-
     _Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.patch import Hunk, Kind, Patch
+from pkgtools.blob import Blob
+from pkgtools.patch import FilePatch, Hunk, Kind, Patch
 from pkgtools.plan.series import plan_series
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pkgtools.blob import Blob
-    from pkgtools.patch import FilePatch
 
 _KINDS: Final = {Kind.CREATE: Kind.DELETE, Kind.DELETE: Kind.CREATE}
 _TAGS: Final = {b"+": b"-", b"-": b"+", b" ": b" "}

@@ -10,15 +10,12 @@ than git: a hunk without any context (``-U0``) is never moved to that end.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.patch import Hunk
+from pkgtools.patch import Hunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pkgtools.blob import Blob
-    from pkgtools.patch import Kind
-    from pkgtools.plan.match import Placement
+from pkgtools.blob import Blob
+from pkgtools.patch import Kind
+from pkgtools.plan.match import Placement
 
 
 class Reason(StrEnum):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from pkgtools.blob import Blob
+from pkgtools.patch import FilePatch, Patch
 from pkgtools.plan.file import PatchProgress, apply_file
+from pkgtools.plan.match import Placement
 from pkgtools.plan.model import Change, Plan, Reason, Rejection, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pkgtools.blob import Blob
-    from pkgtools.patch import FilePatch, Patch
-    from pkgtools.plan.match import Placement
-
     Read = Callable[[str], Blob | None]
 
 
@@ -28,7 +26,6 @@ def plan_series(patches: Sequence[Patch], read: Read) -> Plan:
 
     Returns:
         A plan with every hunk's place, and every rejection, not only the first.
-
     """
     state = _State(read)
     for patch in patches:

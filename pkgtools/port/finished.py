@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pkgtools.authoring.applied import AppliedPatch, FileChange
+from pkgtools.authoring.applied import AppliedPatch
+from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.errors import PkgtoolsError
-from pkgtools.port.model import StepReport  # noqa: TC001 - msgspec needs it at run time
+from pkgtools.port.model import StepReport
 from pkgtools.util.files import read_bytes, replace_file
 
 if TYPE_CHECKING:

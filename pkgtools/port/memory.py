@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pkgtools.port.upstream import Listing
 
 if TYPE_CHECKING:
-    from pkgtools.authoring.applied import FileChange
+    from pkgtools.authoring.gitdiff import FileChange
     from pkgtools.catalog import Upstream
     from pkgtools.port.model import HunkReport
     from pkgtools.source import Source

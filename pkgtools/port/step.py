@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pkgtools.authoring.applied import AppliedPatch, FileChange
+from pkgtools.authoring.applied import AppliedPatch
+from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import SYMLINK, Blob
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.blocks import parse

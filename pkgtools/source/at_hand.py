@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from pkgtools.catalog import Revision, Target
 from pkgtools.catalog.lock import read_lock
 from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.source.base import Source
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource, fits_wheel, wheel_version
+from pkgtools.util.progress import Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Revision, Target
-    from pkgtools.source.base import Source
     from pkgtools.source.git import Repository
-    from pkgtools.util.progress import Reporter
 
 
 class AtHand:
@@ -43,7 +42,6 @@ class AtHand:
 
         Raises:
             SourceUnavailableError: there is none; the message says what to give.
-
         """
         if revision.version is None:
             return [self._in_repositories(revision.name)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Upstream
+from pkgtools.blob import Blob
+from pkgtools.catalog import Upstream
 
 
 class Source(Protocol):
@@ -27,6 +26,5 @@ class Source(Protocol):
 
         Raises:
             PkgtoolsError: the source cannot be read, or cannot hold such a path.
-
         """
         ...

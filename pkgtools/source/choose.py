@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pkgtools.catalog import Catalog, Target, Upstream
 from pkgtools.errors import UsageError
 from pkgtools.source.base import Source
 from pkgtools.source.python import default_python, find_package
@@ -13,10 +16,6 @@ from pkgtools.source.tree import Tree, find_tree
 from pkgtools.source.wheel import WheelSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog, Target, Upstream
     from pkgtools.source.git import Repository
 
 S = TypeVar("S", bound=Source)
@@ -29,7 +28,6 @@ def open_tree(
 
     Raises:
         UsageError: there is none.
-
     """
     upstreams = [target.upstream] if target else list(catalog.upstreams)
     return open_trees(catalog, upstreams, tree, python)[0]
@@ -42,7 +40,6 @@ def open_trees(
 
     Raises:
         UsageError: there is none.
-
     """
     if tree is not None and python is not None:
         raise UsageError("--tree and --python name different trees: give one")
@@ -90,7 +87,6 @@ def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
 
     Raises:
         UsageError: the file is not a wheel, or not of a known upstream.
-
     """
     return _of_first(catalog.upstreams, path, WheelSource)
 
@@ -100,7 +96,6 @@ def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
 
     Raises:
         UsageError: one of them is not of a known upstream.
-
     """
     for path in paths:
         with open_wheel(catalog, path):

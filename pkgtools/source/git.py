@@ -11,8 +11,9 @@ import io
 import os
 import struct
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import SourceUnavailableError, UsageError
@@ -27,16 +28,12 @@ except ImportError as error:  # GitPython asks for the git command when imported
         remedy="install git, or use --tree or --wheel, which do not need it",
     ) from None
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 def tracked_paths(index: bytes) -> list[str]:
     """Return the paths that a git index file lists.
 
     Raises:
         ValueError: it cannot be read, or is of version 4.
-
     """
     try:
         _, entries, _, _ = read_cache(io.BytesIO(index))
@@ -50,7 +47,6 @@ class Repository:
 
     Raises:
         UsageError: there is no git repository at `path`.
-
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,7 +125,6 @@ class Repository:
 
         Raises:
             UsageError: git fails.
-
         """
         words = {"D": "missing", "A": "extra"}
         with self._asked():
@@ -150,7 +145,6 @@ class Repository:
 
         Raises:
             UsageError: git fails.
-
         """
         with self._asked():
             tracked = self._repo.git.ls_files("--cached", "-z", "--", folder)
@@ -165,7 +159,6 @@ class Repository:
         Raises:
             SourceUnavailableError: the history was cut off, so that a tag could be behind it.
             UsageError: git fails.
-
         """
         with self._asked():
             if self._repo.git.rev_parse("--is-shallow-repository") == "true":
@@ -193,7 +186,6 @@ class Repository:
 
         Raises:
             UsageError: with what git says.
-
         """
         with _without_git_variables():
             try:
@@ -223,7 +215,6 @@ class GitSource:
 
         Raises:
             SourceUnavailableError: a folder is not in the database (a partial clone).
-
         """
         with self._reading(prefix):
             listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
@@ -235,7 +226,6 @@ class GitSource:
 
         Raises:
             SourceUnavailableError: the object is not in the database (a partial clone).
-
         """
         with self._reading(path):
             try:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Upstream
+from pkgtools.source.base import Source
 from pkgtools.source.tree import Tree
 from pkgtools.source.wheel import WheelSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from pkgtools.catalog import Upstream
-    from pkgtools.source.base import Source
 
 
 def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
@@ -23,7 +19,6 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
 
     Raises:
         SourceUnavailableError: a folder is not in the git database (a partial clone).
-
     """
     if isinstance(source, WheelSource):
         marks: dict[str, Hashable] = {
@@ -57,7 +52,6 @@ def not_ignored(tree: Tree) -> tuple[set[str], set[str]] | None:
 
     Raises:
         UsageError: git fails.
-
     """
     around = (folder for folder in (tree.root, *tree.root.parents) if (folder / ".git").exists())
     top = next(around, None) if tree.is_checkout else None

@@ -98,7 +98,6 @@ def find_package(python: str | None, package: str) -> Path | None:
 
     Raises:
         UsageError: the interpreter cannot be run, or the package has several folders.
-
     """
     folders = _ask(python, _SCRIPT, package, list[str])
     if len(folders) > 1:
@@ -133,7 +132,6 @@ def find_distribution(python: str | None, name: str) -> InstalledDistribution | 
 
     Raises:
         UsageError: the interpreter cannot be run.
-
     """
     return next(iter(_ask(python, _DISTRIBUTION, name, list[InstalledDistribution])), None)
 
@@ -143,7 +141,6 @@ def environment(python: str | None) -> dict[str, str]:
 
     Raises:
         UsageError: the interpreter cannot be run.
-
     """
     return _ask(python, _ENVIRONMENT, "", dict[str, str])
 

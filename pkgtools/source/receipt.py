@@ -8,19 +8,18 @@ the file's own table, as it was before there were stacks; ``above`` lists the la
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
 
 import msgspec
 
 from pkgtools.blob import EXECUTABLE, LIMIT, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
-from pkgtools.source.record import RecordEdit  # noqa: TC001 - msgspec reads the annotation
+from pkgtools.source.record import RecordEdit
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Protocol
 
     class Reader(Protocol):
         """What has contents by path."""
@@ -61,7 +60,6 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
 
         Raises:
             ValueError: it is damaged.
-
         """
         inflate = zlib.decompressobj()
         try:
@@ -183,7 +181,6 @@ def load_receipt(home: Path) -> Receipt | None:
 
     Raises:
         TreeError: it is damaged, or names a path outside the tree.
-
     """
     path = home / NAME
     try:

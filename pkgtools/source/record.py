@@ -11,16 +11,13 @@ import base64
 import csv
 import hashlib
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
 from pkgtools.errors import TreeError
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
 
 
 class RecordEdit(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,7 +49,6 @@ def add_rows(raw: bytes, files: Mapping[str, bytes | None]) -> bytes:
     Args:
         raw: RECORD as it is.
         files: content by path; None for a symbolic link, which has no hash.
-
     """
     rows = [make_row(path, data) for path, data in sorted(files.items())]
     return _join(raw.splitlines(keepends=True), rows)
@@ -77,7 +73,6 @@ def recorded(record: Path) -> dict[str, str]:
 
     Raises:
         TreeError: it is not CSV.
-
     """
     return recorded_in(read_bytes(record), str(record))
 
@@ -87,7 +82,6 @@ def recorded_in(raw: bytes, label: str) -> dict[str, str]:
 
     Raises:
         TreeError: it is not CSV.
-
     """
     text = raw.decode("utf-8", "surrogateescape")
     try:

@@ -7,20 +7,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.catalog import Upstream
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.source.python import last_words
 from pkgtools.util.cache import cache_folder
 from pkgtools.util.files import sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pkgtools.catalog import Upstream
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _SECONDS: Final = 1800
 
@@ -51,7 +48,6 @@ def release_wheel(
     Raises:
         SourceUnavailableError: there is no pip, no such wheel, or its digest is not the
             locked one.
-
     """
     found = cached_wheel(upstream, version, known)
     if found is not None:

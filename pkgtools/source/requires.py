@@ -6,13 +6,11 @@ See https://packaging.python.org/en/latest/specifications/core-metadata/#require
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FIELD: Final = re.compile(rb"^Requires-Dist:((?:[^\n]*\n)(?:[ \t][^\n]*\n)*)", re.MULTILINE)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pkgtools.authoring.applied import FileChange, PatchedSource
+from pkgtools.authoring.applied import PatchedSource
+from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pkgtools.authoring.applied import FileChange
-from pkgtools.authoring.gitdiff import diff_text
+from pkgtools.authoring.gitdiff import FileChange, diff_text
 from pkgtools.blob import Blob
 
 if TYPE_CHECKING:
