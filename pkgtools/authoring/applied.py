@@ -44,11 +44,7 @@ class PatchedSource:
 
 
 def refuse_misfit(patches: Sequence[Patch], source: Source) -> None:
-    """Raise unless patches apply to a source, one after the other.
-
-    Raises:
-        DoesNotApplyError: they do not.
-    """
+    """Raise unless patches apply to a source, one after the other."""
     with all_outside_named(source, {path for patch in patches for path in patch.paths}):
         plan = plan_series(patches, source.read)
     if not plan.ok:
@@ -60,11 +56,7 @@ def refuse_misfit(patches: Sequence[Patch], source: Source) -> None:
 
 
 def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
-    """Return what each patch does to a source.
-
-    Raises:
-        DoesNotApplyError: the patches do not apply to it.
-    """
+    """Return what each patch does to a source; a `DoesNotApplyError` where one does not apply."""
     refuse_misfit(patches, source)
     patched = PatchedSource(source.read)
     applied = []
@@ -89,9 +81,6 @@ def patches_of(applied: Sequence[AppliedPatch], source: Source) -> list[Patch]:
 
     A patch of the series itself fits where its headers name the right lines. A shared patch
     serves several revisions, so its hunks may be at other lines.
-
-    Raises:
-        CheckFailedError: what was written does not make what was planned.
     """
     patched = PatchedSource(source.read)
     written = []

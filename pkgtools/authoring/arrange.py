@@ -52,13 +52,7 @@ class Place:
 
 
 def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Arranged:
-    """Take patches out of a series.
-
-    Raises:
-        UsageError: there is no such patch, or a target calls one absorbed.
-        DoesNotApplyError: a later patch needs one of them.
-        SourceUnavailableError: a source of a revision is missing.
-    """
+    """Take patches out of a series that no later patch needs and no target calls absorbed."""
     with work.locked() as folder:
         series = work.named.load()
         gone = _find_all(series, names)
@@ -74,18 +68,10 @@ def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Ar
 def reorder_patches(
     work: CatalogWork, names: Sequence[str], place: Place | None, at_hand: AtHand
 ) -> Arranged:
-    """Move patches within a series.
+    """Move patches within a series, in the order of `names`, to a place.
 
-    Args:
-        work: the series.
-        names: the patches that move, in their new order; all of the series without a `place`.
-        place: where they go.
-        at_hand: the sources to prove the new order on.
-
-    Raises:
-        UsageError: there is no such patch, or without a place some are not named.
-        DoesNotApplyError: a patch does not apply in its new place.
-        SourceUnavailableError: a source of a revision is missing.
+    Without a `place`, `names` has all patches of the series. Nothing is written where a patch does
+    not apply in its new place.
     """
     with work.locked() as folder:
         series = work.named.load()
@@ -116,9 +102,6 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
     """Give a patch another file name, in every series and lockfile that names it.
 
     Nothing is proven again: no content changes.
-
-    Raises:
-        UsageError: there is no such patch, or the new name is taken.
     """
     with work.locked() as folder:
         series = work.named.load()
@@ -222,7 +205,6 @@ def _directories_with(catalog: Catalog, series: Series, patch: Patch) -> list[Pa
 
 
 def _renamed_list(series: Series, patch: Patch, new: str) -> dict[Path, Blob | None]:
-    """Return the ``series`` file with another name of a patch."""
     listing = series.directory / LISTING
     named = replace(patch, name=new)
     pairs = [
@@ -239,7 +221,6 @@ class _Lockfiles:
         self._read: dict[Path, Lockfile] = {}
 
     def files(self) -> dict[Path, Blob | None]:
-        """Return what to write."""
         return {path: Blob(render_lock(lock).encode()) for path, lock in self._read.items()}
 
     def rename(self, series: Series, patch: Patch, new: str) -> None:
@@ -269,7 +250,6 @@ class _Lockfiles:
 def _renamed_absorbed(
     catalog: Catalog, path: Path, new: str, locks: _Lockfiles
 ) -> dict[Path, Blob | None]:
-    """Return targets.toml where targets call a renamed patch absorbed."""
     names = {
         (target.name, target.absorbed_name(each)): each.with_name(new)
         for target in catalog.targets

@@ -88,12 +88,7 @@ class Checked:
 
 
 def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
-    """Check CHANGELOG.md, beside `catalog`, for every series that changed.
-
-    Raises:
-        CheckFailedError: an entry is missing or wrong; the message lists every fault.
-        MalformedError: it cannot be read, or the catalog at the last tag cannot.
-    """
+    """Check CHANGELOG.md, beside `catalog`, for every series that changed; name every fault."""
     path = catalog.path.with_name("CHANGELOG.md")
     try:
         text = read_text(path)

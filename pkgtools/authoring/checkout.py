@@ -44,13 +44,7 @@ class CheckedOut(msgspec.Struct, frozen=True):
 
 
 def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
-    """Make a repository of a series on its source: all of it, or nothing.
-
-    Raises:
-        UsageError: there is something at `folder`.
-        DoesNotApplyError: the series does not apply to its source.
-        TreeError: the folder cannot be written.
-    """
+    """Make a repository of a series on its source: all of it, or nothing."""
     refuse_existing(folder)
     series = work.named.load()
     commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]

@@ -84,13 +84,7 @@ class _CommitEntry:
 
 
 def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committed]:
-    """Write the commits of a workbench into the series that it was made of.
-
-    Raises:
-        UsageError: the folder is not a workbench, the series changed since, or a commit cannot
-            become a patch.
-        TreeError: the catalog cannot be written; no file changed.
-    """
+    """Write the commits of a workbench into the series that it was made of: all files, or none."""
     state = read_state(folder)
     bench = Workbench(folder, state.base)
     path = Path(state.catalog)
@@ -169,12 +163,10 @@ class _CommitReader:
         return self._overlay[path] if path in self._overlay else self._bench.read(path)
 
     def dropped(self) -> list[Patch]:
-        """Return the patches that no commit became."""
         kept = {entry.old.name for entry in self.entries if entry.old}
         return [patch for patch in self._series.patches if patch.name not in kept]
 
     def take(self, commit: MadeCommit) -> None:
-        """Make a patch of the next commit."""
         if not commit.changes:
             self.empty.append(commit.subject)
             return
@@ -331,7 +323,6 @@ def _diff(commit: MadeCommit, *, full_index: bool) -> bytes:
 def _refuse_lost(
     work: SeriesWork, dropped: Sequence[Patch], entries: Sequence[_CommitEntry]
 ) -> None:
-    """Raise where a file goes that a target calls absorbed."""
     renamed = [e.old for e in entries if e.old and e.old.name != e.patch.name]
     refuse_absorbed(work.catalog, [p for p in (*dropped, *renamed) if not p.is_shared])
 

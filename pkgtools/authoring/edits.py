@@ -32,13 +32,7 @@ class Edits:
 
 
 def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
-    """Return what a tree has beyond a series.
-
-    Raises:
-        DoesNotApplyError: the series does not apply to `source`.
-        UsageError: git fails.
-        TreeError: a file, or RECORD, cannot be read.
-    """
+    """Return what a tree has beyond a series."""
     applied = applied_on(series.patches, source)
     made: dict[str, Blob | None] = {}
     for change in (change for each in applied for change in each.changes):
@@ -70,8 +64,6 @@ def looks_made(path: str) -> bool:
 
 
 class _Package:
-    """The files of a package in a source and in a tree."""
-
     def __init__(self, source: Source, tree: Tree) -> None:
         upstream = tree.upstream
         theirs = package_files(source, upstream)

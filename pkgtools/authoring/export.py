@@ -20,11 +20,7 @@ _NAMED: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
 
 
 def export_diff(series: Series, source: Source) -> bytes:
-    """Return what a series does to a source, as one diff.
-
-    Raises:
-        DoesNotApplyError: it does not apply.
-    """
+    """Return what a series does to a source, as one diff."""
     plan = plan_series(series.patches, source.read)
     if not plan.ok:
         raise DoesNotApplyError(
@@ -41,9 +37,6 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
 
     Shared patches and added files are in it: the folder needs no other. The diffs are those of
     `source`, with full blob ids.
-
-    Raises:
-        DoesNotApplyError: the series does not apply to `source`.
     """
     mails = {}
     for number, applied in enumerate(applied_on(series.patches, source), 1):

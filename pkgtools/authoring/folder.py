@@ -26,15 +26,8 @@ _LEFT_BEHIND: Final = {LISTING, LOCKFILE}
 def write_series(folder: Path, patches: Sequence[Patch], original: Path) -> list[str]:
     """Write a series folder, whole or not at all, and return which other files came along.
 
-    A shared patch stays a reference where the folder is beside it; elsewhere it is copied.
-
-    Args:
-        folder: must not exist, or be empty.
-        patches: in order.
-        original: a series whose comments and other files come along.
-
-    Raises:
-        UsageError: there is something at `folder`.
+    Comments and other files of `original` come along. A shared patch stays a reference where the
+    folder is beside it; elsewhere it is copied.
     """
     refuse_existing(folder)
     others = {}
@@ -66,11 +59,7 @@ def _reference(folder: Path, patch: Patch) -> str:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a new folder that is there whole or not at all.
-
-    Raises:
-        TreeError: it cannot be written.
-    """
+    """Write files into a new folder that is there whole or not at all."""
     with new_folder(folder, "name another folder with -o") as scratch:
         for name, data in files.items():
             path = scratch / name
@@ -79,11 +68,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def refuse_existing(folder: Path) -> None:
-    """Raise unless `folder` can be made.
-
-    Raises:
-        UsageError: there is something.
-    """
+    """Raise unless `folder` is free or empty."""
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"{folder} exists already", remedy="give another folder, or move it away")
 

@@ -45,13 +45,8 @@ def diff_text(
 ) -> bytes:
     """Return git's diff of some files: what ``git diff`` would print in a repository of them.
 
-    Args:
-        changes: the files; one whose path changes is a rename.
-        full_index: whether blob ids have all their digits.
-        find_renames: whether a file that goes and one like it that comes are a rename too.
-
-    Raises:
-        CheckFailedError: git cannot be run.
+    A change from one path to another is a rename. With `find_renames`, so are a file that goes and
+    one like it that comes. With `full_index`, blob ids have all their digits.
     """
     with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
         root = Path(scratch)

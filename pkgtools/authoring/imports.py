@@ -63,18 +63,8 @@ def import_patches(
     """Make a series of patch files or of folders of them, byte by byte as they are.
 
     A folder's own ``series`` file gives the order, else the numbers in the names do. A mailbox
-    becomes a patch for each of its mails. Files without a number get one.
-
-    Args:
-        paths: patch files, mailboxes and folders.
-        output: the new series' folder.
-        source: what the patches are checked against.
-        rules: how they become a series.
-
-    Raises:
-        UsageError: there is no patch, or something at `output`.
-        MalformedError: a patch is not well-formed.
-        DoesNotApplyError: the series does not apply to `source`.
+    becomes a patch for each of its mails. Files without a number get one. With a `source`, the
+    patches are checked against it.
     """
     if not is_empty_series(output):
         refuse_existing(output)
@@ -154,7 +144,6 @@ def _mails(paths: Sequence[Path], level: int | None) -> Iterator[Mail]:
 
 
 def _patch_files(path: Path) -> list[Mail]:
-    """Return the files, named without their suffix."""
     if path.is_dir():
         if (path / LISTING).is_file():
             return [

@@ -73,17 +73,8 @@ def find_facts(
 ) -> PackageFacts:
     """Return the facts of a package: as it is installed, else as its release on the index is.
 
-    Args:
-        name: of the distribution.
-        version: by default the installed one.
-        package: what Python imports; by default what the distribution has.
-        python: the interpreter that has it installed.
-        reporter: is told about a download.
-
-    Raises:
-        UsageError: it is not installed and no version is given, or it has several packages.
-        SourceUnavailableError: another release is installed, or none, and the index does not
-            have it.
+    Without a `version` the installed one is meant, without a `package` the one that the
+    distribution has; a `UsageError` where that is not certain.
     """
     if not is_normalized_name(canonicalize_name(name)):
         raise UsageError(
@@ -107,11 +98,7 @@ def find_facts(
 
 
 def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
-    """Return the facts of a package from its wheel.
-
-    Raises:
-        UsageError: the file is not a wheel, or has several packages.
-    """
+    """Return the facts of a package from its wheel."""
     name = path.name.partition("-")[0]
     with WheelSource(path, Upstream(name, None, name, package or name, "")) as wheel:
         files = [wheel.installed_name(info.filename) for info in wheel.members()]
@@ -163,12 +150,7 @@ def _checked(version: str) -> str:
 
 
 def refuse_catalog(folder: Path) -> None:
-    """Raise where a folder has a catalog already, or cannot have one.
-
-    Raises:
-        UsageError: it has.
-        TreeError: it is not a folder.
-    """
+    """Raise where a folder has a catalog already, or cannot have one."""
     if folder.exists() and not folder.is_dir():
         raise TreeError(f"{folder} is not a folder", remedy="name another with -o")
     path = folder / "targets.toml"
@@ -184,10 +166,6 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
     """Write a catalog with one target, and return that.
 
     The lockfile needs no source: a series without patches touches no file.
-
-    Raises:
-        UsageError: the folder has a catalog, or a fact is not valid in one.
-        TreeError: the catalog cannot be written; no file changed.
     """
     upstream = canonicalize_name(facts.distribution)
     name = f"v{facts.version}"

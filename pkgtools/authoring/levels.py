@@ -39,12 +39,7 @@ class LevelFinder:
     """The files of the package that were read."""
 
     def read(self, mail: Mail) -> Patch | None:
-        """Read the next patch, and return its part for files outside the package.
-
-        Raises:
-            MalformedError: the patch is not well-formed, or where its files belong is not
-                certain.
-        """
+        """Read the next patch, and return its part for files outside the package."""
         inner, outer = self._cut(mail, mail.level if mail.level is not None else self._find(mail))
         if inner is not None:
             self.patches.append(inner)

@@ -66,11 +66,6 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
 
     A revision whose source is not at hand keeps its entry as long as the series
     is the one it was proven with.
-
-    Raises:
-        SourceUnavailableError: such a revision, and the series changed.
-        DoesNotApplyError: the series does not apply to a revision.
-        TreeError: the lockfiles cannot be written.
     """
     proofs: list[Proof] = []
     files: dict[Path, Blob | None] = {}
@@ -89,7 +84,6 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
 
     Raises:
         SourceUnavailableError: there is no source of a revision that changed.
-        DoesNotApplyError: the series does not apply to a revision.
     """
     old = _old_lock(targets[0])
     made = [
@@ -101,11 +95,7 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
 
 
 def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
-    """Prove every revision again and compare the result with the lockfiles.
-
-    Raises:
-        CheckFailedError: a lockfile differs.
-    """
+    """Prove every revision again and compare the result with the lockfiles."""
     proofs: list[Proof] = []
     for sharing in _by_series(targets):
         found, entries = [], []
@@ -138,7 +128,6 @@ def _with_notes(
 
 
 def _by_series(targets: Sequence[Target]) -> list[list[Target]]:
-    """Group targets by series: those that share one share its lockfile."""
     groups: dict[Path, list[Target]] = {}
     for target in targets:
         groups.setdefault(target.directory, []).append(target)
@@ -150,7 +139,6 @@ def _revisions(targets: Iterable[Target]) -> list[tuple[Target, Revision]]:
 
 
 def _old_lock(target: Target) -> Lockfile | None:
-    """Return the lockfile on disk if it is of this series."""
     try:
         return load_lock(target.lock_path, target.series.digest, target.name)
     except MalformedError:
@@ -230,8 +218,7 @@ def _file(change: Change) -> LockedFile:
 def prove_absorbed(patch: Patch, source: Source) -> list[str]:
     """Return ``path:line`` of each hunk's post-image in a source that holds all of a patch.
 
-    Raises:
-        CheckFailedError: it does not hold it, or the patch has more than hunks, such as a mode.
+    Only hunks can be shown: a mode or a binary change is refused.
     """
     places = []
     path = patch.path or patch.name

@@ -43,13 +43,7 @@ class PatchAuthor:
 
 
 def mail_head(author: str, message: str, date: str = _EPOCH) -> bytes:
-    """Return the part of a mail before the diff.
-
-    Args:
-        author: name and address.
-        message: the subject, and the body behind an empty line.
-        date: as a mail has it.
-    """
+    """Return the part of a mail before the diff; a message has an empty line below its subject."""
     subject, _, body = message.partition("\n\n")
     head = f"From: {author}\nDate: {date}\nSubject: [PATCH] {' '.join(subject.split())}\n"
     mime = "" if (author + message).isascii() else _MIME

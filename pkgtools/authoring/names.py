@@ -14,11 +14,7 @@ _NAME: Final = re.compile(r"[^\s/#.][^\s/#]*\.(?:patch|diff)")
 
 
 def check_name(name: str) -> str:
-    """Return the name of a patch file.
-
-    Raises:
-        UsageError: a ``series`` file cannot hold it.
-    """
+    """Return the name of a patch file; a `UsageError` if a ``series`` file cannot hold it."""
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise UsageError(
             f"{name!r} cannot be the name of a patch: a `series` file lists it",
@@ -28,11 +24,7 @@ def check_name(name: str) -> str:
 
 
 def refuse_absorbed(catalog: Catalog, patches: Iterable[Patch]) -> None:
-    """Raise where a target calls one of some patches, whose files go, absorbed.
-
-    Raises:
-        UsageError: with the target.
-    """
+    """Raise where a target calls one of some patches, whose files go, absorbed."""
     for patch in patches:
         for target in catalog.targets:
             for path in target.absorbed:

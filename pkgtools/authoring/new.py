@@ -38,14 +38,7 @@ class NewPatch:
 
 
 def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
-    """Make a patch of what a tree has beyond its series, at the end of the series.
-
-    Raises:
-        UsageError: the name is taken or cannot be in a ``series`` file, or the tree has nothing
-            beyond the series.
-        DoesNotApplyError: the series does not apply to its source.
-        TreeError: the files cannot be written; none changed.
-    """
+    """Make a patch of what a tree has beyond its series, at the end of the series."""
     message = _message(draft)
     with work.locked() as folder:
         series = work.named.load()

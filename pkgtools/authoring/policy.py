@@ -36,11 +36,7 @@ class PolicyError(CheckFailedError):
 
 
 def check_policy(catalog: Catalog, targets: Iterable[Target]) -> None:
-    """Hold the patches of targets against the policy of their catalog.
-
-    Raises:
-        PolicyError: with every fault.
-    """
+    """Hold the patches of targets against the policy of their catalog."""
     if not catalog.policy:
         return
     patches = {str(p.path or p.name): p for target in targets for p in target.series.patches}

@@ -58,11 +58,6 @@ def refresh_series(
         work: a series that applies to its source.
         tree: patched with the series and then edited; its touched files are taken.
         into: the patch that takes the edits; by default the last one that touches the file.
-
-    Raises:
-        DoesNotApplyError: the series does not apply.
-        UsageError: there is no such patch, or a later one changes the file too.
-        TreeError: the files cannot be written; none changed.
     """
     named, source = work.named, work.source
     with work.locked() as folder:
@@ -103,7 +98,6 @@ def _shared_edits(
     after: Sequence[AppliedPatch],
     source: Callable[[str], Blob | None],
 ) -> dict[str, SharedEdit]:
-    """Return the shared patches that take an edit, by name."""
     patched = PatchedSource(source)
     edits = {}
     for old, new in zip(before, after, strict=True):
@@ -164,7 +158,6 @@ def _edited(applied: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | Non
 
 
 def _made(applied: Sequence[AppliedPatch]) -> dict[str, Blob | None]:
-    """Return what the patches leave at each path that they change."""
     return {change.path: change.after for each in applied for change in each.changes}
 
 

@@ -66,13 +66,10 @@ def _is_same(one: Patch, other: Patch) -> bool:
 
 
 def references_to(shelf: Path, patches: Sequence[Patch], source: Source | None) -> dict[str, str]:
-    """Return what a ``series`` file names the patches that are shared patches already.
+    """Return what a ``series`` file names the patches that are shared patches of a shelf already.
 
-    Args:
-        shelf: the folder of the shared patches.
-        patches: in order; the keys of the result are their names.
-        source: what the patches apply to. With one, patches are the same that make the same
-            files of it; without, those that change the same lines.
+    With a source, patches are the same that make the same files of it; without, those that change
+    the same lines.
     """
     known = shared_patches(shelf)
     overlay: dict[str, Blob | None] = {}
@@ -106,14 +103,8 @@ def edit_shared(
 ) -> SharedEdit:
     """Return a shared patch that makes edited files.
 
-    Args:
-        patch: which applies to what `read` returns.
-        path: its file or folder.
-        edited: the changes that are not those of `patch`.
-        read: returns a file as it is before the patch.
-
-    Raises:
-        UsageError: a folder of added files cannot hold an edit.
+    `read` returns a file as it is before the patch; `edited` are the changes that `patch` does not
+    make. A folder of added files takes edits of its own files only.
     """
     if path.is_dir():
         return _edit_added(path, edited)

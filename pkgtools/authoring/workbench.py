@@ -99,11 +99,7 @@ class MadeCommit:
 
 
 def make_repository(folder: Path, commits: Sequence[NewCommit]) -> list[str]:
-    """Make a repository of commits in an empty folder, the first one the base; return their ids.
-
-    Raises:
-        CheckFailedError: git cannot be run.
-    """
+    """Make a repository of commits in an empty folder, the first one the base; return their ids."""
     git(["init", "--quiet", "--template=", f"--initial-branch={BRANCH}"], cwd=folder)
     for name, value in _CONFIG.items():
         git(["config", name, value], cwd=folder)
@@ -152,12 +148,7 @@ def write_state(folder: Path, state: BenchState) -> None:
 
 
 def read_state(folder: Path) -> BenchState:
-    """Return what a workbench is for.
-
-    Raises:
-        UsageError: the folder is not a workbench.
-        MalformedError: its state is damaged.
-    """
+    """Return what a workbench is for."""
     path = folder / _STATE
     if not path.is_file():
         raise UsageError(
@@ -173,12 +164,9 @@ def read_state(folder: Path) -> BenchState:
 
 
 class Workbench:
-    """A repository that was made by `make_repository`, as its user left it.
+    """A repository that `make_repository` made, as its user left it: no edit or rebase is open.
 
     It is the source of its base.
-
-    Raises:
-        UsageError: a rebase is under way, or files are not committed.
     """
 
     upstream = None
@@ -202,11 +190,7 @@ class Workbench:
             )
 
     def commits(self) -> list[MadeCommit]:
-        """Return the commits on the base, in order.
-
-        Raises:
-            UsageError: the base is gone, or a commit has two parents.
-        """
+        """Return the commits on the base, in order; they have to be one line."""
         listed = self._git("rev-list", "--reverse", "--parents", f"{self.base}..HEAD").decode()
         found = []
         parent = self.base

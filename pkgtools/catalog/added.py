@@ -53,12 +53,7 @@ class AddedFiles:
     """By path in the source tree."""
 
     def patch(self) -> Patch:
-        """Return a patch that creates each file.
-
-        Raises:
-            MalformedError: there is no file, or one that is not text, or the message has
-                lines of a diff.
-        """
+        """Return a patch that creates each file."""
         if not self.files:
             raise MalformedError(
                 f"{self.folder}: the folder adds no file",
@@ -76,11 +71,7 @@ class AddedFiles:
 
 
 def read_added(folder: Path) -> AddedFiles:
-    """Read a folder of added files.
-
-    Raises:
-        MalformedError: it has no message, or something that is not a regular file.
-    """
+    """Read a folder of added files."""
     message = _message(folder)
     files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
     del files[MESSAGE]

@@ -57,10 +57,9 @@ class SeriesFile:
         return cls(first[:end], tuple(patches), tuple(above))
 
     def ordered(self, references: Sequence[tuple[str | None, str]]) -> Self:
-        """Return the file with these patches, in this order; a new one has no comment.
+        """Return the file with other patches, given by old and new reference, in this order.
 
-        Args:
-            references: of each patch the old reference, None of a new one, and the new one.
+        A new patch has no old reference (None), and no comment.
         """
         known = {each.reference: each for each in self.patches}
         blank = ListedPatch((), "", "")

@@ -91,11 +91,7 @@ class Lockfile(_LockTable):
 
 
 def read_lock(path: Path) -> Lockfile:
-    """Read a lockfile without comparing it with its series.
-
-    Raises:
-        MalformedError: the file is not well-formed.
-    """
+    """Read a lockfile without comparing it with its series."""
     try:
         return TomlFile(path).decode(Lockfile)
     except MalformedError as error:
@@ -107,8 +103,7 @@ def load_lock(path: Path, digest: str, target: str) -> Lockfile:
     """Read a lockfile and compare it with its series.
 
     Raises:
-        MalformedError: the file is missing or not well-formed, or the series changed since
-            it was written.
+        MalformedError: the file is missing or not well-formed, or is of another series.
     """
     remedy = f"prove the series and write its lockfile with `pkgtools lock --target {target}`"
     if not path.exists():

@@ -72,11 +72,7 @@ def holds(marker: str, environment: Mapping[str, str]) -> bool | None:
 
 
 def refuse_unfit(target: Target, source: Placed) -> None:
-    """Raise unless a source is for an environment that a target is for.
-
-    Raises:
-        DoesNotApplyError: it is for another one, or that cannot be told.
-    """
+    """Raise unless a source is known to be for an environment that a target is for."""
     if target.marker is None or holds(target.marker, source.environment):
         return
     known = source.environment

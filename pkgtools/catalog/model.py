@@ -232,11 +232,7 @@ class Catalog:
         return next((shelf for shelf in shelves if shelf == parent), None)
 
     def target(self, name: str | None) -> Target:
-        """Return the target of that name or alias; without a name, the default.
-
-        Raises:
-            UsageError: there is none; the nearest names are offered.
-        """
+        """Return the target of that name or alias; without a name, the default."""
         if name is None:
             if self.default is None:
                 raise UsageError(
@@ -280,11 +276,7 @@ class Catalog:
         return aliases.get(name, name)
 
     def upstream(self, name: str | None) -> Upstream:
-        """Return the upstream of that name; without a name, the first.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Return the upstream of that name; without a name, the first."""
         found = [upstream for upstream in self.upstreams if name in (None, upstream.name)]
         if not found:
             known = ", ".join(upstream.name for upstream in self.upstreams)

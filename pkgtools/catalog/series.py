@@ -61,11 +61,8 @@ class Series:
 def load_series(directory: Path) -> Series:
     """Read the series in `directory`, and lint every patch of it.
 
-    A series without patches is one that `pkgtools init` has just started.
-
-    Raises:
-        MalformedError: the ``series`` file or a patch is not well-formed, or a
-            patch lies in the directory and the series does not name it.
+    A patch file in the folder that the series does not name is an error. A series without patches
+    is one that `pkgtools init` has just started.
     """
     listing = directory / LISTING
     patches: dict[str, Patch] = {}
@@ -89,14 +86,9 @@ def is_empty_series(directory: Path) -> bool:
 
 
 def load_patch(path: Path, level: int | None = None) -> Patch:
-    """Read one patch file or one folder of added files.
+    """Read one patch file, or one folder of added files.
 
-    Args:
-        path: the file, or the folder.
-        level: how many folders to strip from the names; by default what the names show.
-
-    Raises:
-        MalformedError: it cannot be read, or is not well-formed.
+    `level` is how many folders to strip from the names; by default what the names show.
     """
     if path.is_dir():
         return read_added(path).patch()
@@ -123,11 +115,7 @@ def is_shared_reference(reference: str) -> bool:
 
 
 def shared_patches(folder: Path) -> Mapping[str, Patch]:
-    """Return the patches and folders of added files in `folder`, as series below it name them.
-
-    Raises:
-        MalformedError: one of them is not well-formed.
-    """
+    """Return the patches and folders of added files in `folder`, as series below it name them."""
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     found = [
         replace(load_patch(path), is_shared=True)

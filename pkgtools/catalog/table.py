@@ -89,15 +89,8 @@ def find_catalog(start: Path) -> Path:
 def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
     """Read targets.toml. The series are read when a target's is asked for.
 
-    Writes that a killed command left unfinished are finished first.
-
-    Args:
-        path: the file.
-        unfinished: leave out targets whose series is not there yet.
-
-    Raises:
-        MalformedError: with the file, the key and the line.
-        UsageError: there is no such file.
+    Writes that a killed command left unfinished are finished first. With `unfinished`, targets
+    whose series is not there yet are left out.
     """
     if not path.is_file():
         raise UsageError(

@@ -31,11 +31,7 @@ class TomlFile:
             raise MalformedError(f"{path} cannot be read: {error}") from None
 
     def decode(self, kind: type[T]) -> T:
-        """Return the file as `kind`.
-
-        Raises:
-            MalformedError: the file is not TOML, or not of this form.
-        """
+        """Return the file as `kind`."""
         try:
             return msgspec.toml.decode(self.text, type=kind)
         except msgspec.ValidationError as error:

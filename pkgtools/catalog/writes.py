@@ -55,12 +55,7 @@ class _Journal(msgspec.Struct, forbid_unknown_fields=True):
 def locked_catalog(folder: Path, reporter: Reporter | None = None) -> Iterator[None]:
     """Keep out other commands that write to the catalog, and finish what a killed one began.
 
-    Args:
-        folder: the folder of targets.toml.
-        reporter: is told while another command holds the lock.
-
-    Raises:
-        TreeError: the folder cannot be opened, or another command holds it for too long.
+    The reporter is told while another command holds the lock.
     """
     text = f"waiting for another pkgtools run on {folder}"
     waiting = partial(reporter.task, text) if reporter else contextlib.nullcontext
@@ -77,25 +72,16 @@ def locked_catalog(folder: Path, reporter: Reporter | None = None) -> Iterator[N
 
 
 def recover_catalog(folder: Path) -> None:
-    """Finish the writes of a command that was killed.
-
-    Raises:
-        TreeError: they cannot be finished.
-    """
+    """Finish the writes of a command that was killed."""
     if (folder / _FOLDER / _JOURNAL).exists():
         with locked_catalog(folder):
             pass
 
 
 def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> None:
-    """Write files of a catalog, all or none; the caller holds `locked_catalog`.
+    """Write files of a catalog, all or none; None removes a file.
 
-    Args:
-        folder: the folder of targets.toml.
-        files: the new contents; None removes a file.
-
-    Raises:
-        TreeError: a file cannot be written. Before step 3, every file is as it was.
+    The caller holds `locked_catalog`. An error before step 3 leaves every file as it was.
     """
     changed = {path: blob for path, blob in files.items() if read_file(path) != blob}
     if not changed:
@@ -134,11 +120,7 @@ def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return a path below `folder`: a catalog from anywhere must not write outside itself.
-
-    Raises:
-        TreeError: the path leaves the folder, or goes through a symbolic link.
-    """
+    """Return a path below `folder`: a catalog from anywhere must not write outside itself."""
     path = folder / name
     parts = PurePosixPath(name).parts
     if "\0" in name or not parts or parts[0] == "/" or ".." in parts:

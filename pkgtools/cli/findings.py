@@ -40,14 +40,7 @@ class Finding:
 
 
 def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
-    """Return what a check printed with ``--json`` in another format.
-
-    Args:
-        kind: ``github``, ``junit`` or ``sarif``.
-        verb: the command.
-        raw: the JSON.
-        catalog: the targets.toml.
-    """
+    """Return what a check printed with ``--json`` as ``github``, ``junit`` or ``sarif``."""
     finder = _FindingReader(catalog)
     findings = list(finder.findings(msgspec.json.decode(raw), verb))
     if kind == "github":
@@ -56,8 +49,6 @@ def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
 
 
 class _FindingReader:
-    """Reads findings out of the facts of a command."""
-
     def __init__(self, catalog: Path) -> None:
         self._catalog = catalog
         top = catalog.resolve().parent
@@ -66,7 +57,6 @@ class _FindingReader:
         self.root_file = self._relative(str(catalog))
 
     def findings(self, facts: Any, verb: str) -> Iterator[Finding]:
-        """Yield a finding for each thing that was checked."""
         if isinstance(facts, dict) and "error" in facts:
             yield from self._of_error(facts["error"], verb)
         elif isinstance(facts, list):
@@ -118,7 +108,6 @@ class _FindingReader:
             yield Finding(name, code, message, file=file, line=rejection["patch_line"])
 
     def _patches(self, target: str) -> dict[str, str | None]:
-        """Return the file of each patch of a target."""
         try:
             patches = load_catalog(self._catalog).target(target).series.patches
         except PkgtoolsError:
@@ -159,7 +148,6 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def _junit(verb: str, findings: Sequence[Finding]) -> str:
-    """Return a test report, one case for each thing that was checked."""
     cases: dict[str, list[Finding]] = {}
     for finding in findings:
         cases.setdefault(finding.name, []).append(finding)

@@ -138,7 +138,6 @@ def is_terminal() -> bool:
 def _ask(
     version: str | None, package: str | None, python: str | None
 ) -> tuple[PackageFacts, Origin]:
-    """Ask for what no option says."""
     name = click.prompt("Package, as on PyPI", err=True)
     found = find_distribution(python, name)
     if version is None:

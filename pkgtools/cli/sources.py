@@ -49,11 +49,7 @@ git_option = click.option(
 
 
 def choose_series(table: Catalog, given: str | None, trees: Sequence[Tree] = ()) -> NamedSeries:
-    """Return the series that --series names, else the last in a tree, else the only one.
-
-    Raises:
-        UsageError: there are several, or none.
-    """
+    """Return the series that --series names, else the last in a tree, else the only one."""
     if given is not None:
         return named_series(table, given)
     found = [target for tree in trees if (target := edited_target(table, tree))]
@@ -116,10 +112,7 @@ def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree
 def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool = False) -> None:
     """Print the commands to run after a change of a series: `lock`, then `adopt`.
 
-    Args:
-        named: the series.
-        edited: whether a tree has the edits that the series took.
-        every_series: whether other series changed too.
+    `edited`: a tree has the edits that the series took. `every_series`: other series changed too.
     """
     if named.source is None:
         say("  next: name the series in a target, then `pkgtools lock`")

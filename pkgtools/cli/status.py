@@ -86,7 +86,6 @@ def _show(found: Status) -> None:
 
 
 def _command(verb: str, target: str | None) -> str:
-    """Return a command on the same tree."""
     return common.shell(verb, "--target", str(target), *common.given("tree", "python", "catalog"))
 
 

@@ -33,8 +33,6 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Row:
-    """One target, as it is listed."""
-
     name: str
     default: bool
     upstream: str

@@ -34,8 +34,6 @@ from pkgtools.tree.verify import verify as verify_source
 
 @dataclass(frozen=True)
 class _Request:
-    """The sources that were asked for."""
-
     catalog: Catalog
     target: Target | None
     name: str | None
@@ -200,7 +198,6 @@ def _sources(request: _Request) -> Sequence[Source]:
 
 
 def _verdicts(request: _Request) -> Iterator[DryRun]:
-    """Yield the verdicts of a dry run."""
     catalog, target = request.catalog, request.target
     sources = _sources(request)
     given = bool(request.wheels or request.repositories)

@@ -60,7 +60,6 @@ def _lines_of(data: bytes) -> tuple[list[bytes], dict[bytes, list[int]]]:
 
 
 def _numbers(lines: Iterable[bytes]) -> dict[bytes, list[int]]:
-    """Return the 0-based numbers of equal lines."""
     where: dict[bytes, list[int]] = {}
     for number, line in enumerate(lines):
         where.setdefault(line, []).append(number)

@@ -58,7 +58,6 @@ class Text:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """The offset of each line."""
         lengths = (len(line) + 1 for line in self.data.split(b"\n")[:-1])
         return [0, *accumulate(lengths)]
 

@@ -18,14 +18,9 @@ if TYPE_CHECKING:
 
 
 def plan_series(patches: Sequence[Patch], read: Read) -> Plan:
-    """Plan `patches` on the source that `read` reads.
+    """Plan `patches`, in order, on a source; `read` returns a file of it, or None.
 
-    Args:
-        patches: the series, in order.
-        read: the content of a path of the source tree, or None where there is none.
-
-    Returns:
-        A plan with every hunk's place, and every rejection, not only the first.
+    The plan has every hunk's place, and every rejection, not only the first.
     """
     state = _State(read)
     for patch in patches:
@@ -45,7 +40,6 @@ class _State:
     rejections: list[Rejection] = field(default_factory=list)
 
     def read(self, path: str) -> Blob | None:
-        """Return the content of `path` now."""
         if path in self.history:
             return self.history[path][-1][1]
         if path not in self.original:
@@ -53,7 +47,6 @@ class _State:
         return self.original[path]
 
     def write(self, patch: str, path: str, blob: Blob | None) -> None:
-        """Record that `patch` leaves `blob` at `path`."""
         self.read(path)
         self.history.setdefault(path, []).append((patch, blob))
 

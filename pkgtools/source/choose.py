@@ -24,11 +24,7 @@ S = TypeVar("S", bound=Source)
 def open_tree(
     catalog: Catalog, target: Target | None, tree: Path | None, python: str | None
 ) -> Tree:
-    """Return the tree that is meant: of the target's upstream, else of the first that fits.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the tree that is meant: of the target's upstream, else of the first that fits."""
     upstreams = [target.upstream] if target else list(catalog.upstreams)
     return open_trees(catalog, upstreams, tree, python)[0]
 
@@ -36,11 +32,7 @@ def open_tree(
 def open_trees(
     catalog: Catalog, upstreams: Sequence[Upstream], tree: Path | None, python: str | None
 ) -> list[Tree]:
-    """Return the trees of `upstreams` at a path, or in a Python.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the trees of `upstreams` at a path, or in a Python."""
     if tree is not None and python is not None:
         raise UsageError("--tree and --python name different trees: give one")
     if tree is None:
@@ -83,20 +75,12 @@ def _of_first(upstreams: Sequence[Upstream], path: Path, find: Callable[[Path, U
 
 
 def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
-    """Return a wheel of whichever upstream it is.
-
-    Raises:
-        UsageError: the file is not a wheel, or not of a known upstream.
-    """
+    """Return a wheel of whichever known upstream it is."""
     return _of_first(catalog.upstreams, path, WheelSource)
 
 
 def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
-    """Return the wheels that were given.
-
-    Raises:
-        UsageError: one of them is not of a known upstream.
-    """
+    """Return the wheels that were given, each of a known upstream."""
     for path in paths:
         with open_wheel(catalog, path):
             pass

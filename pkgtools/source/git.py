@@ -43,11 +43,7 @@ def tracked_paths(index: bytes) -> list[str]:
 
 
 class Repository:
-    """A git directory or a checkout, as a place to find revisions in.
-
-    Raises:
-        UsageError: there is no git repository at `path`.
-    """
+    """A git directory or a checkout, as a place to find revisions in."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -122,9 +118,6 @@ class Repository:
         """Return how the work tree differs from a commit in a folder, ignored files apart.
 
         Each path comes with ``missing``, ``changed`` or ``extra``.
-
-        Raises:
-            UsageError: git fails.
         """
         words = {"D": "missing", "A": "extra"}
         with self._asked():
@@ -142,9 +135,6 @@ class Repository:
         """Return the files below a folder that HEAD or the index has, and the others.
 
         Ignored files are in neither.
-
-        Raises:
-            UsageError: git fails.
         """
         with self._asked():
             tracked = self._repo.git.ls_files("--cached", "-z", "--", folder)
@@ -182,11 +172,7 @@ class Repository:
 
     @contextlib.contextmanager
     def _asked(self) -> Iterator[None]:
-        """Ask git about this repository, and turn its failure into a refusal.
-
-        Raises:
-            UsageError: with what git says.
-        """
+        """Ask git about this repository; its failure is a `UsageError` with what git says."""
         with _without_git_variables():
             try:
                 yield
@@ -211,22 +197,14 @@ class GitSource:
         return f"{self.repository}@{self.commit[:12]}"
 
     def paths(self, prefix: str) -> dict[str, str]:
-        """Return the files below `prefix`, each with its blob id.
-
-        Raises:
-            SourceUnavailableError: a folder is not in the database (a partial clone).
-        """
+        """Return the files below `prefix`, each with its blob id."""
         with self._reading(prefix):
             listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
         entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
         return {path: facts.split()[2] for facts, _, path in entries}
 
     def read(self, path: str) -> Blob | None:
-        """Return the content of `path`; git has no folder without files in it.
-
-        Raises:
-            SourceUnavailableError: the object is not in the database (a partial clone).
-        """
+        """Return the content of `path`; git has no folder without files in it."""
         with self._reading(path):
             try:
                 item = self._tree.join(path)
@@ -238,7 +216,6 @@ class GitSource:
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        """Turn what git raises where an object is missing into a refusal."""
         with _without_git_variables():
             try:
                 yield

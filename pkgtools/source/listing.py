@@ -16,9 +16,6 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
     """Return the paths of a package's files, each with a cheap mark of its content if any.
 
     Equal marks of one kind of source mean equal content. The caches of Python are left out.
-
-    Raises:
-        SourceUnavailableError: a folder is not in the git database (a partial clone).
     """
     if isinstance(source, WheelSource):
         marks: dict[str, Hashable] = {
@@ -49,9 +46,6 @@ def not_ignored(tree: Tree) -> tuple[set[str], set[str]] | None:
     """Return the package's files that git tracks in a checkout, and the others but ignored ones.
 
     None where the tree is not a checkout, or not git's.
-
-    Raises:
-        UsageError: git fails.
     """
     around = (folder for folder in (tree.root, *tree.root.parents) if (folder / ".git").exists())
     top = next(around, None) if tree.is_checkout else None

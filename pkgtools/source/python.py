@@ -90,15 +90,7 @@ def _is_of_tool(environment: Path) -> bool:
 
 
 def find_package(python: str | None, package: str) -> Path | None:
-    """Return the folder or the module that `python` would import as `package`, or None.
-
-    Args:
-        python: an interpreter; by default that of `default_python`.
-        package: a top-level import name.
-
-    Raises:
-        UsageError: the interpreter cannot be run, or the package has several folders.
-    """
+    """Return the folder or the module that `python` would import as `package`, or None."""
     folders = _ask(python, _SCRIPT, package, list[str])
     if len(folders) > 1:
         raise UsageError(
@@ -124,24 +116,12 @@ class InstalledDistribution(msgspec.Struct, frozen=True):
 
 
 def find_distribution(python: str | None, name: str) -> InstalledDistribution | None:
-    """Return the installed distribution of that name, or None.
-
-    Args:
-        python: an interpreter; by default that of `default_python`.
-        name: as on PyPI.
-
-    Raises:
-        UsageError: the interpreter cannot be run.
-    """
+    """Return the installed distribution of that name (as on PyPI), or None."""
     return next(iter(_ask(python, _DISTRIBUTION, name, list[InstalledDistribution])), None)
 
 
 def environment(python: str | None) -> dict[str, str]:
-    """Return the facts about an interpreter that markers speak of (PEP 508).
-
-    Raises:
-        UsageError: the interpreter cannot be run.
-    """
+    """Return the facts about an interpreter that markers speak of (PEP 508)."""
     return _ask(python, _ENVIRONMENT, "", dict[str, str])
 
 

@@ -177,11 +177,7 @@ def _check(entry: StackEntry) -> None:
 
 
 def load_receipt(home: Path) -> Receipt | None:
-    """Return the receipt that lies in `home`, or None.
-
-    Raises:
-        TreeError: it is damaged, or names a path outside the tree.
-    """
+    """Return the receipt that lies in `home`, or None."""
     path = home / NAME
     try:
         receipt = msgspec.json.decode(read_bytes(path), type=Receipt)

@@ -44,12 +44,7 @@ def drop_rows(raw: bytes, paths: Collection[str]) -> tuple[bytes, RecordEdit]:
 
 
 def add_rows(raw: bytes, files: Mapping[str, bytes | None]) -> bytes:
-    """Append a row for each file.
-
-    Args:
-        raw: RECORD as it is.
-        files: content by path; None for a symbolic link, which has no hash.
-    """
+    """Append a row for each file; None is the content of a symbolic link, which has no hash."""
     rows = [make_row(path, data) for path, data in sorted(files.items())]
     return _join(raw.splitlines(keepends=True), rows)
 
@@ -69,20 +64,12 @@ def restore_record(raw: bytes, edit: RecordEdit, added: Collection[str]) -> byte
 
 
 def recorded(record: Path) -> dict[str, str]:
-    """Return the files that a RECORD lists, each with its hash as written; empty without one.
-
-    Raises:
-        TreeError: it is not CSV.
-    """
+    """Return the files that a RECORD lists, each with its hash as written; empty without one."""
     return recorded_in(read_bytes(record), str(record))
 
 
 def recorded_in(raw: bytes, label: str) -> dict[str, str]:
-    """Return the same of a RECORD's content.
-
-    Raises:
-        TreeError: it is not CSV.
-    """
+    """Return the same of a RECORD's content."""
     text = raw.decode("utf-8", "surrogateescape")
     try:
         # newline="": the csv module must see a CR inside quotes (https://docs.python.org/3/library/csv.html).

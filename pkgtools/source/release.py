@@ -37,17 +37,10 @@ def release_wheel(
     """Return a wheel of the release; pip downloads it if the cache does not have it.
 
     pip chooses the wheel for this interpreter and platform, and the index from the user's
-    configuration.
-
-    Args:
-        upstream: the upstream.
-        version: the release.
-        known: SHA-256 by wheel name, from the lockfile; other digests are refused.
-        reporter: is told about a download.
+    configuration. A file whose SHA-256 is not the `known` one of its name is refused.
 
     Raises:
-        SourceUnavailableError: there is no pip, no such wheel, or its digest is not the
-            locked one.
+        SourceUnavailableError: there is no pip, or no such wheel.
     """
     found = cached_wheel(upstream, version, known)
     if found is not None:
