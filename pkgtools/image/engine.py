@@ -113,15 +113,23 @@ class EngineImage:
             self.id = str(self._image.id)
             self.name = self._name(reference)
             self.config = _config(self._image)
-            # Some engines' ids are of an index, whichever of its platforms is there: the layers
-            # say it. And what another engine says of the same ones is its own word.
-            layers = self.config.facts["rootfs"]["diff_ids"]
-            asked = (address, tree or "", python or "")
-            self.identity: tuple[str, ...] | None = (self.id, *layers, *asked)
+            self.identity = self._identity(address, tree or "", python or "")
             digests = self._image.attrs.get("RepoDigests") or []
             repository, _ = split_tag(reference)
             own = [d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")]
         self.manifest_digest: str | None = own[0] if own else None
+
+    def _identity(self, *asked: str) -> tuple[str, ...] | None:
+        """Return what decides where the image's Python finds the package.
+
+        Images with the same layers and these settings share it, whatever their labels and commands.
+        Some engines' ids are of an index, whichever of its platforms is there, so the id is only
+        used without layers. The engine's address is part of it: another engine can lie about
+        layers.
+        """
+        facts = self.config.facts
+        settings = [facts["config"].get(key) or "" for key in ("Env", "User", "WorkingDir")]
+        return (*(facts["rootfs"]["diff_ids"] or [self.id]), json.dumps(settings), *asked)
 
     def _name(self, reference: str) -> str | None:
         """Return the name that a reference is, however it is spelt; None where it is an id."""

@@ -45,6 +45,8 @@ class Registry:
     """The certificate that its own is signed with, if it speaks TLS."""
     bearer: str | None = None
     """A token that it takes for anything."""
+    client: tuple[Path, Path] | None = None
+    """The certificate, and its key, that it asks its clients for."""
 
     def ask(self, method: str, url: str, **more: Any) -> requests.Response:
         """Send a request, by no code of pkgtools'."""
@@ -59,6 +61,7 @@ class Registry:
             headers=headers,
             auth=self.login,
             verify=str(self.authority) if self.authority else True,
+            cert=(str(self.client[0]), str(self.client[1])) if self.client else None,
             timeout=60,
             **more,
         )
@@ -130,6 +133,7 @@ def docker_registry(
     *,
     login: tuple[str, str] | None = None,
     certificate: tuple[Path, Path] | None = None,
+    client: tuple[Path, Path] | None = None,
     tokens: dict[str, str] | None = None,
 ) -> Iterator[Registry]:
     """Run Debian's docker-registry on a free port of this machine.
@@ -138,6 +142,7 @@ def docker_registry(
         where: a folder for it.
         login: the user and password that it asks for.
         certificate: for TLS, signed by itself, and its key.
+        client: the certificate that clients must have, signed by itself, and its key.
         tokens: what it asks for tokens by, as its configuration has it.
 
     """
@@ -166,12 +171,14 @@ def docker_registry(
         settings["http"]["tls"] = dict(
             zip(("certificate", "key"), map(str, certificate), strict=True)
         )
+        settings["http"]["tls"]["clientcas"] = [str(client[0])] if client else []
     (where / "config.yml").write_text(json.dumps(settings))  # JSON is YAML
     with (where / "log").open("wb") as log:
         server = subprocess.Popen([program, "serve", where / "config.yml"], stdout=log, stderr=log)
     try:
         _wait_for(address, server)
-        yield Registry(address, where / "data", login, certificate[0] if certificate else None)
+        authority = certificate[0] if certificate else None
+        yield Registry(address, where / "data", login, authority, client=client)
     finally:
         server.terminate()
         server.wait()

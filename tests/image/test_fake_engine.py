@@ -177,6 +177,23 @@ def test_an_image_is_looked_through_once(engine: Engine, project: Project) -> No
     assert (len(made), again) == (1, [])
 
 
+def test_images_that_share_their_layers_are_looked_through_once(
+    engine: Engine, project: Project
+) -> None:
+    """Labels and commands do not change where Python finds the package; the environment can."""
+    facts = json.loads(engine.images["widget:1"])
+    facts["config"]["Labels"] = {"team": "ours"}
+    engine.images["labelled:1"] = json.dumps(facts).encode()
+    facts["config"]["Env"] = ["PYTHONPATH=/elsewhere"]
+    engine.images["elsewhere:1"] = json.dumps(facts).encode()
+    first = _build(project)
+    for base, reads in (("labelled:1", 0), ("elsewhere:1", 1)):
+        engine.calls.clear()
+        again = _build(project, base=base)
+        assert again.facts["layer"] == first.facts["layer"]
+        assert sum("/containers/create" in call for call in engine.calls) == reads
+
+
 def test_an_older_series_takes_no_container_more(
     engine: Engine, project: Project, tmp_path: Path
 ) -> None:

@@ -279,6 +279,27 @@ def test_a_registry_with_tls_is_held_against_its_authority(
         assert registry.manifest("widget", "2")["layers"][-1]["digest"] == done.facts["layer"]
 
 
+def test_certificates_lie_where_docker_and_podman_have_them(
+    project: Project, layers: list[list[Entry]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registry asks for a client's certificate, too; openssl made both."""
+    server, client = self_signed(tmp_path / "tls"), self_signed(tmp_path / "client")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with docker_registry(tmp_path / "registry", certificate=server, client=client) as registry:
+        base = registry.push_layout(write_base(tmp_path / "layout", layers), "widget:1")
+        folder = tmp_path / "config" / "containers" / "certs.d" / registry.address
+        folder.mkdir(parents=True)
+        shutil.copy(server[0], folder / "ca.crt")
+        assert _refused(project, base).code == 7  # without the client's
+        for path, name in zip(client, ("client.cert", "client.key"), strict=True):
+            shutil.copy(path, folder / name)
+        done = call_build(project, base, "--tag", f"docker://{registry.address}/widget:2")
+        assert done.code == 0, done
+        (folder / "client.key").write_text("no key")
+        refused = _refused(project, base)
+        assert str(folder / "client.cert") in refused.facts["error"]["message"]
+
+
 def test_one_token_covers_the_base_and_the_result(
     project: Project, layers: list[list[Entry]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError
 from pkgtools import __version__
 from pkgtools.errors import RegistryError
 from pkgtools.image.registry.auth import challenge_of, credentials_of
+from pkgtools.image.registry.certificates import adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -64,6 +65,8 @@ class RegistryClient:
         self._session.headers.update(
             {"User-Agent": f"pkgtools/{__version__}", "Accept-Encoding": "identity"}
         )
+        if (adapter := adapter_of(host)) is not None:
+            self._session.mount(f"https://{self._address}/", adapter)
         self._root = ""
 
     def close(self) -> None:
@@ -247,7 +250,10 @@ class RegistryClient:
         except BROKEN as error:
             remedy = f"see whether it can be reached; {PLAIN_HTTP}=HOST names one without TLS"
             if isinstance(error, requests.exceptions.SSLError):
-                remedy = "name its authority's certificate: REQUESTS_CA_BUNDLE=FILE"
+                remedy = (
+                    "put its authority's certificate into "
+                    f"/etc/docker/certs.d/{_address(url)}/ca.crt, or set REQUESTS_CA_BUNDLE=FILE"
+                )
             raise BrokenConnectionError(
                 f"{_address(url)} does not answer: {_reason(error)}", remedy=remedy
             ) from None
