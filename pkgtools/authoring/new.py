@@ -40,7 +40,7 @@ class NewPatch:
 def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
     """Make a patch of what a tree has beyond its series, at the end of the series."""
     message = _message(draft)
-    with work.locked() as folder:
+    with work.locked(tree) as folder:
         series = work.named.load()
         if draft.name in {patch.name for patch in series.patches}:
             raise UsageError(

@@ -60,7 +60,7 @@ def refresh_series(
         into: the patch that takes the edits; by default the last one that touches the file.
     """
     named, source = work.named, work.source
-    with work.locked() as folder:
+    with work.locked(tree) as folder:
         series = named.load()
         before = applied_on(series.patches, source)
         if into is not None and into not in {each.patch.name for each in before}:

@@ -10,7 +10,8 @@ from pathlib import Path
 from pkgtools.catalog import Catalog
 from pkgtools.catalog.named import NamedSeries
 from pkgtools.catalog.writes import locked_catalog
-from pkgtools.source import Source
+from pkgtools.source import Source, Tree
+from pkgtools.transaction import reading
 from pkgtools.util.progress import Reporter
 
 
@@ -23,13 +24,19 @@ class CatalogWork:
     reporter: Reporter
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[Path]:
+    def locked(self, tree: Tree | None = None) -> Iterator[Path]:
         """Keep out other commands that write to the catalog; yield the locked folder.
 
         Read the series inside: another command may have changed it before.
+
+        Args:
+            tree: a tree that is read inside; commands that write to it are kept out too.
+
         """
         folder = self.catalog.folder_of(self.named.directory)
-        with locked_catalog(folder, self.reporter):
+        # flock(2) would let this process wait for itself where they are one folder.
+        trees = [tree] if tree is not None and tree.root != folder else []
+        with locked_catalog(folder, self.reporter), reading(trees, self.reporter):
             yield folder
 
 

@@ -12,6 +12,7 @@ from pkgtools.cli.output import say
 from pkgtools.cli.sources import git_option, wheel_option
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories, open_tree, open_trees
+from pkgtools.transaction import reading
 from pkgtools.tree.apply import adopt_target
 from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
@@ -51,7 +52,9 @@ def adopt(
         chosen = table.target(target)
         where = open_tree(table, chosen, tree, python)
     else:
-        chosen, where = target_of(table, open_trees(table, table.upstreams, tree, python))
+        trees = open_trees(table, table.upstreams, tree, python)
+        with reading(trees, common.Progress()):
+            chosen, where = target_of(table, trees)
     at_hand = AtHand(
         common.Progress(), check_wheels(table, wheels), open_repositories(repositories)
     )

@@ -12,6 +12,7 @@ from pkgtools.cli.next_step import say_next
 from pkgtools.cli.output import say
 from pkgtools.source import Tree
 from pkgtools.source.choose import open_tree, open_trees
+from pkgtools.transaction import reading
 from pkgtools.tree.apply import TreeChange, apply_targets
 from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
@@ -45,7 +46,9 @@ def apply(
     table = load_catalog(catalog)
     wanted = [_choose(table, name, tree, python) for name in table.expanded(targets)]
     if not wanted:
-        chosen, where = target_of(table, open_trees(table, table.upstreams, tree, python))
+        trees = open_trees(table, table.upstreams, tree, python)
+        with reading(trees, common.Progress()):
+            chosen, where = target_of(table, trees)
         if table.default not in (None, chosen):
             say(f"note: {where.label} is {chosen.name} by its files", err=True)
         wanted = [(chosen, where)]

@@ -14,6 +14,7 @@ from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Source
 from pkgtools.source.choose import open_revision, open_tree, open_wheel
+from pkgtools.transaction import reading
 from pkgtools.tree.identify import identify as identify_source
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import Identity, State
@@ -61,8 +62,9 @@ def identify(
         source = open_revision(repository, "HEAD" if rev is None else rev)
     else:
         source = open_tree(table, None, tree, python)
-    found = identify_source(table, source)
-    hidden = shadowed(source, [file.path for file in found[0].files if file.after])
+    with reading([source], common.Progress()):
+        found = identify_source(table, source)
+        hidden = shadowed(source, [file.path for file in found[0].files if file.after])
     if as_json:
         common.print_json(
             {

@@ -14,6 +14,7 @@ from pkgtools.cli.next_step import say_next
 from pkgtools.cli.output import say
 from pkgtools.errors import ForeignError, PartialError
 from pkgtools.source.choose import open_trees
+from pkgtools.transaction import reading
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.state import State
 from pkgtools.tree.status import AppliedSeries, Status, status_of
@@ -46,8 +47,9 @@ def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) 
       pkgtools status --python .venv/bin/python --json
     """
     table = load_catalog(catalog)
-    trees = patched_trees(open_trees(table, table.upstreams, tree, python))
-    found = [status_of(table, each) for each in trees]
+    trees = open_trees(table, table.upstreams, tree, python)
+    with reading(trees, common.Progress()):
+        found = [status_of(table, each) for each in patched_trees(trees)]
     if as_json:
         stack = tuple(entry for each in found for entry in each.stack)
         common.print_json(replace(found[0], stack=stack))

@@ -26,6 +26,7 @@ from pkgtools.source.choose import (
     open_trees,
     open_wheel,
 )
+from pkgtools.transaction import reading
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run, dry_run_source
 from pkgtools.tree.state import Identity
@@ -173,17 +174,19 @@ def _verify(requests: Sequence[_Request], *, series_only: bool, as_json: bool) -
 def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:
     if len(request.wheels) + len(request.repositories) > 1:
         raise UsageError("without --dry-run, one source is verified at a time")
-    return [
-        (source, verify_source(request.catalog, request.target, source, series_only=series_only))
-        for source in _sources(request) or _patched(request, None)
-    ]
+    sources = _sources(request) or _patched(request, None)
+    catalog, target = request.catalog, request.target
+    with reading(sources, common.Progress()):
+        return [(s, verify_source(catalog, target, s, series_only=series_only)) for s in sources]
 
 
 def _patched(request: _Request, tree: Path | None) -> Sequence[Source]:
     """Return the tree of the target, else all trees there that something is applied to."""
     catalog, target = request.catalog, request.target
     upstreams = [target.upstream] if target else list(catalog.upstreams)
-    return patched_trees(open_trees(catalog, upstreams, tree, request.python))
+    trees = open_trees(catalog, upstreams, tree, request.python)
+    with reading(trees, common.Progress()):
+        return patched_trees(trees)
 
 
 def _sources(request: _Request) -> Sequence[Source]:
@@ -206,7 +209,8 @@ def _verdicts(request: _Request) -> Iterator[DryRun]:
         installed = installed_trees(upstreams, request.python)
         sources = patched_trees(installed) if installed else []
     if sources:
-        yield from (dry_run_source(catalog, target, source) for source in sources)
+        with reading(sources, common.Progress()):
+            yield from [dry_run_source(catalog, target, source) for source in sources]
         return
     at_hand = AtHand(
         common.Progress(),

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pkgtools.errors import TreeError
+from pkgtools.source import Tree
 from pkgtools.transaction import folders
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.journal import Base, Journal, StagedFile
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from pkgtools.source import Tree
+    from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
 
@@ -60,6 +61,25 @@ def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
                 yield
                 return
         wanted |= bound
+
+
+@contextlib.contextmanager
+def reading(sources: Iterable[Source], reporter: Reporter) -> Iterator[None]:
+    """Keep every other pkgtools from writing to trees; several runs can read them at once.
+
+    A tree that cannot be locked, as on a file system without flock(2), is read without a lock:
+    no other run can lock it to write there either.
+
+    Raises:
+        TreeError: another run holds one for too long.
+
+    """
+    with contextlib.ExitStack() as stack:
+        for root in sorted({each.root for each in sources if isinstance(each, Tree)}):
+            waiting = partial(reporter.task, f"waiting for another pkgtools run on {root}")
+            with contextlib.suppress(OSError):
+                stack.enter_context(files.locked_folder(root, waiting, shared=True))
+        yield
 
 
 def commit(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> None:

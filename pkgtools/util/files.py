@@ -289,7 +289,7 @@ def write_new(path: Path, data: bytes, permissions: int) -> None:
 
 @contextlib.contextmanager
 def locked_folder(
-    folder: Path, waiting: Callable[[], AbstractContextManager[None]]
+    folder: Path, waiting: Callable[[], AbstractContextManager[None]], *, shared: bool = False
 ) -> Iterator[None]:
     """Keep every other pkgtools that asks for the same out of a folder.
 
@@ -299,33 +299,35 @@ def locked_folder(
     Args:
         folder: which.
         waiting: returns a context that lasts as long as another run holds it.
+        shared: let in others that share it.
 
     Raises:
         OSError: the folder cannot be opened.
         TreeError: another run holds it for too long.
 
     """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        if not _try_lock(descriptor):
+        if not _try_lock(descriptor, kind):
             with waiting():
-                _wait_for_lock(descriptor, folder)
+                _wait_for_lock(descriptor, kind, folder)
         yield
     finally:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _wait_for_lock(descriptor: int, folder: Path) -> None:
+def _wait_for_lock(descriptor: int, kind: int, folder: Path) -> None:
     end = time.monotonic() + _LOCK_SECONDS
-    while not _try_lock(descriptor):
+    while not _try_lock(descriptor, kind):
         if time.monotonic() > end:
             raise TreeError(
                 f"another pkgtools run has held {folder} for {_LOCK_SECONDS} s",
