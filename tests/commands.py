@@ -37,7 +37,8 @@ class Result:
 def call(*arguments: str | Path, cwd: Path | None = None) -> Result:
     """Run a command in this process; an error that is no refusal is raised."""
     with contextlib.chdir(cwd) if cwd else contextlib.nullcontext():
-        done = CliRunner().invoke(main, [str(word) for word in arguments], catch_exceptions=False)
+        words = [str(word) for word in arguments]
+        done = CliRunner().invoke(main, words, catch_exceptions=False, prog_name="pkgtools")
     return Result(done.exit_code, done.stdout, done.stderr)
 
 

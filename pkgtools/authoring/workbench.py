@@ -46,6 +46,15 @@ _CONFIG: Final = {
 }
 _ATTRIBUTES: Final = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
 _EXCLUDED: Final = "__pycache__/\n*.py[cod]\n*.orig\n*.rej\n*~\n.*.sw?\n"
+_UNFINISHED: Final = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+"""What git keeps below .git while such a command waits for its user."""
 _MODES: Final = {f"{REGULAR:o}", "100755", "120000"}
 _Name = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+\Z")]
 _Commit = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")]
@@ -175,12 +184,18 @@ class Workbench:
         self.folder = folder
         self.base = base
         self._contents: dict[str, bytes] = {}
-        for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD"):
+        for name, what in _UNFINISHED.items():
             if (folder / ".git" / name).exists():
                 raise UsageError(
-                    f"{folder}: a rebase, merge or cherry-pick is not finished",
+                    f"{folder}: a {what} is not finished",
                     remedy=f"finish it there (git -C {folder} status says how), then commit again",
                 )
+        if not read_bytes(folder / ".git/HEAD").startswith(b"ref: "):
+            raise UsageError(
+                f"{folder}: HEAD is detached, so it may lack commits of the series",
+                remedy=f"go back: git -C {folder} switch {BRANCH}; or keep what is checked out: "
+                f"git -C {folder} switch -c NAME",
+            )
         dirty = self._git("status", "--porcelain", "--no-renames", "-z").split(b"\0")
         if names := [os.fsdecode(line[3:]) for line in dirty if line]:
             raise UsageError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import shlex
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -43,8 +46,40 @@ _COMMANDS: Final = {
 }
 
 
+@contextlib.contextmanager
+def _usage_errors(ctx: click.Context) -> Iterator[None]:
+    """Show click's usage errors as the project's, in text or JSON."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        from pkgtools.cli.common import show_error  # noqa: PLC0415 - only then
+        from pkgtools.errors import UsageError  # noqa: PLC0415
+
+        place = error.ctx or ctx
+        remedy = f"{place.command_path} --help"
+        if isinstance(error, click.MissingParameter) and error.param is not None:
+            missing = error.param.make_metavar(place)
+            option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
+            remedy = f"`{shlex.join(['pkgtools', *ctx.obj, *option])} {missing}`"
+        text = error.format_message().rstrip(".")
+        refusal = UsageError(f"{place.command_path}: {text[:1].lower()}{text[1:]}", remedy=remedy)
+        show_error(refusal, as_json="--json" in ctx.obj)
+        ctx.exit(refusal.exit_code)
+
+
 class _LazyGroup(click.Group):
     """A group that imports a command when it runs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj = tuple(args)
+        with _usage_errors(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _usage_errors(ctx):
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -94,21 +129,12 @@ def main() -> None:
 
 
 def run() -> None:
-    """Run the command line; with --json, a usage error is JSON too."""
+    """Run the command line."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # A signal's default action skips `finally`: containers and temporary folders would stay.
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _end)
-    if "--json" not in sys.argv[1:]:
-        main(prog_name="pkgtools")
-    try:
-        main(prog_name="pkgtools", standalone_mode=False)
-    except click.UsageError as error:
-        from pkgtools.cli.common import show_error  # noqa: PLC0415 - only then
-        from pkgtools.errors import UsageError  # noqa: PLC0415
-
-        show_error(UsageError(error.format_message()), as_json=True)
-        sys.exit(UsageError.exit_code)
+    main(prog_name="pkgtools")
 
 
 def _end(number: int, _frame: object) -> None:

@@ -308,6 +308,26 @@ def test_refusals_say_what_to_do(small: Small, tmp_path: Path) -> None:
     assert (changed.code, "changed since it was checked out" in changed.err) == (2, True)
 
 
+def test_a_checkout_that_lacks_commits_is_refused(small: Small, tmp_path: Path) -> None:
+    """A bisect, a revert or a look at an older commit leaves some of the series out."""
+    where = _checkout(small, tmp_path / "work")
+    before = snapshot(small.root / "catalog")
+    git(where, "bisect", "start", "series", "base")
+    bisected = call("commit", where)
+    assert (bisected.code, f"{where}: a bisect is not finished" in bisected.err) == (2, True)
+    git(where, "bisect", "reset")
+    git(where, "revert", "--no-commit", "HEAD")
+    reverted = call("commit", where)
+    assert (reverted.code, f"{where}: a revert is not finished" in reverted.err) == (2, True)
+    git(where, "revert", "--abort")
+    git(where, "checkout", "--quiet", "--detach", "HEAD~1")
+    older = call("commit", where)
+    assert (older.code, f"git -C {where} switch series" in older.err) == (2, True)
+    assert snapshot(small.root / "catalog") == before
+    git(where, "switch", "--quiet", "series")
+    assert call("commit", where).code == 0
+
+
 def _write_forms(small: Small) -> None:
     """Add patches in the forms in which people have them; git makes them of commits."""
     where = small.root / "forms"

@@ -288,6 +288,24 @@ def test_a_usage_error_is_json_too(arguments: list[str]) -> None:
     assert done.err == ""
 
 
+@pytest.mark.parametrize(
+    ("command", "error", "step"),
+    [
+        ("new x", " new: missing option '-m' / '--message'", "`pkgtools new x -m TEXT`"),
+        ("export", " export: missing option '-o' / '--output'", "`pkgtools export -o PATH`"),
+        ("drop", " drop: missing argument 'PATCHES...'", "`pkgtools drop PATCHES...`"),
+        ("image test", " image test: missing argument 'IMAGE'", "`pkgtools image test IMAGE`"),
+        ("build x", " build: no such command 'x'", "pkgtools build --help"),
+        ("status -x", " status: no such option '-x'", "pkgtools status --help"),
+        ("--nope", ": no such option '--nope'", "pkgtools --help"),
+    ],
+)
+def test_a_usage_error_has_a_next_step(command: str, error: str, step: str) -> None:
+    done = call(*command.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"error: pkgtools{error}\n  next: {step}\n"
+
+
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_a_name_that_is_no_text_is_told_all_the_same(
     locale: str, project: Project, tmp_path: Path

@@ -121,10 +121,10 @@ def test_what_is_refused_before_anything_is_built(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["build", "image"], "Missing option '--base'"),
+        (["build", "image"], "missing option '--base'"),
         (["build", "image", "--base", ""], "it is empty"),
         (["build", "image", "--base", "oci:x", "--tag", ""], "it is empty"),
-        (["image", "inspect"], "Missing argument 'IMAGE'"),
+        (["image", "inspect"], "missing argument 'IMAGE'"),
         (["image", "inspect", ""], "it is empty"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
