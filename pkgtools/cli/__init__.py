@@ -44,6 +44,8 @@ _COMMANDS: Final = {
     "upgrade": "Port the newest series to the newest release.",
     "verify": "Check that a series applies, or that a tree is patched.",
 }
+_MODULES: Final = dict.fromkeys(("drop", "rename", "reorder"), "arrange")
+"""The modules that do not have their command's name."""
 
 
 @contextlib.contextmanager
@@ -88,7 +90,8 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         name = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))  # a keyword
-        command = getattr(importlib.import_module(f"pkgtools.cli.{name}"), name)
+        module = importlib.import_module(f"pkgtools.cli.{_MODULES.get(name, name)}")
+        command = getattr(module, name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above and the modules agree
         return command
 

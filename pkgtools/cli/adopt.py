@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.cli.sources import source_options
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories, open_tree, open_trees
 from pkgtools.transaction import reading
-from pkgtools.tree.apply import adopt_target
+from pkgtools.tree.apply import TreeChange, adopt_target
 from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
 
 
-@click.command(short_help="Give a receipt to a tree that is patched already.")
+@click.command
 @common.target_option
-@common.tree_option
-@common.python_option
-@wheel_option
-@git_option
+@common.tree_options
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def adopt(
     target: str | None,
@@ -34,8 +33,7 @@ def adopt(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Give a receipt to a tree that other means patched exactly, so that it can be reversed.
 
     No file of the package changes. What the files were before comes from the patches read
@@ -59,10 +57,10 @@ def adopt(
         common.Progress(), check_wheels(table, wheels), open_repositories(repositories)
     )
     done = adopt_target(table, chosen, where, at_hand.find_any(chosen), common.Progress())
-    if as_json:
-        common.print_json(done)
-    else:
-        say(f"{done.tree} has a receipt of {done.target} ({common.short(done.revisions)})")
-        for path, module in shadowed(where, chosen.series.paths).items():
-            say(f"note: {path} is compiled into {module}, which Python imports instead", err=True)
-    return 0
+    return Output(done, _lines(done, shadowed(where, chosen.series.paths)))
+
+
+def _lines(done: TreeChange, hidden: Mapping[str, str]) -> Iterator[str]:
+    yield f"{done.tree} has a receipt of {done.target} ({common.short(done.revisions)})"
+    for path, module in hidden.items():
+        say(f"note: {path} is compiled into {module}, which Python imports instead", err=True)

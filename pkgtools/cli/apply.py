@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.next_step import say_next
+from pkgtools.cli.common import Output
+from pkgtools.cli.next_step import next_line
 from pkgtools.cli.output import say
 from pkgtools.source import Tree
 from pkgtools.source.choose import open_tree, open_trees
@@ -18,16 +20,12 @@ from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
 
 
-@click.command(short_help="Apply a target's series to a tree.")
+@click.command
 @common.targets_option
-@common.tree_option
-@common.python_option
+@common.tree_options
 @common.catalog_option
-@common.json_option
 @common.command
-def apply(
-    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path, as_json: bool
-) -> int:
+def apply(targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path) -> Output:
     """Apply a target's series to a tree, exactly or not at all.
 
     Without --target, the files say which target the tree is. Series of several targets,
@@ -53,14 +51,14 @@ def apply(
             say(f"note: {where.label} is {chosen.name} by its files", err=True)
         wanted = [(chosen, where)]
     done = apply_targets(table, wanted, common.Progress())
-    if as_json:
-        common.print_json(done if len(done) > 1 else done[0])
-        return 0
+    return Output(done if len(done) > 1 else done[0], _lines(wanted, done))
+
+
+def _lines(wanted: Sequence[tuple[Target, Tree]], done: Sequence[TreeChange]) -> Iterator[str]:
     for (chosen, where), each in zip(wanted, done, strict=True):
-        _show(chosen, each)
+        yield from _change_lines(chosen, each)
         for path, module in shadowed(where, each.changed).items():
             say(f"note: {path} is compiled into {module}: build that again", err=True)
-    return 0
 
 
 def _choose(
@@ -75,36 +73,30 @@ def _choose(
     return chosen, open_tree(table, chosen, tree, python)
 
 
-def _show(target: Target, outcome: TreeChange) -> None:
-    show_recovered(outcome)
+def _change_lines(target: Target, outcome: TreeChange) -> Iterator[str]:
+    yield from recovered_lines(outcome)
     if not outcome.changed and not target.series.patches:
-        say(f"{target.name} has no patches yet: nothing to do")
-        say_next(
+        yield f"{target.name} has no patches yet: nothing to do"
+        yield next_line(
             f"edit {outcome.tree}, then "
             f"`pkgtools new fix.patch -m 'What it does' --series {target.name}`"
         )
         return
     if not outcome.changed:
         how = "" if outcome.has_receipt else ", by other means (without a receipt)"
-        say(f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do")
+        yield f"{outcome.tree} is patched with {outcome.target} already{how}: nothing to do"
         if not outcome.has_receipt:
-            say_next(f"`pkgtools adopt --target {target.name}` gives it one")
+            yield next_line(f"`pkgtools adopt --target {target.name}` gives it one")
         return
     if outcome.replaced:
-        say(f"replaced the older series {outcome.replaced[:19]}")
-    say(f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}")
-    show_changed(outcome)
+        yield f"replaced the older series {outcome.replaced[:19]}"
+    yield f"applied {outcome.target} ({common.short(outcome.revisions)}) to {outcome.tree}"
+    yield from (f"  {path}" for path in outcome.changed)
     for requirement in outcome.requires:
-        say(f"  requires {requirement}, which the package's METADATA does not say: install it")
+        yield f"  requires {requirement}, which the package's METADATA does not say: install it"
 
 
-def show_recovered(outcome: TreeChange) -> None:
-    """Say what became of an earlier run."""
+def recovered_lines(outcome: TreeChange) -> Iterator[str]:
+    """Yield what became of an earlier run."""
     if outcome.recovered:
-        say(f"an earlier run had been killed: {outcome.recovered} it first")
-
-
-def show_changed(outcome: TreeChange) -> None:
-    """List the changed paths."""
-    for path in outcome.changed:
-        say(f"  {path}")
+        yield f"an earlier run had been killed: {outcome.recovered} it first"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,8 @@ import click
 
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import plain, say
+from pkgtools.cli.common import Output
+from pkgtools.cli.output import plain
 from pkgtools.errors import EngineError, SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource
 
@@ -52,7 +54,6 @@ def build() -> None:
     help="Write SBOM, SLSA provenance and, for fixed CVEs, OpenVEX into this folder.",
 )
 @common.catalog_option
-@common.json_option
 @common.command
 def wheel(
     target: str | None,
@@ -61,8 +62,7 @@ def wheel(
     index: bool,
     attest: Path | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Build the upstream's wheel with a target's series in it.
 
     Without --wheel, pip downloads the release into a cache. The version gets a
@@ -96,20 +96,16 @@ def wheel(
 
             files = attest_wheel(table, chosen, built, source, attest)
             built = replace(built, attestations=files)
-    if as_json:
-        common.print_json(built)
-        return 0
-    say(f"built {built.path}")
-    say(f"  sha256 {built.sha256}")
-    say(f"  {built.base} with {built.target}")
-    for name in built.patched:
-        say(f"  {name}")
-    for name in built.dropped:
-        say(f"  without {name}: it signs the upstream wheel")
-    for name in (*built.index, *built.attestations):
-        say(f"  {name}")
-    say(f"  requirement: {built.requirement}")
-    return 0
+    lines = [
+        f"built {built.path}",
+        f"  sha256 {built.sha256}",
+        f"  {built.base} with {built.target}",
+        *(f"  {name}" for name in built.patched),
+        *(f"  without {name}: it signs the upstream wheel" for name in built.dropped),
+        *(f"  {name}" for name in (*built.index, *built.attestations)),
+        f"  requirement: {built.requirement}",
+    ]
+    return Output(built, lines)
 
 
 @build.command(short_help="Build a patched container image.")
@@ -136,7 +132,6 @@ def wheel(
 @common.image_tree_option
 @common.image_python_option
 @common.catalog_option
-@common.json_option
 @common.command
 def image(
     targets: tuple[str, ...],
@@ -149,8 +144,7 @@ def image(
     tree: str | None,
     python: str | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Build a base image with a target's series in one layer more, or those of several.
 
     The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
@@ -193,8 +187,7 @@ def image(
                 from pkgtools.build.attest import attest_index  # noqa: PLC0415 - few ask for it
 
                 index = attest_index(chosen, index, attest)
-            _show_index(index, as_json)
-            return 0
+            return Output(index, _index_lines(index))
         built = build_image(table, chosen, opened, common.Progress(), tag)
         if pusher is not None:
             with common.Progress().task(f"pushing {built.reference}"):
@@ -203,44 +196,38 @@ def image(
         from pkgtools.build.attest import attest_image  # noqa: PLC0415 - few ask for it
 
         built = replace(built, attestations=attest_image(chosen, built, attest))
-    if as_json:
-        common.print_json(built)
-        return 0
-    is_pushed = push or built.reference.startswith("docker://")
-    say(f"built {built.reference}")
-    say(f"  id {built.id}")
+    return Output(built, _image_lines(built, is_pushed=push))
+
+
+def _image_lines(built: BuiltImage, *, is_pushed: bool) -> Iterator[str]:
+    is_pushed = is_pushed or built.reference.startswith("docker://")
+    yield f"built {built.reference}"
+    yield f"  id {built.id}"
     if built.digest:
-        say(f"  digest {built.digest}" + (", pushed" if is_pushed else ""))
-    _show_built(built)
-    return 0
+        yield f"  digest {built.digest}" + (", pushed" if is_pushed else "")
+    yield from _layer_lines(built)
 
 
-def _show_built(built: BuiltImage) -> None:
+def _layer_lines(built: BuiltImage) -> Iterator[str]:
     for each in built.targets:
-        say(f"  {built.base} with {each.target} ({common.short(each.revisions)})")
+        yield f"  {built.base} with {each.target} ({common.short(each.revisions)})"
         if each.replaced:
-            say("  instead of an older series, which was undone")
-    say(f"  one layer of {built.layer_bytes} bytes")
-    for path in built.written:
-        say(f"  /{plain(path)}")
-    for path in built.removed:
-        say(f"  /{plain(path)} removed")
-    for path in built.attestations:
-        say(f"  {path}")
+            yield "  instead of an older series, which was undone"
+    yield f"  one layer of {built.layer_bytes} bytes"
+    yield from (f"  /{plain(path)}" for path in built.written)
+    yield from (f"  /{plain(path)} removed" for path in built.removed)
+    yield from (f"  {path}" for path in built.attestations)
 
 
-def _show_index(built: BuiltIndex, as_json: bool) -> None:
-    if as_json:
-        common.print_json(built)
-        return
+def _index_lines(built: BuiltIndex) -> Iterator[str]:
     is_pushed = built.reference.startswith("docker://")
-    say(f"built {built.reference}")
-    say(f"  digest {built.digest}" + (", pushed" if is_pushed else ""))
+    yield f"built {built.reference}"
+    yield f"  digest {built.digest}" + (", pushed" if is_pushed else "")
     for digest in built.dropped:
-        say(f"  without the attestation {plain(digest)}, which is of the base")
+        yield f"  without the attestation {plain(digest)}, which is of the base"
     for platform, image in built.platforms.items():
-        say(f"{plain(platform)}: layer {image.layer}")
-        _show_built(image)
+        yield f"{plain(platform)}: layer {image.layer}"
+        yield from _layer_lines(image)
 
 
 class PushError(EngineError):

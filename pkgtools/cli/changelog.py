@@ -9,7 +9,7 @@ import click
 from pkgtools.authoring.changelog import check_changelog
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.errors import UsageError
 from pkgtools.source.choose import open_repositories
 
@@ -26,10 +26,9 @@ def changelog() -> None:
 
 @changelog.command(short_help="Check that every changed series has an entry.")
 @common.catalog_option
-@common.json_option
 @common.format_option
 @common.command
-def check(catalog: Path, as_json: bool) -> int:
+def check(catalog: Path) -> Output:
     """Check that every series that changed since the last tag has an entry.
 
     CHANGELOG.md is beside targets.toml, in a git repository. If the digest of a
@@ -55,11 +54,7 @@ def check(catalog: Path, as_json: bool) -> int:
         )
     repository = open_repositories([root])[0]
     found = check_changelog(table, repository)
-    if as_json:
-        common.print_json(found)
-        return 0
     since = f"since {found.since}" if found.since else "no tag yet"
-    say(f"{found.changelog} has an entry for every changed series ({since})")
-    for changed in found.changed:
-        say(f"  {changed.target} at line {changed.line}: {', '.join(changed.links)}")
-    return 0
+    lines = [f"{found.changelog} has an entry for every changed series ({since})"]
+    lines += [f"  {c.target} at line {c.line}: {', '.join(c.links)}" for c in found.changed]
+    return Output(found, lines)

@@ -9,18 +9,16 @@ import click
 
 from pkgtools.authoring.checkout import check_out
 from pkgtools.cli import common
-from pkgtools.cli.output import say
-from pkgtools.cli.sources import from_option, git_option, open_work, series_option, wheel_option
+from pkgtools.cli.common import Output
+from pkgtools.cli.sources import from_option, open_work, series_option, source_options
 
 
-@click.command(short_help="Make a git repository of a series, a commit for each patch.")
+@click.command
 @click.argument("folder", metavar="DIR", type=common.PATH)
 @series_option
 @from_option
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def checkout(
     folder: Path,
@@ -29,8 +27,7 @@ def checkout(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Make a git repository of a series: its source as the commit `base`, then each patch.
 
     Edit the commits with any git tool: `git rebase -i base` reorders, drops, edits and squashes
@@ -43,14 +40,10 @@ def checkout(
       pkgtools checkout work --series kimi-k3-ee560a2 --git ~/src/sglang
     """
     done = check_out(open_work(catalog, series, start_name, wheels, repositories), folder)
-    if as_json:
-        common.print_json(done)
-        return 0
-    say(f"wrote {folder}: {done.source}, and a commit for each patch")
-    for name, commit in done.commits.items():
-        say(f"  {commit[:12]} {name}")
-    say(
-        f"  next: edit the commits ({shlex.join(['git', '-C', str(folder)])} rebase -i base), then "
-        f"`{common.shell('commit', str(folder))}`"
-    )
-    return 0
+    rebase = f"{shlex.join(['git', '-C', str(folder)])} rebase -i base"
+    lines = [
+        f"wrote {folder}: {done.source}, and a commit for each patch",
+        *(f"  {commit[:12]} {name}" for name, commit in done.commits.items()),
+        f"  next: edit the commits ({rebase}), then `{common.shell('commit', str(folder))}`",
+    ]
+    return Output(done, lines)

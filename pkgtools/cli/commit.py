@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pkgtools.authoring.commit import CommitOutcome, Committed, commit_series
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 
 
-@click.command(short_help="Write the commits of a checkout back into its series.")
+@click.command
 @click.argument("folder", metavar="DIR", type=common.PATH)
-@common.json_option
 @common.command
-def commit(folder: Path, as_json: bool) -> int:
+def commit(folder: Path) -> Output:
     """Write the commits of a repository that `pkgtools checkout` made into its series.
 
     A patch whose commit was not edited keeps its bytes; a shared one stays shared, and the output
@@ -28,32 +29,26 @@ def commit(folder: Path, as_json: bool) -> int:
       pkgtools commit work --json
     """
     work, done = commit_series(folder, common.Progress())
-    if as_json:
-        common.print_json(done)
-        return 0
-    _show(done)
-    source = work.named.source
-    if not done.changed:
-        return 0
-    if source is None:
-        say("  next: name the series in a target, then `pkgtools lock`")
-    else:
-        target = [] if done.shared else ["--target", source]
-        say(f"  next: `{common.shell('lock', *target, '--catalog', str(work.catalog.path))}`")
-    return 0
+    return Output(done, _lines(work, done))
 
 
-def _show(done: Committed) -> None:
-    say(f"{'wrote' if done.changed else 'nothing to write to'} {done.series}")
+def _lines(work: SeriesWork, done: Committed) -> Iterator[str]:
+    yield f"{'wrote' if done.changed else 'nothing to write to'} {done.series}"
     for patch in done.patches:
         renamed = f" (was {patch.was})" if patch.was else ""
         if patch.outcome is not CommitOutcome.UNCHANGED or renamed:
-            say(f"  {patch.outcome:9} {patch.patch}{renamed}")
+            yield f"  {patch.outcome:9} {patch.patch}{renamed}"
     unchanged = sum(patch.outcome is CommitOutcome.UNCHANGED for patch in done.patches)
-    say(f"  {common.count(unchanged, 'patch', 'patches')} unchanged")
+    yield f"  {common.count(unchanged, 'patch', 'patches')} unchanged"
     for name in done.dropped:
-        say(f"  dropped   {name}")
+        yield f"  dropped   {name}"
     for subject in done.empty:
-        say(f"  left out  {subject}: the commit changes nothing")
+        yield f"  left out  {subject}: the commit changes nothing"
     for edit in done.shared:
-        say(f"  {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}")
+        yield f"  {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}"
+    source = work.named.source
+    if done.changed and source is None:
+        yield "  next: name the series in a target, then `pkgtools lock`"
+    elif done.changed:
+        target = [] if done.shared else ["--target", str(source)]
+        yield f"  next: `{common.shell('lock', *target, '--catalog', str(work.catalog.path))}`"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import json
 import os
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -22,14 +23,9 @@ from pkgtools.errors import PkgtoolsError, SourceError, TreeError
 from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from click.shell_completion import CompletionItem
 
-    from pkgtools.source import Source
-
-F = TypeVar("F", bound="Callable[..., Any]")
-S = TypeVar("S", bound="Source")
+_FORMAT: Final = "pkgtools.format"
 
 
 class _FullPath(click.Path):
@@ -126,6 +122,13 @@ python_option = click.option(
     help="The interpreter that imports the package.  [default: the one running pkgtools; if "
     "pipx or uv tool installed it, the active environment's]",
 )
+
+
+def tree_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --tree and --python."""
+    return tree_option(python_option(function))
+
+
 image_tree_option = click.option(
     "--tree",
     type=TEXT,
@@ -141,9 +144,6 @@ image_python_option = click.option(
     type=TEXT,
     help="The interpreter in the image that imports the package.  [default: its python3]",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
 # The formats are those of pkgtools.cli.findings, which most runs do not import.
 format_option = click.option(
     "--format",
@@ -155,17 +155,30 @@ format_option = click.option(
 )
 
 
-def command(function: F) -> F:
-    """Report a `PkgtoolsError` as text or JSON, and exit with its code."""
+@dataclass(frozen=True)
+class Output:
+    """What a command prints: facts for a program, or lines for a person."""
+
+    facts: object
+    lines: Iterable[str] = ()
+    exit_code: int = 0
+
+
+def command(function: Callable[..., Output]) -> Callable[..., None]:
+    """Add --json to a command; print its output or its error, and exit with the code."""
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
-        kind = kwargs.pop("output_format", "text")
-        if kind in ("github", "junit", "sarif"):
-            _report(kind, run, kwargs)
-        kwargs["as_json"] = kwargs["as_json"] or kind == "json"
+    def run(as_json: bool, output_format: str = "text", **options: Any) -> None:
+        kind = "json" if as_json and output_format == "text" else output_format
+        click.get_current_context().meta[_FORMAT] = kind
         try:
-            code = function(*args, **kwargs)
+            done = function(**options)
+            if kind == "text":
+                for line in done.lines:
+                    say(line)
+            else:
+                _print_facts(done.facts, kind, options)
+            code = done.exit_code
         except PkgtoolsError as error:
             refusal = error
         except BrokenPipeError:  # the reader of the output is gone: click exits quietly
@@ -174,27 +187,28 @@ def command(function: F) -> F:
             refusal = TreeError.of(error)
         else:
             raise SystemExit(code)
-        show_error(refusal, as_json=kwargs["as_json"])
+        if kind in ("text", "json"):
+            show_error(refusal, as_json=kind == "json")
+        else:
+            _print_facts(error_facts(refusal), kind, options)
         raise SystemExit(refusal.exit_code)
 
-    return run  # type: ignore[return-value]
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run)
 
 
-def _report(kind: str, run: Callable[..., None], kwargs: dict[str, Any]) -> NoReturn:
-    """Run a command with --json, convert its output, and exit with its code."""
+def is_text() -> bool:
+    """Whether this command prints text, and not facts for a program."""
+    return bool(click.get_current_context().meta[_FORMAT] == "text")
+
+
+def _print_facts(facts: object, kind: str, options: Mapping[str, Any]) -> None:
+    if kind == "json":
+        print_json(facts)
+        return
     from pkgtools.cli.findings import render  # noqa: PLC0415 - for continuous integration
 
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    try:
-        with contextlib.redirect_stdout(printed):
-            run(**{**kwargs, "as_json": True})
-    except SystemExit as ended:
-        printed.flush()
-        raw = printed.buffer.getvalue()
-        verb = click.get_current_context().command.name or ""
-        say(render(kind, verb, raw, kwargs["catalog"]).rstrip("\n"))
-        raise SystemExit(ended.code) from None
-    raise AssertionError("a command ends with an exit code")
+    verb = click.get_current_context().command.name or ""
+    say(render(kind, verb, to_json(facts), options["catalog"]).rstrip("\n"))
 
 
 def error_facts(error: PkgtoolsError) -> dict[str, object]:

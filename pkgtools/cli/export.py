@@ -11,17 +11,16 @@ from pkgtools.authoring.folder import refuse_existing, write_folder
 from pkgtools.authoring.waiver import waiver_page
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.cli.sources import (
     from_option,
-    git_option,
     open_work,
     series_option,
-    wheel_option,
+    source_options,
 )
 
 
-@click.command(short_help="Write a series for others: a diff, or mails for `git am`.")
+@click.command
 @series_option
 @from_option
 @click.option(
@@ -36,10 +35,8 @@ from pkgtools.cli.sources import (
 @click.option(
     "-o", "--output", type=common.PATH, required=True, help="The file or the folder to write."
 )
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def export(
     series: str | None,
@@ -49,8 +46,7 @@ def export(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Write what a series does to its source, with nothing that it shares with others.
 
     A diff is one file without messages. Mails are numbered files and a `series` file; `git am`
@@ -73,9 +69,6 @@ def export(
         page = waiver_page(loaded, source.label).encode() if kind == "waiver" else None
         common.write_file(output, page or export_diff(loaded, source))
         names = [patch.name for patch in loaded.patches]
-    if as_json:
-        common.print_json({"output": str(output), "patches": names})
-    else:
-        patches = common.count(len(loaded.patches), "patch", "patches")
-        say(f"wrote {output}: {patches} on {source.label}")
-    return 0
+    patches = common.count(len(loaded.patches), "patch", "patches")
+    facts = {"output": str(output), "patches": names}
+    return Output(facts, [f"wrote {output}: {patches} on {source.label}"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.cli.render import match_lines
 from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Source
@@ -20,14 +20,12 @@ from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import Identity, State
 
 
-@click.command(short_help="Name the known revision of a tree, wheel or commit.")
-@common.tree_option
-@common.python_option
+@click.command
+@common.tree_options
 @click.option("--wheel", type=common.EXISTING_PATH, help="A wheel file.")
 @click.option("--git", "repository", type=common.EXISTING_PATH, help="A git repository.")
 @click.option("--rev", help="The revision in --git.  [default: HEAD]")
 @common.catalog_option
-@common.json_option
 @common.command
 def identify(
     tree: Path | None,
@@ -36,8 +34,7 @@ def identify(
     repository: Path | None,
     rev: str | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Name the known revision of a tree, wheel or commit, from its files alone.
 
     Exits with 0 if the revision is known, 4 if some of a series is applied, and 5
@@ -65,32 +62,23 @@ def identify(
     with reading([source], common.Progress()):
         found = identify_source(table, source)
         hidden = shadowed(source, [file.path for file in found[0].files if file.after])
-    if as_json:
-        common.print_json(
-            {
-                "source": source.label,
-                "state": found[0].state,
-                "matches": found,
-                "shadowed": hidden,
-            }
-        )
-    else:
-        _show(source.label, found)
-        for path, module in hidden.items():
-            say(f"  note: {path} is compiled into {module}, which Python imports instead")
-    if found[0].state is State.PARTIAL:
-        return PartialError.exit_code
-    return 0 if found[0].is_known else ForeignError.exit_code
-
-
-def _show(source: str, found: Sequence[Identity]) -> None:
     best = found[0]
-    if not best.is_known:
-        say(f"{source}: unknown revision")
-        say("\n".join(match_lines(best)))
-        return
-    for each in found:
-        say(f"{source}: {each.target} ({each.revision}), {each.state}")
-    for file in best.files:
-        held = f" by {', '.join(file.patches)}" if file.patches else ""
-        say(f"  {file.state:8} {file.path}{held}")
+    code = 0 if best.is_known else ForeignError.exit_code
+    if best.state is State.PARTIAL:
+        code = PartialError.exit_code
+    facts = {"source": source.label, "state": best.state, "matches": found, "shadowed": hidden}
+    return Output(facts, _lines(source.label, found, hidden), code)
+
+
+def _lines(source: str, found: Sequence[Identity], hidden: Mapping[str, str]) -> Iterator[str]:
+    best = found[0]
+    if best.is_known:
+        yield from (f"{source}: {each.target} ({each.revision}), {each.state}" for each in found)
+        for file in best.files:
+            held = f" by {', '.join(file.patches)}" if file.patches else ""
+            yield f"  {file.state:8} {file.path}{held}"
+    else:
+        yield f"{source}: unknown revision"
+        yield from match_lines(best)
+    for path, module in hidden.items():
+        yield f"  note: {path} is compiled into {module}, which Python imports instead"

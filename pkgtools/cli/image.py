@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import click
 
 from pkgtools.catalog import Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.image.checks import CheckResult, check_image, claimed_targets, junit_report
@@ -39,7 +41,6 @@ def image() -> None:
 @common.image_tree_option
 @common.image_python_option
 @common.catalog_option
-@common.json_option
 @common.command
 def inspect(
     reference: str,
@@ -47,8 +48,7 @@ def inspect(
     tree: str | None,
     python: str | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Say what an image is by its files, and whether what it says of itself is true.
 
     IMAGE is named as for pkgtools build image; one in a registry is not pulled. Of an
@@ -65,11 +65,7 @@ def inspect(
     with open_image(reference, tree, python, platform) as opened:
         found = inspect_image(table, opened, common.Progress())
     refuse_mismatches(found)
-    if as_json:
-        common.print_json(found)
-    else:
-        _show(found)
-    return 0
+    return Output(found, _lines(found))
 
 
 @image.command(short_help="Write what builds on an image need to know of it.")
@@ -87,7 +83,6 @@ def inspect(
 @common.image_platform_option
 @common.image_tree_option
 @common.catalog_option
-@common.json_option
 @common.command
 def facts(
     reference: str,
@@ -96,8 +91,7 @@ def facts(
     platform: str | None,
     tree: str | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Write what builds on an image need to know of it, for the next machine.
 
     With it, pkgtools build image --facts PLACE reads no layer of the image. PLACE is a
@@ -116,15 +110,12 @@ def facts(
     with open_base(reference, tree, None, platform) as opened:
         upstreams = {table.target(name).upstream for name in table.expanded(targets)}
         exported = export_facts(table, list(upstreams), opened, place, common.Progress())
-    if as_json:
-        common.print_json(exported)
-        return 0
-    say(f"wrote {exported.place}")
-    for digest in exported.manifests:
-        say(f"  facts of {digest}")
-    for digest in exported.referrers:
-        say(f"  referrer {digest}")
-    return 0
+    lines = [
+        f"wrote {exported.place}",
+        *(f"  facts of {digest}" for digest in exported.manifests),
+        *(f"  referrer {digest}" for digest in exported.referrers),
+    ]
+    return Output(exported, lines)
 
 
 @image.command(short_help="Prove a patched image inside a container.")
@@ -134,7 +125,6 @@ def facts(
 @common.image_tree_option
 @common.image_python_option
 @common.catalog_option
-@common.json_option
 @common.command
 def test(
     reference: str,
@@ -143,8 +133,7 @@ def test(
     tree: str | None,
     python: str | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Prove that a patched image does what it must, inside a container of it.
 
     Its files are what its target makes, by blob ids, and RECORD agrees; its Python
@@ -176,19 +165,19 @@ def test(
             for found in check_image(table, each, opened, common.Progress()):
                 check = replace(found, name=title + found.name)
                 checks.append(check)
-                if not as_json:
+                if common.is_text():
                     _show_check(check)
     if junit is not None:
         common.write_file(junit, junit_report(reference, checks))
     passed = all(check.message is None for check in checks)
-    if as_json:
-        what = {
-            "reference": reference,
-            "id": opened.id,
-            "target": chosen[0].name if chosen else None,
-        }
-        common.print_json({**what, "passed": passed, "checks": checks})
-    return 0 if passed else CheckFailedError.exit_code
+    facts = {
+        "reference": reference,
+        "id": opened.id,
+        "target": chosen[0].name if chosen else None,
+        "passed": passed,
+        "checks": checks,
+    }
+    return Output(facts, exit_code=0 if passed else CheckFailedError.exit_code)
 
 
 def _show_check(check: CheckResult) -> None:
@@ -200,14 +189,13 @@ def _show_check(check: CheckResult) -> None:
         say(f"        next: {plain(check.remedy)}")
 
 
-def _show(found: Inspection) -> None:
+def _lines(found: Inspection) -> Iterator[str]:
     for status in (found.status, *found.also):
         what = f"{status.target} ({common.short(status.revisions)})" if status.target else "unknown"
-        say(f"{found.reference} {plain(status.path)}: {what}, {status.state}")
-    say(f"  id {found.id}")
+        yield f"{found.reference} {plain(status.path)}: {what}, {status.state}"
+    yield f"  id {found.id}"
     if found.digest:
-        say(f"  digest {found.digest}")
-    for key, value in found.labels.items():
-        say(plain(f"  {key}: {value}"))
+        yield f"  digest {found.digest}"
+    yield from (plain(f"  {key}: {value}") for key, value in found.labels.items())
     if not found.labels:
-        say("  it has no labels of pkgtools")
+        yield "  it has no labels of pkgtools"

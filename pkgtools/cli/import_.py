@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 
-from pkgtools.authoring.imports import ImportRules, import_patches
+from pkgtools.authoring.imports import Imported, ImportRules, import_patches
 from pkgtools.catalog import load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
-from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, say_proving, wheel_option
+from pkgtools.cli.common import Output
+from pkgtools.cli.sources import proving_lines, source_options
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 
 
-@click.command("import", short_help="Make a series of patches or of a flat diff.")
+@click.command("import")
 @click.argument("patches", type=common.PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=common.PATH, required=True, help="The new series' folder.")
 @click.option(
@@ -44,10 +46,8 @@ from pkgtools.port.route import Finder
     is_flag=True,
     help="Write the parts for other files (tests, docs) to the folder `outside` of the series.",
 )
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def import_(
     patches: tuple[Path, ...],
@@ -59,8 +59,7 @@ def import_(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Make a series of patch files, mailboxes, a flat diff, or a folder of patches.
 
     Every file keeps its bytes; one without a number gets one. A mailbox becomes a patch for
@@ -87,17 +86,16 @@ def import_(
         source,
         ImportRules(level, upstream if package_only else None, table.shelf_of(output)),
     )
-    if as_json:
-        facts = {"output": str(output), "patches": made.patches, "levels": made.levels}
-        common.print_json({**facts, "outside": made.outside})
-        return 0
-    say(f"wrote {output}: {common.count(len(made.patches), 'patch', 'patches')}")
+    facts = {"output": str(output), **msgspec.to_builtins(made)}
+    return Output(facts, _lines(output, made, catalog))
+
+
+def _lines(output: Path, made: Imported, catalog: Path) -> Iterator[str]:
+    yield f"wrote {output}: {common.count(len(made.patches), 'patch', 'patches')}"
     for patch in made.patches:
-        say(f"  {patch}" + (f" -p{made.levels[patch]}" if patch in made.levels else ""))
+        yield f"  {patch}" + (f" -p{made.levels[patch]}" if patch in made.levels else "")
     if made.outside:
-        say(f"outside the package, in {output / 'outside'}:")
+        yield f"outside the package, in {output / 'outside'}:"
     for patch, paths in made.outside.items():
-        for path in paths:
-            say(f"  {patch}: {path}")
-    say_proving(named_series(load_catalog(catalog, unfinished=True), str(output)))
-    return 0
+        yield from (f"  {patch}: {path}" for path in paths)
+    yield from proving_lines(named_series(load_catalog(catalog, unfinished=True), str(output)))

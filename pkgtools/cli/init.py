@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,13 +17,15 @@ from pkgtools.authoring.init import (
     refuse_catalog,
     start_catalog,
 )
+from pkgtools.catalog import Target
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
 from pkgtools.errors import UsageError
 from pkgtools.source.python import find_distribution
 
 
-@click.command(short_help="Start a catalog for a package.")
+@click.command
 @click.argument("name", metavar="[PACKAGE]", required=False, type=common.TEXT)
 @click.option("--version", type=common.TEXT, help="The release.  [default: the installed one]")
 @click.option("--wheel", type=common.EXISTING_PATH, help="A wheel that says name and version.")
@@ -52,7 +55,6 @@ from pkgtools.source.python import find_distribution
     help="The catalog's folder.  [default: this one]",
 )
 @common.python_option
-@common.json_option
 @common.command
 def init(
     name: str | None,
@@ -64,8 +66,7 @@ def init(
     package: str | None,
     output: Path,
     python: str | None,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Start a catalog: targets.toml with one target, and a series that is still empty.
 
     PACKAGE is the name on PyPI. Version and import name are read from the installed package,
@@ -88,7 +89,7 @@ def init(
         facts = facts_of_wheel(wheel, package)
     elif name is not None:
         facts = find_facts(name, version, package, python, common.Progress())
-    elif is_terminal() and not as_json:
+    elif is_terminal() and common.is_text():
         facts, asked = _ask(version, package, python)
         git, tag, prefix = git or asked.git, tag or asked.tag, prefix or asked.prefix
     else:
@@ -97,23 +98,21 @@ def init(
             remedy="name it as on PyPI: `pkgtools init PACKAGE`",
         )
     target = start_catalog(output, facts, Origin(git, tag, prefix))
-    if as_json:
-        common.print_json(
-            {
-                "catalog": str(output / "targets.toml"),
-                "target": target.name,
-                "series": str(target.directory),
-                "distribution": facts.distribution,
-                "package": facts.package,
-                "version": facts.version,
-                "tag": target.revision.tag,
-            }
-        )
-        return 0
-    say(
-        f"wrote {output / 'targets.toml'}: target {target.name} "
-        f"({facts.distribution} {facts.version})"
-    )
+    made = {
+        "catalog": str(output / "targets.toml"),
+        "target": target.name,
+        "series": str(target.directory),
+        "distribution": facts.distribution,
+        "package": facts.package,
+        "version": facts.version,
+        "tag": target.revision.tag,
+    }
+    return Output(made, _lines(output, target, facts, python))
+
+
+def _lines(output: Path, target: Target, facts: PackageFacts, python: str | None) -> Iterator[str]:
+    catalog = output / "targets.toml"
+    yield f"wrote {catalog}: target {target.name} ({facts.distribution} {facts.version})"
     requirement = f"{facts.distribution}=={facts.version}"
     folder = linked_package(python, facts) if facts.is_installed else None
     if folder is not None:
@@ -126,8 +125,7 @@ def init(
     where = [] if output == Path() else ["--catalog", str(output)]
     command = ["new", "fix.patch", "--series", target.name, *common.given("python"), *where]
     edit = "edit the installed" if facts.is_installed else f"install {requirement} and edit"
-    say(f"  next: {edit} {facts.package}, then `{common.shell(*command, '-m', 'What it does')}`")
-    return 0
+    yield f"  next: {edit} {facts.package}, then `{common.shell(*command, '-m', 'What it does')}`"
 
 
 def is_terminal() -> bool:

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
-from pkgtools.authoring.lock import check_locks, write_locks
+from pkgtools.authoring.lock import Proof, check_locks, write_locks
 from pkgtools.authoring.policy import check_policy
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, open_at_hand, wheel_option
+from pkgtools.cli.common import Output
+from pkgtools.cli.sources import open_at_hand, source_options
 from pkgtools.errors import SourceUnavailableError, UsageError
 
 
-@click.command(short_help="Prove series on real sources.")
+@click.command
 @click.option(
     "--check", is_flag=True, help="Compare the lockfiles with the sources; write nothing."
 )
 @common.targets_option
-@wheel_option
-@git_option
+@source_options
 @click.option(
     "--allow-missing",
     is_flag=True,
     help="With --check, accept revisions without a source.",
 )
 @common.catalog_option
-@common.json_option
 @common.format_option
 @common.command
 def lock(
@@ -38,8 +37,7 @@ def lock(
     repositories: tuple[Path, ...],
     allow_missing: bool,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Prove series on real sources and write their lockfiles (lock.toml).
 
     The source of a commit is looked for in the --git repositories. That of a release
@@ -67,17 +65,15 @@ def lock(
     if check:
         check_policy(table, chosen)
     proofs = check_locks(chosen, at_hand) if check else write_locks(chosen, at_hand)
-    if as_json:
-        common.print_json(proofs)
-    else:
-        for proof in proofs:
-            say(f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})")
-            if proof.message:
-                say(f"  {proof.message}")
-            for note in proof.notes:
-                say(f"  note: {note}")
-        if not check:
-            for path in sorted({target.lock_path for target in chosen}):
-                say(f"wrote {path}")
-    unverified = any(proof.outcome == "unverified" for proof in proofs)
-    return SourceUnavailableError.exit_code if unverified and not allow_missing else 0
+    written = [] if check else sorted({target.lock_path for target in chosen})
+    fails = not allow_missing and any(proof.outcome == "unverified" for proof in proofs)
+    return Output(proofs, _lines(proofs, written), SourceUnavailableError.exit_code if fails else 0)
+
+
+def _lines(proofs: Iterable[Proof], written: Iterable[Path]) -> Iterator[str]:
+    for proof in proofs:
+        yield f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})"
+        if proof.message:
+            yield f"  {proof.message}"
+        yield from (f"  note: {note}" for note in proof.notes)
+    yield from (f"wrote {path}" for path in written)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
 from pkgtools.errors import PkgtoolsError
 from pkgtools.merge.driver import is_python, merge_text
@@ -65,7 +66,6 @@ class _Driver(click.Command):
 @click.option(
     "--path", "name", metavar="NAME", help="The name of the file that is merged, as git's %P."
 )
-@common.json_option
 @common.command
 def merge_file(
     base: Path,
@@ -77,8 +77,7 @@ def merge_file(
     *,
     show: bool,
     diff3: bool,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Merge the changes from BASE to OURS and from BASE to THEIRS, and write the result to OURS.
 
     Python is merged by structure: what git leaves as a conflict is merged where
@@ -95,7 +94,7 @@ def merge_file(
       pkgtools merge-file --diff3 -L ours -L base -L theirs base.py ours.py theirs.py
       git config merge.pkgtools.driver "pkgtools merge-file --marker-size %L --path %P %O %A %B"
     """
-    if show and as_json:
+    if show and not common.is_text():
         raise NotMergedError("-p and --json both print to stdout: give one of them")
     if len(labels) > 3:
         raise NotMergedError("-L can be given three times: for ours, base and theirs")
@@ -113,13 +112,11 @@ def merge_file(
         click.echo(merged.data, nl=False)  # noqa: TID251 - a program reads it
     elif merged.data != two:
         _write(ours, merged.data)
-    if as_json:
-        common.print_json({"conflicts": merged.conflicts, "chunks": merged.chunks})
-    else:
-        for chunk in merged.chunks:
-            if chunk.reason:
-                say(f"{name or ours}:{chunk.line}: conflict: {chunk.reason}", err=True)
-    return 1 if merged.conflicts else 0
+    for chunk in merged.chunks if common.is_text() else ():
+        if chunk.reason:
+            say(f"{name or ours}:{chunk.line}: conflict: {chunk.reason}", err=True)
+    facts = {"conflicts": merged.conflicts, "chunks": merged.chunks}
+    return Output(facts, exit_code=1 if merged.conflicts else 0)
 
 
 def _read(path: Path) -> bytes:

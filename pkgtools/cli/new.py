@@ -8,34 +8,30 @@ import click
 
 from pkgtools.authoring.new import PatchDraft, new_patch
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.cli.sources import (
     edited_tree,
     from_option,
-    git_option,
     open_work,
-    say_proving,
+    proving_lines,
     series_option,
-    wheel_option,
+    source_options,
 )
 
 
-@click.command(short_help="Make a patch of what a tree has beyond its series.")
+@click.command
 @click.argument("name")
 @series_option
 @from_option
-@common.tree_option
-@common.python_option
+@common.tree_options
 @click.option(
     "-m", "--message", type=common.TEXT, required=True, help="The patch's subject; more below it."
 )
 @click.option(
     "--author", default="nobody <nobody@localhost>", show_default=True, help="Name <address>."
 )
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def new(
     name: str,
@@ -48,8 +44,7 @@ def new(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Make a patch of what a tree has beyond its series, and put it at the series' end.
 
     The tree is the series' source with the series in it, and edits. By default it is the
@@ -66,15 +61,17 @@ def new(
     )
     draft = PatchDraft(name if name.endswith(".patch") else f"{name}.patch", message, author)
     made = new_patch(work, edited_tree(work, tree, python), draft)
-    files = [{"path": file.new_path, "kind": str(file.kind)} for file in made.patch.files]
-    if as_json:
-        facts = {"patch": made.patch.name, "series": str(work.named.directory), "files": files}
-        common.print_json({**facts, "left_out": made.left_out})
-        return 0
-    say(f"wrote {work.named.directory / made.patch.name}")
-    for file in files:
-        say(f"  {file['kind']} {file['path']}")
-    for path in made.left_out:
-        say(f"  left out {path}")
-    say_proving(work.named, edited=True)
-    return 0
+    folder, files = work.named.directory, made.patch.files
+    facts = {
+        "patch": made.patch.name,
+        "series": str(folder),
+        "files": [{"path": file.new_path, "kind": file.kind} for file in files],
+        "left_out": made.left_out,
+    }
+    lines = [
+        f"wrote {folder / made.patch.name}",
+        *(f"  {file.kind} {file.new_path}" for file in files),
+        *(f"  left out {path}" for path in made.left_out),
+        *proving_lines(work.named, edited=True),
+    ]
+    return Output(facts, lines)

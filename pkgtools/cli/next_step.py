@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 
 from pkgtools.cli import common
-from pkgtools.cli.output import say
 from pkgtools.errors import PkgtoolsError
 
 _REPEATED: Final = ("tree", "python", "wheels", "repositories", "catalog")
@@ -64,9 +63,9 @@ def next_step(error: PkgtoolsError) -> str:
     return " ".join(error.usual_remedy.replace("COMMAND", verb).split())
 
 
-def say_next(text: str) -> None:
-    """Print a next step."""
-    say(f"  next: {completed(text)}")
+def next_line(text: str) -> str:
+    """Return the line of a next step."""
+    return f"  next: {completed(text)}"
 
 
 def _with_options(command: str) -> str:

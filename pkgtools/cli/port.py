@@ -11,14 +11,14 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
 from pkgtools.cli.sources import (
     accept_option,
     choose_series,
     from_option,
-    git_option,
-    wheel_option,
+    source_options,
 )
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
@@ -32,7 +32,7 @@ _SHOWN: Final = 12
 _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.MERGED: "yellow"}
 
 
-@click.command(short_help="Move a series to another revision.")
+@click.command
 @click.option(
     "--series",
     type=common.TEXT,
@@ -69,10 +69,8 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
     help="Add the target of the new series to the catalog, once it is made.",
 )
 @click.option("--abort", "drop", is_flag=True, help="Drop a port that waits for a person.")
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def port(
     series: str | None,
@@ -87,8 +85,7 @@ def port(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Move a series to another revision of its upstream, and leave a person only what needs one.
 
     A SOURCE is a target, a release (0.5.22), a wheel, a tree, or a commit in
@@ -122,12 +119,13 @@ def port(
             )
         output = output or only_output(table)
     if drop and output is not None:
-        return _show_dropped(abort(output), as_json=as_json)
+        dropped = str(abort(output))
+        return Output({"dropped": dropped}, [f"dropped {dropped}"])
     if go_on and output is not None:
         job = unfinished_job(output, common.Progress())
         if write:
             check_writable(load_catalog(Path(job.state.catalog)), job)
-        return _show(job, resume(job, common.Progress(), accept), write=write, as_json=as_json)
+        return _output(job, resume(job, common.Progress(), accept), write=write)
     if accept:
         raise UsageError(
             "--accept goes with --continue",
@@ -150,25 +148,14 @@ def port(
     )
     if write:
         check_writable(table, job)
-    return _show(job, start(job, common.Progress()), write=write, as_json=as_json)
+    return _output(job, start(job, common.Progress()), write=write)
 
 
-def _show_dropped(folder: Path, *, as_json: bool) -> int:
-    if as_json:
-        common.print_json({"dropped": str(folder)})
-    else:
-        say(f"dropped {folder}")
-    return 0
-
-
-def _show(job: Job, report: PortReport, *, write: bool, as_json: bool) -> int:
+def _output(job: Job, report: PortReport, *, write: bool) -> Output:
     if write and report.done and report.patches:
         write_target(Path(job.state.catalog), target_table(job, report))
-    if as_json:
-        common.print_json(report)
-    else:
-        say("\n".join(_lines(job, report, write=write)))
-    return 0 if report.done else DoesNotApplyError.exit_code
+    code = 0 if report.done else DoesNotApplyError.exit_code
+    return Output(report, _lines(job, report, write=write), code)
 
 
 def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:

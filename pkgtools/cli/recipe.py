@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import RuleFinding, RuleOutcome, check_plan
@@ -40,9 +41,8 @@ def recipe() -> None:
 @recipe.command(short_help="Check the plan, without a machine.")
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 @_site_option
-@common.json_option
 @common.command
-def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
+def check(files: tuple[Path, ...], site: Path | None) -> Output:
     """Hold recipes against the rules, and those of one family against each other.
 
     Exits with 8 when a rule is broken, or when the site has yet to say something
@@ -56,27 +56,31 @@ def check(files: tuple[Path, ...], site: Path | None, as_json: bool) -> int:
     loaded = [load_recipe(file, site) for file in files]
     by_file = {str(each.path): check_plan(each) for each in loaded}
     siblings = check_siblings(loaded)
-    if as_json:
-        common.print_json({"recipes": by_file, "siblings": siblings})
-    else:
-        for file, findings in by_file.items():
-            say(click.style(file, bold=True))
-            for finding in findings:
-                _show(finding)
-        for finding in siblings:
-            _show(finding)
     every = [finding for findings in by_file.values() for finding in findings] + siblings
     sound = all(finding.outcome is RuleOutcome.OK for finding in every)
-    return 0 if sound else CheckFailedError.exit_code
+    facts = {"recipes": by_file, "siblings": siblings}
+    code = 0 if sound else CheckFailedError.exit_code
+    return Output(facts, _checked_lines(by_file, siblings), code)
 
 
-def _show(finding: RuleFinding) -> None:
+def _checked_lines(
+    by_file: dict[str, list[RuleFinding]], siblings: list[RuleFinding]
+) -> Iterator[str]:
+    for file, findings in by_file.items():
+        yield click.style(file, bold=True)
+        for finding in findings:
+            yield from _finding_lines(finding)
+    for finding in siblings:
+        yield from _finding_lines(finding)
+
+
+def _finding_lines(finding: RuleFinding) -> Iterator[str]:
     outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
-    say(f"{outcome} {finding.rule}: {finding.found}")
-    say(f"       {finding.computed}")
+    yield f"{outcome} {finding.rule}: {finding.found}"
+    yield f"       {finding.computed}"
     if finding.outcome is not RuleOutcome.OK:
-        say(f"       why: {finding.why}")
-        say(f"       at {finding.where}: {finding.key}")
+        yield f"       why: {finding.why}"
+        yield f"       at {finding.where}: {finding.key}"
 
 
 @recipe.command(short_help="Write out what each process is started with.")
@@ -89,9 +93,8 @@ def _show(finding: RuleFinding) -> None:
 )
 @click.option("--process", "name", help="One of them alone.  [default: all]")
 @_site_option
-@common.json_option
 @common.command
-def render(file: Path, form: str | None, name: str | None, site: Path | None, as_json: bool) -> int:
+def render(file: Path, form: str | None, name: str | None, site: Path | None) -> Output:
     """Write out the environment and the command of the master, the server and the trainer.
 
     The values of credentials are in none of it: they come from the environment in
@@ -103,18 +106,16 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None, as
       pkgtools recipe render kimi-k3-capture.toml --site site.toml --format compose
       pkgtools recipe render kimi-k3-capture.toml --site site.toml --process server --json
     """
-    if as_json and form is not None:
+    if form is not None and not common.is_text():
         raise UsageError("--json is for a program that starts them itself: give no --format")
     loaded = load_recipe(file, site)
     found = processes(loaded.recipe)
     if name is not None and name not in found:
         raise UsageError(f"unknown process {name!r}", remedy=f"one of {', '.join(found)}")
     chosen = [process for process in found.values() if name in (None, process.name)]
-    if as_json:
-        common.print_json(chosen)
-    else:
+    if common.is_text():
         click.echo(FORMATS[form or "shell"](loaded.recipe.name, chosen), nl=False)  # noqa: TID251 - a program reads it
-    return 0
+    return Output(chosen)
 
 
 @recipe.command("validate", short_help="Validate a deployment, step by step.")
@@ -128,10 +129,8 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None, as
 @click.option("--report", "path", type=common.PATH, help="A file for the evidence, as JSON.")
 @_site_option
 @click.option("--image", is_flag=True, help="Hold the recipe's image against its target, no tree.")
-@common.tree_option
-@common.python_option
+@common.tree_options
 @common.catalog_option
-@common.json_option
 @common.command
 def validate_command(
     file: Path,
@@ -142,8 +141,7 @@ def validate_command(
     tree: Path | None,
     python: str | None,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Validate a deployment: its plan, its parts, and then the running whole.
 
     The steps are made in order, up to the one that is named, and stop at the first
@@ -172,20 +170,16 @@ def validate_command(
     found = validate(deployment, up_to)
     if path is not None:
         common.write_file(path, common.to_json(found))
-    if as_json:
-        common.print_json(found)
-    else:
-        _show_validation(found)
-    return 0 if found.passed else CheckFailedError.exit_code
+    code = 0 if found.passed else CheckFailedError.exit_code
+    return Output(found, _validation_lines(found), code)
 
 
-def _show_validation(found: Validation) -> None:
+def _validation_lines(found: Validation) -> Iterator[str]:
     for step in found.steps:
         word = click.style("passed", fg="green") if step.passed else click.style("failed", fg="red")
-        say(f"{word} {step.step}")
+        yield f"{word} {step.step}"
         if step.message:
-            say(f"       {step.message}")
+            yield f"       {step.message}"
         if step.remedy:
-            say(f"       next: {step.remedy}")
-    for name in found.left[1:]:
-        say(f"left   {name}")
+            yield f"       next: {step.remedy}"
+    yield from (f"left   {name}" for name in found.left[1:])

@@ -8,19 +8,17 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.source.choose import open_trees
 from pkgtools.tree.apply import recover_tree
 from pkgtools.tree.choose import patched_trees
 
 
-@click.command(short_help="Finish or undo a run that was killed.")
-@common.tree_option
-@common.python_option
+@click.command
+@common.tree_options
 @common.catalog_option
-@common.json_option
 @common.command
-def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool) -> int:
+def recover(tree: Path | None, python: str | None, catalog: Path) -> Output:
     """Finish or undo a run that was killed.
 
     `apply` and `reverse` do this before their own work.
@@ -34,11 +32,7 @@ def recover(tree: Path | None, python: str | None, catalog: Path, as_json: bool)
     trees = patched_trees(open_trees(table, table.upstreams, tree, python))
     done = [recover_tree(each, common.Progress()) for each in trees]
     killed = [outcome for outcome in done if outcome.recovered]
-    if as_json:
-        common.print_json((killed or done)[0])
-        return 0
-    for outcome in killed:
-        say(f"{outcome.recovered} the run that was killed on {outcome.tree}")
-    if not killed:
-        say(f"{done[0].tree} has no unfinished run: nothing to do")
-    return 0
+    lines = [f"{each.recovered} the run that was killed on {each.tree}" for each in killed]
+    return Output(
+        (killed or done)[0], lines or [f"{done[0].tree} has no unfinished run: nothing to do"]
+    )

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pkgtools.authoring.refresh import Refreshed, refresh_series
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
 from pkgtools.cli.sources import (
     SOURCES,
     edited_tree,
     from_option,
-    git_option,
     open_work,
-    say_proving,
+    proving_lines,
     series_option,
-    wheel_option,
+    source_options,
 )
 
 
-@click.command(short_help="Take the edits of a patched tree into its series.")
+@click.command
 @series_option
 @from_option
 @click.option(
@@ -39,10 +40,8 @@ from pkgtools.cli.sources import (
     type=common.TEXT,
     help="The patch that takes the edits.  [default: the last that can]",
 )
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def refresh(
     series: str | None,
@@ -53,8 +52,7 @@ def refresh(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Write the edits of a patched tree into its series, and correct the lines of hunks.
 
     A file's edits go into the last patch that changes it. Other patches keep their bytes.
@@ -74,27 +72,23 @@ def refresh(
     )
     where = edited_tree(work, tree, python) if is_edited else None
     done = refresh_series(work, where, patch)
-    if as_json:
-        common.print_json(done)
-        return 0
-    _show(done)
-    if done.rewritten:
-        say_proving(work.named, edited=where is not None, every_series=bool(done.shared))
-    return 0
+    return Output(done, _lines(work, done, edited=is_edited))
 
 
-def _show(done: Refreshed) -> None:
+def _lines(work: SeriesWork, done: Refreshed, *, edited: bool) -> Iterator[str]:
     for name in done.rewritten:
-        say(f"rewritten {name}")
-    say(f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged")
+        yield f"rewritten {name}"
+    yield f"{common.count(len(done.unchanged), 'patch', 'patches')} unchanged"
     for path in done.beyond:
-        say(f"not in the series: {path}")
+        yield f"not in the series: {path}"
     if done.beyond:
         options = common.given("series", "start_name", "tree", "python", *SOURCES, "catalog")
         name = f"{Path(done.beyond[0]).stem}.patch"
         command = common.shell("new", name, *options, "-m", "What it does")
-        say(f"  next: make a patch of these files: `{command}`")
+        yield f"  next: make a patch of these files: `{command}`"
     for edit in done.shared:
-        say(f"shared    {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}")
+        yield f"shared    {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}"
         for file in edit.files:
-            say(f"  {file}")
+            yield f"  {file}"
+    if done.rewritten:
+        yield from proving_lines(work.named, edited=edited, every_series=bool(done.shared))

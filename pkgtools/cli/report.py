@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from packaging.version import Version
 from pkgtools.build.clock import source_date
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import git_option, open_at_hand, wheel_option
+from pkgtools.cli.sources import open_at_hand, source_options
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import RuleFinding, check_plan
 from pkgtools.report.matrix import build_matrix
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _RECIPES = "docker/recipes/*.toml"
 
 
-@click.command(short_help="Write a page that shows every patch on every revision.")
+@click.command
 @click.option(
     "-o",
     "--output",
@@ -35,13 +37,11 @@ _RECIPES = "docker/recipes/*.toml"
     show_default=True,
     help="The folder to write into.",
 )
-@wheel_option
-@git_option
+@source_options
 @click.option(
     "--image", "references", type=common.TEXT, multiple=True, help="An image; can be repeated."
 )
 @common.catalog_option
-@common.json_option
 @common.command
 def report(
     folder: Path,
@@ -49,8 +49,7 @@ def report(
     repositories: tuple[Path, ...],
     references: tuple[str, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Write DIR/index.html: every patch on every revision, with its hunks, and the recipes.
 
     Releases come from the --wheel files and as tags from the --git repositories,
@@ -72,14 +71,15 @@ def report(
     images = _images(table, references)
     text = render_page(_title(table), matrix, _recipes(table.path.parent), images)
     common.write_file(page, text.encode())
-    if as_json:
-        common.print_json({"path": page, "matrix": matrix, "images": images})
-        return 0
-    say(f"wrote {page}")
+    facts = {"path": page, "matrix": matrix, "images": images}
+    return Output(facts, _lines(page, images))
+
+
+def _lines(page: Path, images: list[ShownImage]) -> Iterator[str]:
+    yield f"wrote {page}"
     for image in images:
         if image.problem:
             say(f"{image.reference}: {image.problem}", err=True)
-    return 0
 
 
 def _title(table: Catalog) -> str:

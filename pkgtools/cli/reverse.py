@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.apply import show_changed, show_recovered
-from pkgtools.cli.output import say
+from pkgtools.cli.apply import recovered_lines
+from pkgtools.cli.common import Output
 from pkgtools.source import Tree
 from pkgtools.source.choose import open_trees
 from pkgtools.tree.apply import TreeChange
@@ -18,16 +18,14 @@ from pkgtools.tree.choose import patched_tree
 from pkgtools.tree.reverse import reverse_trees
 
 
-@click.command(short_help="Take a series out of a tree again.")
+@click.command
 @common.targets_option
-@common.tree_option
-@common.python_option
+@common.tree_options
 @common.catalog_option
-@common.json_option
 @common.command
 def reverse(
-    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path, as_json: bool
-) -> int:
+    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path
+) -> Output:
     """Take the series that was applied last out of a tree again, to the byte.
 
     The receipt in the tree says what was applied and what was there before. A
@@ -50,12 +48,8 @@ def reverse(
         )
     else:
         done = [_reverse_top(table, trees)]
-    if as_json:
-        common.print_json(done if len(done) > 1 else done[0])
-        return 0
-    for outcome in done:
-        _show(outcome)
-    return 0
+    lines = (line for each in done for line in _lines(each))
+    return Output(done if len(done) > 1 else done[0], lines)
 
 
 def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
@@ -68,10 +62,10 @@ def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
     return outcome
 
 
-def _show(outcome: TreeChange) -> None:
-    show_recovered(outcome)
+def _lines(outcome: TreeChange) -> Iterator[str]:
+    yield from recovered_lines(outcome)
     if not outcome.changed:
-        say(f"no series is applied to {outcome.tree}: nothing to do")
+        yield f"no series is applied to {outcome.tree}: nothing to do"
         return
-    say(f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}")
-    show_changed(outcome)
+    yield f"reversed {outcome.target} ({common.short(outcome.revisions)}) in {outcome.tree}"
+    yield from (f"  {path}" for path in outcome.changed)

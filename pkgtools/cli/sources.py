@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -46,6 +46,20 @@ git_option = click.option(
     multiple=True,
     help="A git repository; can be repeated.",
 )
+accept_option = click.option(
+    "--accept",
+    type=common.TEXT,
+    multiple=True,
+    is_flag=False,
+    flag_value="*",  # pkgtools.port.work.EVERY_FILE, which most commands do not import
+    metavar="[FILE]",
+    help="Go on with a port that waits: take the proposals first, in all files or in this one.",
+)
+
+
+def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --wheel and --git."""
+    return wheel_option(git_option(function))
 
 
 def choose_series(table: Catalog, given: str | None, trees: Sequence[Tree] = ()) -> NamedSeries:
@@ -109,28 +123,19 @@ def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree
     return open_trees(work.catalog, [work.named.upstream], tree, python)[0]
 
 
-def say_proving(named: NamedSeries, *, edited: bool = False, every_series: bool = False) -> None:
-    """Print the commands to run after a change of a series: `lock`, then `adopt`.
+def proving_lines(
+    named: NamedSeries, *, edited: bool = False, every_series: bool = False
+) -> Iterator[str]:
+    """Yield the commands to run after a change of a series: `lock`, then `adopt`.
 
     `edited`: a tree has the edits that the series took. `every_series`: other series changed too.
     """
     if named.source is None:
-        say("  next: name the series in a target, then `pkgtools lock`")
+        yield "  next: name the series in a target, then `pkgtools lock`"
         return
     sources = common.given(*SOURCES, "catalog")
     target = [] if every_series else ["--target", named.source]
-    say(f"  next: `{common.shell('lock', *target, *sources)}`")
+    yield f"  next: `{common.shell('lock', *target, *sources)}`"
     if edited:
         words = ["--target", named.source, *common.given("tree", "python"), *sources]
-        say(f"  then: `{common.shell('adopt', *words)}` writes a receipt for the edited tree")
-
-
-accept_option = click.option(
-    "--accept",
-    type=common.TEXT,
-    multiple=True,
-    is_flag=False,
-    flag_value="*",  # pkgtools.port.work.EVERY_FILE, which most commands do not import
-    metavar="[FILE]",
-    help="Go on with a port that waits: take the proposals first, in all files or in this one.",
-)
+        yield f"  then: `{common.shell('adopt', *words)}` writes a receipt for the edited tree"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,8 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.next_step import say_next
-from pkgtools.cli.output import say
+from pkgtools.cli.common import Output
+from pkgtools.cli.next_step import next_line
 from pkgtools.errors import ForeignError, PartialError
 from pkgtools.source.choose import open_trees
 from pkgtools.transaction import reading
@@ -28,13 +29,11 @@ _EXIT: Final = {
 }
 
 
-@click.command(short_help="Say what a tree is.")
-@common.tree_option
-@common.python_option
+@click.command
+@common.tree_options
 @common.catalog_option
-@common.json_option
 @common.command
-def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) -> int:
+def status(tree: Path | None, python: str | None, catalog: Path) -> Output:
     """Say what a tree is and what was applied to it, touching nothing.
 
     Every series that is applied is shown with its catalog and digest, the top first.
@@ -50,50 +49,47 @@ def status(tree: Path | None, python: str | None, catalog: Path, as_json: bool) 
     trees = open_trees(table, table.upstreams, tree, python)
     with reading(trees, common.Progress()):
         found = [status_of(table, each) for each in patched_trees(trees)]
-    if as_json:
-        stack = tuple(entry for each in found for entry in each.stack)
-        common.print_json(replace(found[0], stack=stack))
-    else:
-        for each in found:
-            _show(each)
-    return next((code for each in found if (code := _EXIT[each.state])), 0)
+    stack = tuple(entry for each in found for entry in each.stack)
+    lines = (line for each in found for line in _lines(each))
+    code = next((code for each in found if (code := _EXIT[each.state])), 0)
+    return Output(replace(found[0], stack=stack), lines, code)
 
 
-def _show(found: Status) -> None:
-    say(found.tree)
+def _lines(found: Status) -> Iterator[str]:
+    yield found.tree
     revisions = f" ({common.short(found.revisions)})" if found.revisions else ""
-    say(f"  {found.state}" + (f", {found.target}{revisions}" if found.target else ""))
+    yield f"  {found.state}" + (f", {found.target}{revisions}" if found.target else "")
     for entry in reversed(found.stack):
         if not found.receipt_is_void:
-            _show_entry(entry, found)
+            yield from _entry_lines(entry, found)
     if not found.stack and found.from_wheel:
-        say("  installed from a wheel that pkgtools built")
+        yield "  installed from a wheel that pkgtools built"
     elif not found.stack and found.state is State.PATCHED:
-        say("  no receipt: it was patched by other means")
-        say_next(f"`{_command('adopt', found.target)}`")
+        yield "  no receipt: it was patched by other means"
+        yield next_line(f"`{_command('adopt', found.target)}`")
     for file in found.files:
         note = "  (only its line endings differ)" if file.crlf else ""
-        say(f"  {file.state:8} {file.path}{note}")
+        yield f"  {file.state:8} {file.path}{note}"
     for path, module in found.shadowed.items():
-        say(f"  note: {path} is compiled into {module}, which Python imports instead")
+        yield f"  note: {path} is compiled into {module}, which Python imports instead"
     for path in found.edited:
-        say(f"  edited since it was patched: {path}")
+        yield f"  edited since it was patched: {path}"
     if found.receipt_is_void and found.state is State.PATCHED:
-        say("  the receipt is of an older series than the files")
-        say_next(f"`{_command('apply', found.target)}`")
+        yield "  the receipt is of an older series than the files"
+        yield next_line(f"`{_command('apply', found.target)}`")
     elif found.receipt_is_void:
-        say("  the receipt is void: the files were replaced since they were patched")
+        yield "  the receipt is void: the files were replaced since they were patched"
     if found.interrupted:
-        say_next("a run was killed here: `pkgtools recover`")
+        yield next_line("a run was killed here: `pkgtools recover`")
 
 
 def _command(verb: str, target: str | None) -> str:
     return common.shell(verb, "--target", str(target), *common.given("tree", "python", "catalog"))
 
 
-def _show_entry(entry: AppliedSeries, found: Status) -> None:
+def _entry_lines(entry: AppliedSeries, found: Status) -> Iterator[str]:
     catalog = entry.catalog or ("this catalog" if entry.is_own else "another catalog")
     name = f"{entry.target} of {catalog}, " if len(found.stack) > 1 or not entry.is_own else ""
-    say(f"  {name}series {entry.series[:19]}, applied by pkgtools {entry.pkgtools}")
+    yield f"  {name}series {entry.series[:19]}, applied by pkgtools {entry.pkgtools}"
     if entry.is_own and not entry.is_current and not found.edited and not found.interrupted:
-        say_next(f"the catalog has a newer series: `{_command('apply', entry.target)}`")
+        yield next_line(f"the catalog has a newer series: `{_command('apply', entry.target)}`")

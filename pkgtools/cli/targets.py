@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Target, load_catalog
+from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import next_step
 from pkgtools.cli.output import say
 from pkgtools.errors import MalformedError
@@ -50,12 +52,11 @@ class _Row:
     """The environments that it is for, in PEP 508's words; None for all."""
 
 
-@click.command(short_help="List the targets.")
+@click.command
 @click.option("--patches", is_flag=True, help="Show the headers of each patch.")
 @common.catalog_option
-@common.json_option
 @common.command
-def targets(patches: bool, catalog: Path, as_json: bool) -> int:
+def targets(patches: bool, catalog: Path) -> Output:
     """List the targets, their aliases, revisions and patches, what is validated, and the sets.
 
     \b
@@ -72,22 +73,22 @@ def targets(patches: bool, catalog: Path, as_json: bool) -> int:
         {"name": each.name, "targets": [target.name for target in each.targets]}
         for each in table.sets
     ]
-    if as_json:
-        common.print_json({"targets": rows, "sets": sets, "problems": problems})
-    else:
-        _show_all(rows, problems, patches=patches)
-        for named in table.sets:
-            members = ", ".join(target.name for target in named.targets)
-            say(f"{click.style(named.name, bold=True)}  set of {members}")
-    return MalformedError.exit_code if table.problems else 0
+    facts = {"targets": rows, "sets": sets, "problems": problems}
+    code = MalformedError.exit_code if problems else 0
+    return Output(facts, _lines(table, rows, problems, patches=patches), code)
 
 
-def _show_all(rows: list[_Row], problems: list[_Problem], *, patches: bool) -> None:
+def _lines(
+    table: Catalog, rows: list[_Row], problems: list[_Problem], *, patches: bool
+) -> Iterator[str]:
     for row in rows:
-        _show(row, patches=patches)
+        yield from _row_lines(row, patches=patches)
     for problem in problems:
         say(click.style(f"error: {problem.target}: {problem.message}", fg="red"), err=True)
         say(f"  next: {problem.remedy}", err=True)
+    for named in table.sets:
+        members = ", ".join(target.name for target in named.targets)
+        yield f"{click.style(named.name, bold=True)}  set of {members}"
 
 
 def _row(target: Target, *, default: bool) -> _Row:
@@ -115,21 +116,21 @@ def _row(target: Target, *, default: bool) -> _Row:
     )
 
 
-def _show(row: _Row, *, patches: bool) -> None:
+def _row_lines(row: _Row, *, patches: bool) -> Iterator[str]:
     mark = click.style("  default", fg="green") if row.default else ""
-    say(f"{click.style(row.name, bold=True)}{mark}")
-    say(f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}")
+    yield f"{click.style(row.name, bold=True)}{mark}"
+    yield f"  revision  {row.upstream} {row.revision}{_validated(row.validated)}"
     if row.marker is not None:
-        say(f"  for       {row.marker}")
+        yield f"  for       {row.marker}"
     for alias in row.aliases:
         revision = alias.revision or "revision not known in full"
-        say(f"  alias     {alias.name}  {revision}{_validated(alias.validated)}")
+        yield f"  alias     {alias.name}  {revision}{_validated(alias.validated)}"
     for subject, headers in zip(row.subjects, row.headers, strict=True):
-        say(f"  patch     {subject}")
+        yield f"  patch     {subject}"
         for name, value in headers.shown() if patches else ():
-            say(f"              {name}: {value}")
+            yield f"              {name}: {value}"
     for patch in row.absorbed:
-        say(f"  absorbed  {patch}: upstream has it")
+        yield f"  absorbed  {patch}: upstream has it"
 
 
 def _validated(validated: bool) -> str:

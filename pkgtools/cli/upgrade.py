@@ -8,8 +8,8 @@ import click
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
-from pkgtools.cli.output import say
-from pkgtools.cli.sources import accept_option, git_option, wheel_option
+from pkgtools.cli.common import Output
+from pkgtools.cli.sources import accept_option, source_options
 from pkgtools.errors import CheckFailedError, DoesNotApplyError
 from pkgtools.port.pull_request import text, title
 from pkgtools.port.upgrade import UpgradeOptions, UpgradeOutcome, release_page
@@ -21,7 +21,7 @@ _EXIT_CODES = {
 }
 
 
-@click.command(short_help="Port the newest series to the newest release.")
+@click.command
 @click.option(
     "-t",
     "--target",
@@ -37,10 +37,8 @@ _EXIT_CODES = {
     help="A shell command to run in a copy of the package after each patch; can be repeated.",
 )
 @accept_option
-@wheel_option
-@git_option
+@source_options
 @common.catalog_option
-@common.json_option
 @common.command
 def upgrade(
     target: str | None,
@@ -49,8 +47,7 @@ def upgrade(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Port the newest series to the newest release, and write all that a pull request needs.
 
     The new series, its target with what upstream absorbed, its lockfile and an entry
@@ -73,21 +70,19 @@ def upgrade(
     options = UpgradeOptions(wheels, repositories, checks, accept)
     done = run_upgrade(table, target, options, common.Progress())
     page = release_page(table, done.start.upstream, done.version)
-    if as_json:
-        facts = {
-            "outcome": done.outcome,
-            "start": done.start.name,
-            "version": done.version,
-            "target": done.target.name if done.target else None,
-            "title": title(done),
-            "text": text(done, page),
-            "port": done.port,
-            "checks": done.checks,
-        }
-        common.print_json(facts)
-    elif done.outcome is UpgradeOutcome.CURRENT:
+    facts = {
+        "outcome": done.outcome,
+        "start": done.start.name,
+        "version": done.version,
+        "target": done.target.name if done.target else None,
+        "title": title(done),
+        "text": text(done, page),
+        "port": done.port,
+        "checks": done.checks,
+    }
+    if done.outcome is UpgradeOutcome.CURRENT:
         name = done.target.name if done.target else done.start.name
-        say(f"{title(done)} is the newest release, and {name} is its target: nothing to do")
+        shown = f"{title(done)} is the newest release, and {name} is its target: nothing to do"
     else:
-        say(f"# {title(done)}\n\n{text(done, page)}".rstrip("\n"))
-    return _EXIT_CODES.get(done.outcome, 0)
+        shown = f"# {title(done)}\n\n{text(done, page)}".rstrip("\n")
+    return Output(facts, [shown], _EXIT_CODES.get(done.outcome, 0))

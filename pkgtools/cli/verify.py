@@ -11,10 +11,11 @@ import click
 
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
+from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
-from pkgtools.cli.sources import git_option, wheel_option
+from pkgtools.cli.sources import source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
 from pkgtools.source import Source
 from pkgtools.source.at_hand import AtHand
@@ -46,20 +47,17 @@ class _Request:
     rev: str | None
 
 
-@click.command(short_help="Check that a series would apply, or that a tree is patched.")
+@click.command
 @click.option("-n", "--dry-run", is_flag=True, help="Ask whether the series would apply.")
 @common.targets_option
-@common.tree_option
-@common.python_option
-@wheel_option
-@git_option
+@common.tree_options
+@source_options
 @click.option("--rev", help="A revision in --git.  [default: those that the targets name]")
 @click.option(
     "--series-only", is_flag=True, help="Look at the files of the series, not the whole package."
 )
 @click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
 @common.catalog_option
-@common.json_option
 @common.format_option
 @common.command
 def verify(
@@ -73,8 +71,7 @@ def verify(
     series_only: bool,
     allow_missing: bool,
     catalog: Path,
-    as_json: bool,
-) -> int:
+) -> Output:
     """Check that a tree is patched, or with --dry-run that it could be.
 
     Without --dry-run: the tree is exactly what its target makes, by default the
@@ -120,21 +117,20 @@ def verify(
     names = table.expanded(targets)
     requests = [replace(request, target=table.target(n), name=n) for n in names] or [request]
     if not dry_run:
-        return _verify(requests, series_only=series_only, as_json=as_json)
+        return _verify(requests, series_only=series_only)
     verdicts = []
     for each in requests:
         for found in _verdicts(each):
             remedy = completed(found.remedy) if found.remedy else None
             verdict = replace(found, remedy=remedy)
             verdicts.append(verdict)
-            if not as_json:
-                _show(verdict)
-    if as_json:
-        common.print_json(verdicts)
-    elif len(verdicts) > 1:
-        counts = Counter(verdict.outcome for verdict in verdicts)
-        say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
-    return _exit_code(verdicts, allow_missing=allow_missing)
+            # Shown at once: the next one may need a download.
+            for line in _verdict_lines(verdict) if common.is_text() else ():
+                say(line)
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    total = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    code = _exit_code(verdicts, allow_missing=allow_missing)
+    return Output(verdicts, [total] if len(verdicts) > 1 else [], code)
 
 
 def _refuse_contradictions(request: _Request) -> None:
@@ -146,9 +142,10 @@ def _refuse_contradictions(request: _Request) -> None:
         raise UsageError("--rev needs one --git and no --wheel")
 
 
-def _verify(requests: Sequence[_Request], *, series_only: bool, as_json: bool) -> int:
+def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
     """Verify each target; with several, one that is refused does not hide the others."""
     facts: list[object] = []
+    lines: list[str] = []
     code = 0
     for request in requests:
         try:
@@ -158,17 +155,14 @@ def _verify(requests: Sequence[_Request], *, series_only: bool, as_json: bool) -
                 raise
             code = max(code, error.exit_code)
             facts.append({"target": request.name, **common.error_facts(error)})
-            if not as_json:
+            if common.is_text():
                 common.show_error(error, as_json=False)
             continue
-        facts += [match for _, match in found]
-        for source, match in () if as_json else found:
-            say(f"{source.label} is exactly {match.target} ({match.revision})")
-            for file in match.files:
-                say(f"  {file.path}")
-    if as_json:
-        common.print_json(facts if len(facts) > 1 else facts[0])
-    return code
+        for source, match in found:
+            facts.append(match)
+            lines.append(f"{source.label} is exactly {match.target} ({match.revision})")
+            lines += (f"  {file.path}" for file in match.files)
+    return Output(facts if len(facts) > 1 else facts[0], lines, code)
 
 
 def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:
@@ -238,17 +232,17 @@ def _exit_code(verdicts: Iterable[DryRun], *, allow_missing: bool) -> int:
     return max(refused or ([] if allow_missing else missing), default=0)
 
 
-def _show(verdict: DryRun) -> None:
+def _verdict_lines(verdict: DryRun) -> Iterator[str]:
     color = {Outcome.REFUSED: "red", Outcome.UNVERIFIED: "yellow"}.get(verdict.outcome, "green")
     source = f"  {verdict.source}" if verdict.source else ""
     name = f"{verdict.target} ({verdict.revision[:12]})" if verdict.revision else verdict.target
-    say(f"{click.style(f'{verdict.outcome:10}', fg=color)} {name}{source}")
+    yield f"{click.style(f'{verdict.outcome:10}', fg=color)} {name}{source}"
     for place in verdict.places:
         if any(place.offsets):
-            say(f"  {place.patch}: {place.path} at offsets {list(place.offsets)}")
+            yield f"  {place.patch}: {place.path} at offsets {list(place.offsets)}"
     if verdict.message:
-        say(f"  {verdict.message}")
+        yield f"  {verdict.message}"
     if verdict.refusal:
-        say("\n".join(refusal_lines(verdict.refusal)))
+        yield from refusal_lines(verdict.refusal)
     if verdict.remedy:
-        say(f"  next: {verdict.remedy}")
+        yield f"  next: {verdict.remedy}"

@@ -1,0 +1,120 @@
+"""``pkgtools drop``, ``pkgtools reorder`` and ``pkgtools rename``: the list of a series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pkgtools.authoring.arrange import (
+    Arranged,
+    Place,
+    drop_patches,
+    rename_patch,
+    reorder_patches,
+)
+from pkgtools.authoring.work import CatalogWork
+from pkgtools.catalog import load_catalog
+from pkgtools.cli import common
+from pkgtools.cli.common import Output
+from pkgtools.cli.sources import choose_series, open_at_hand, series_option, source_options
+from pkgtools.errors import UsageError
+
+
+@click.command
+@click.argument("patches", nargs=-1, required=True, type=common.TEXT)
+@series_option
+@source_options
+@common.catalog_option
+@common.command
+def drop(
+    patches: tuple[str, ...],
+    series: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+) -> Output:
+    """Take patches out of a series, and write its lockfile.
+
+    The rest is proven on the sources of all revisions of the series first, as `pkgtools lock`
+    does it. Where a later patch needs a dropped one, nothing is written. The file of a shared
+    patch stays for the other series.
+
+    \b
+    Examples:
+      pkgtools drop limit.patch --series v0.5.23
+      pkgtools drop limit.patch more.patch --series kimi-k3-ee560a2 --git ~/src/sglang
+    """
+    work = _open(catalog, series)
+    done = drop_patches(work, patches, open_at_hand(work.catalog, wheels, repositories))
+    return _arranged(done, "dropped")
+
+
+@click.command
+@click.argument("patches", nargs=-1, required=True, type=common.TEXT)
+@series_option
+@click.option("--before", type=common.TEXT, metavar="PATCH", help="Move them before this one.")
+@click.option("--after", type=common.TEXT, metavar="PATCH", help="Move them behind this one.")
+@source_options
+@common.catalog_option
+@common.command
+def reorder(
+    patches: tuple[str, ...],
+    series: str | None,
+    before: str | None,
+    after: str | None,
+    wheels: tuple[Path, ...],
+    repositories: tuple[Path, ...],
+    catalog: Path,
+) -> Output:
+    """Move patches within a series, and write its lockfile.
+
+    Without --before and --after, PATCHES are all patches of the series in their new order. The
+    new order is proven on the sources of all revisions of the series first; where a patch does
+    not apply in its new place, nothing is written.
+
+    \b
+    Examples:
+      pkgtools reorder limit.patch --before fix.patch --series v0.5.23
+      pkgtools reorder fix.patch limit.patch more.patch --series v0.5.23
+    """
+    if before is not None and after is not None:
+        raise UsageError("--before and --after name two places", remedy="give one of them")
+    place = Place(before or after or "", before is None) if before or after else None
+    work = _open(catalog, series)
+    at_hand = open_at_hand(work.catalog, wheels, repositories)
+    return _arranged(reorder_patches(work, patches, place, at_hand), "moved")
+
+
+@click.command
+@click.argument("patch", type=common.TEXT)
+@click.argument("new", type=common.TEXT)
+@series_option
+@common.catalog_option
+@common.command
+def rename(patch: str, new: str, series: str | None, catalog: Path) -> Output:
+    """Give a patch another file name, in every series, lockfile and target that names it.
+
+    Nothing is proven again: no content changes. A folder of added files is renamed alike.
+
+    \b
+    Examples:
+      pkgtools rename 0002-limit.patch batch-limit.patch --series v0.5.23
+      pkgtools rename spec-capture capture --series v0.5.23
+    """
+    return _arranged(rename_patch(_open(catalog, series), patch, new), "renamed")
+
+
+def _open(catalog: Path, series: str | None) -> CatalogWork:
+    table = load_catalog(catalog)
+    return CatalogWork(table, choose_series(table, series), common.Progress())
+
+
+def _arranged(done: Arranged, verb: str) -> Output:
+    lines = [
+        *(f"{verb} {name}" for name in done.changed),
+        *(f"  {name}" for name in done.patches),
+        *(f"{name} is shared: its file stays for other series" for name in done.kept),
+        f"wrote {done.series} and the lockfile of {', '.join(done.targets) or 'no target'}",
+    ]
+    return Output(done, lines)
