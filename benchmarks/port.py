@@ -15,7 +15,9 @@ Sections of other files than the package's are left out. For each tool the table
 that are left to a person; the files without a conflict, and how many of them equal the person's;
 those with the person's change in another definition; those that do not compile; those with
 names that are undefined in neither side (ruff F821). For pkgtools it has the proposals as well,
-and how many of them are in the person's file. ``--show`` prints each difference.
+and how many of them are in the person's file; and of git's conflicts those in which no name is
+lost, with the number of them that pkgtools leaves, too: where a name of the lines in conflict is
+nowhere in the new file any more, a person has to decide. ``--show`` prints each difference.
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli.common import Progress
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
-from pkgtools.merge.markers import accept_proposals
+from pkgtools.merge.markers import accept_proposals, line_regions
 from pkgtools.merge.names import definitions
 from pkgtools.patch import parse_patch
 from pkgtools.port.model import Conflict, HunkOutcome, StepReport
 from pkgtools.port.route import Finder
 from pkgtools.port.step import PortStep
+from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,6 +58,10 @@ if TYPE_CHECKING:
     Merge = Callable[[Sides], tuple[int, bytes]]
 
 _HERE = b"\0the proposal\0\n"
+_WORD = re.compile(
+    rb"\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*|([^\W\d]\w*)"
+)
+"""Strings and comments, and the names between them."""
 _COLUMNS = ("left", "files", "equal", "elsewhere", "broken", "undefined")
 
 
@@ -75,6 +82,10 @@ class Tally:
     proposals: int = 0
     accepted: int = 0
     """Proposals that are in the person's file."""
+    known: int = 0
+    """Conflicts of git in which no name is lost."""
+    known_left: int = 0
+    """Those of them that are left here, too."""
     notes: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
@@ -130,6 +141,10 @@ def _print(name: str, tallies: dict[str, Tally], *, show: bool) -> None:
             print(
                 f"  proposals: {tally.proposals} for {tally.asked} conflicts, "
                 f"{tally.accepted} as the person has it"
+            )
+        if tally.known:
+            print(
+                f"  no name is lost in {tally.known} of git's, {tally.known_left} of them are left"
             )
         for note in tally.notes if show else ():
             print(note)
@@ -204,10 +219,13 @@ def _port(
     for conflict in step.conflicts:
         _judge_proposals(conflict, people.get(conflict.path), tally)
     waiting = {conflict.path for conflict in step.conflicts}
+    asked = {c.path: {h.line for h in c.hunks} for c in step.conflicts}
     after = {c.path: c.after.data for layer in ported for c in layer.changes if c.after}
     for layer in layers:
         for change in layer.changes:
             case = _case(change, sources[1], people)
+            if case is not None:
+                _judge_questions(case, asked.get(change.path, set()), tally)
             if case is None or change.path in waiting:
                 continue
             _judge(case, after.get(change.path, case.theirs), tally)
@@ -232,6 +250,32 @@ def _judge_proposals(conflict: Conflict, human: bytes | None, tally: Tally) -> N
         tally.accepted += is_persons
         if not is_persons:
             tally.notes += [f"  {conflict.path}: not the person's:", *text.splitlines()]
+
+
+def _judge_questions(case: Case, asked: set[int | None], tally: Tally) -> None:
+    """Count git's conflicts in which no name is lost, and those of them that are left.
+
+    Args:
+        case: the file.
+        asked: the lines of base that are left; None for the whole file.
+        tally: to count in.
+
+    """
+    base, ours = split(case.base), split(case.ours)
+    lost = _names(case.base) - _names(case.theirs)
+    for region in line_regions(case.base, case.ours, case.theirs):
+        sides = (
+            *base[region.base.start : region.base.stop],
+            *ours[region.ours.start : region.ours.stop],
+        )
+        if region.is_conflict and lost.isdisjoint(_names(b"".join(sides))):
+            tally.known += 1
+            lines = {None, *(chunk.old + 1 for chunk in region.chunks)}
+            tally.known_left += not lines.isdisjoint(asked)
+
+
+def _names(data: bytes) -> set[bytes]:
+    return {name for name in _WORD.findall(data) if name}
 
 
 def _squeezed(data: bytes) -> list[bytes]:

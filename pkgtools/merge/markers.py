@@ -94,12 +94,19 @@ def mark(
     return _written(files, found, markers, sections)
 
 
+def line_regions(base: bytes, ours: bytes, theirs: bytes, *, diff3: bool = False) -> list[Region]:
+    """Return the regions of a merge by lines, cut as ``git merge-file`` cuts them."""
+    files = split(base), split(ours), split(theirs)
+    found = list(_regions(files, diff(files[0], files[1]), forced=False))
+    if diff3:
+        return found
+    return _simplified(files, [part for r in found for part in _refined(files, r)])
+
+
 def mark_lines(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> tuple[bytes, int]:
     """Merge by lines exactly as ``git merge-file`` does; return also the number of conflicts."""
     files = split(base), split(ours), split(theirs)
-    found = list(_regions(files, diff(files[0], files[1]), forced=False))
-    if not markers.diff3:
-        found = _simplified(files, [part for r in found for part in _refined(files, r)])
+    found = line_regions(base, ours, theirs, diff3=markers.diff3)
     count = sum(region.is_conflict for region in found)
     return _written(files, found, markers), count
 
