@@ -5,10 +5,10 @@ pure: bytes in, bytes and a record of each decision out. It works in four stages
 
 1. **Lines** (`lines`). Both changes are cut into chunks, as a diff does. A chunk of ours that
    touches no chunk of theirs goes over as it is; one that theirs has as well is absorbed.
-2. **Structure** (`blocks`, `align`, `siblings`, `transplant`). Base, ours and theirs are read as
-   nested blocks: definitions, statements, elements of lists. Blocks of base are aligned with
-   blocks of ours and of theirs: by text, by name, then by likeness. What ours changes in a block
-   is carried to the counterpart in theirs as edits on bytes (`layout`), or it is `Unsure`.
+2. **Structure** (`blocks`, `keys`, `align`, `siblings`, `transplant`). Base, ours and theirs are
+   read as nested blocks: definitions, statements, elements of lists. Blocks of base are aligned
+   with blocks of ours and of theirs: by text, by name, then by likeness. What ours changes in a
+   block is carried to the counterpart in theirs as edits on bytes (`layout`), or it is `Unsure`.
    Where both insert at one place, `order` and `effects` tell whether the order matters.
 3. **Checks** (`check`, `names`). The result is Python, its tokens are those of theirs plus exactly
    the change of ours, and the names that ours uses are still there.

@@ -6,7 +6,6 @@ from. What a merge does not touch keeps its bytes.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import tree_sitter
 import tree_sitter_python
 
-from pkgtools.merge.tokens import block_tokens, raw_tokens, tokens
+from pkgtools.merge.keys import definition, sibling_key
+from pkgtools.merge.tokens import block_tokens, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,13 +161,13 @@ class Block:
         """A definition's name."""
         if not self.is_definition:
             return None
-        node = _definition(self.raw[0]).child_by_field_name("name")
+        node = definition(self.raw[0]).child_by_field_name("name")
         return node.text if node is not None else None
 
     @cached_property
     def key(self) -> tuple[str, bytes] | None:
         """Its name among its siblings, if it has one."""
-        return _key(self)
+        return sibling_key(self)
 
     @cached_property
     def elements(self) -> tuple[Block, ...]:
@@ -189,7 +189,7 @@ class Block:
     @cached_property
     def skeleton(self) -> tuple[bytes, ...]:
         """A record's keywords and operators, which its parts do not have."""
-        raw = [_definition(r) for r in self.raw]
+        raw = [definition(r) for r in self.raw]
         words = [c.text or b"" for r in raw for c in r.children if not c.is_named]
         return tuple(w for w in words if w not in (b",", b"(", b")"))
 
@@ -276,7 +276,7 @@ def _make(source: bytes, raw: tree_sitter.Node) -> Block:
         if inner.type in _RECORDS:
             return Block(source, inner.type, Shape.RECORD, start, end, (inner,))
     if kind == "decorated_definition":
-        kind = _DEFINITIONS[_definition(raw).type]
+        kind = _DEFINITIONS[definition(raw).type]
     kind = _DEFINITIONS.get(kind, kind)
     if kind in _BODIES:
         shape = Shape.BODY
@@ -285,11 +285,6 @@ def _make(source: bytes, raw: tree_sitter.Node) -> Block:
     else:
         shape = Shape.RECORD if kind in _RECORDS else Shape.ATOM
     return Block(source, kind, shape, start, end, (raw,))
-
-
-def _definition(raw: tree_sitter.Node) -> tree_sitter.Node:
-    inner = raw.child_by_field_name("definition") if raw.type == "decorated_definition" else None
-    return inner if inner is not None else raw
 
 
 def _list_children(raw: tree_sitter.Node) -> list[tree_sitter.Node]:
@@ -305,7 +300,7 @@ def _parts(node: Block) -> dict[str, Block]:
     if raw.type == "decorated_definition":
         decorators = tuple(c for c in raw.named_children if c.type == "decorator")
         parts["decorators"] = _group(node.source, "decorators", Shape.DECORATORS, decorators)
-        raw = _definition(raw)
+        raw = definition(raw)
     if raw.type == "import_from_statement":
         names = raw.children_by_field_name("name")
         if names:
@@ -357,54 +352,3 @@ def starts_line(source: bytes, at: int) -> bool:
 
 def _group(source: bytes, kind: str, shape: Shape, raws: tuple[tree_sitter.Node, ...]) -> Block:
     return Block(source, kind, shape, raws[0].start_byte, raws[-1].end_byte, raws)
-
-
-_GETTER: Final = re.compile(rb"@\s*(?:[\w.]+\.(?:setter|getter|deleter)|(?:\w+\.)*overload)\b")
-
-
-def _key(node: Block) -> tuple[str, bytes] | None:
-    raw = node.raw[0]
-    if node.is_definition:
-        mark = b"".join(_GETTER.findall(node.source[node.start : _definition(raw).start_byte]))
-        return node.kind, (node.name or b"") + mark
-    fields = {
-        "assignment": "left",
-        "call": "function",
-        "import_from_statement": "module_name",
-        "import_statement": "name",
-        "keyword_argument": "name",
-        "pair": "key",
-        "default_parameter": "name",
-        "typed_default_parameter": "name",
-        "if_statement": "condition",
-        "elif_clause": "condition",
-        "while_statement": "condition",
-        "for_statement": "right",
-    }
-    kind = {"default_parameter": "parameter", "typed_default_parameter": "parameter"}
-    if node.kind in fields:
-        field = raw.child_by_field_name(fields[node.kind])
-        text = b" ".join(raw_tokens(field)) if field is not None else b""
-        if node.kind == "call":
-            text += b"(" + _first_argument(raw)
-        return kind.get(node.kind, node.kind), text
-    if node.kind == "typed_parameter" or (
-        node.kind == "identifier" and raw.parent is not None and raw.parent.type == "parameters"
-    ):
-        return "parameter", next(iter(node.tokens), b"")
-    if node.kind in ("else_clause", "finally_clause"):
-        return node.kind, b""
-    if node.kind in ("with_statement", "case_clause", "except_clause"):
-        block = next((c for c in raw.children if c.type == "block"), None)
-        end = block.start_byte if block is not None else raw.end_byte
-        return node.kind, node.source[raw.start_byte : end].strip()
-    if node.kind in ("decorator", "with_item", "dotted_name", "aliased_import", "string"):
-        return node.kind, node.text
-    return None
-
-
-def _first_argument(call: tree_sitter.Node) -> bytes:
-    """Return the string that a call names something with, as in ``add_argument("--port")``."""
-    arguments = call.child_by_field_name("arguments")
-    named = arguments.named_children if arguments is not None else []
-    return (named[0].text or b"") if named and named[0].type == "string" else b""
