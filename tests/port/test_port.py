@@ -290,6 +290,24 @@ def test_what_one_release_absorbed_stays_absorbed(tmp_path: Path) -> None:
     assert "left out: 0002-two.patch (absorbed in widget_kit-1.1" in done.out
 
 
+def test_a_comment_goes_with_the_patch_that_it_is_above(tmp_path: Path) -> None:
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": A, "c.py": C}, "1.1": {"a.py": A, "c.py": C1}},
+        [("one", {"a.py": A1}), ("two", {"c.py": C1}), ("three", {"b.py": B})],
+    )
+    (small.series / "series").write_text(
+        "# The series.\n\n# Of one.\n0001-one.patch # first\n# Of two.\n0002-two.patch\n"
+        "# Of three.\n0003-three.patch\n# The end.\n"
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
+    assert done.facts["absorbed"] == ["one/0002-two.patch"]
+    assert (tmp_path / "new/series").read_text() == (
+        "# The series.\n\n# Of one.\n0001-one.patch # first\n"
+        "# Of three.\n0003-three.patch\n# The end.\n"
+    )
+
+
 def test_a_deletion_of_what_upstream_changed(tmp_path: Path) -> None:
     small = make_small(
         tmp_path / "small",

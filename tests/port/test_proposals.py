@@ -83,6 +83,12 @@ def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
     assert left.code == 3
     assert f"`pkgtools port --continue -o {output} --write --catalog " in left.err
     (output.with_name("v1.1.port") / "conflicts/src/widget/c.py").write_text("VALUE = 3\n")
+    another = output.with_name("other.port")
+    another.mkdir()
+    several = call(*where)
+    waiting_ports = f"several ports wait: {another}, {output.with_name('v1.1.port')}"
+    assert (several.code, waiting_ports in several.err) == (2, True)
+    another.rmdir()
     done = call(*where)
     assert done.code == 0, done.err
     assert f"next: `pkgtools lock --catalog {small.catalog}`" in done.out
