@@ -1,7 +1,5 @@
 """Apply the patches of a series to a source one by one, and make patches from the result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Each is one transaction of the catalog: the new series is proven on the sources 
 revisions before a file is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

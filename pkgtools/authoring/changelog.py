@@ -31,7 +31,7 @@ _HASH: Final = "(?!0+(?:[/?#]|$))[0-9a-f]{7,40}"
 _REAL: Final = re.compile(
     r"https://(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)/(?P<project>[^/?#]+(?:/[^/?#]+)+?)(?:/-)?/"
     rf"(?:(?:issues|pull|pulls|merge_requests)/{_NUMBER}|commits?/{_HASH}"
-    r"|releases/(?:tag/)?(?P<tag>[^/?#]+))/?(?:[?#].*)?",
+    r"|releases/(?:tag/)?(?P<tag>[^/?#]+))/?(?:[?#].*)?"
 )
 # RFC 2606 and RFC 6761: names that lead nowhere.
 _RESERVED: Final = re.compile(

@@ -1,7 +1,5 @@
 """A series as git commits: one for each patch, to edit with any git tool."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

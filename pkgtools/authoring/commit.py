@@ -1,7 +1,5 @@
 """Make a series from the commits of a workbench; unedited patches keep their bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Find the edits of a tree on top of its series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final

@@ -1,7 +1,5 @@
 """Writing a series for others: as one diff, or as the mails that `git format-patch` writes."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

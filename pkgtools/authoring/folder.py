@@ -1,7 +1,5 @@
 """Writing a series folder, whole or not at all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

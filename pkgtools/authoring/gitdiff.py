@@ -1,7 +1,5 @@
 """Writing patches: git's own diff between two sets of files, behind the old mail headers."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

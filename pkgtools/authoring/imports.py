@@ -1,7 +1,5 @@
 """Making a series of patches that others made."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,10 +53,7 @@ class ImportRules:
 
 
 def import_patches(
-    paths: Sequence[Path],
-    output: Path,
-    source: Source | None,
-    rules: ImportRules,
+    paths: Sequence[Path], output: Path, source: Source | None, rules: ImportRules
 ) -> Imported:
     """Make a series of patch files or of folders of them, byte by byte as they are.
 

@@ -5,8 +5,6 @@ patch whose context fits whatever they say. Where they disagree, the patch was e
 or made for another revision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pkgtools.catalog import LockedRevision

@@ -1,7 +1,5 @@
 """Starting a catalog: one upstream, one target, and a series without patches."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import tempfile

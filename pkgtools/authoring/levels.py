@@ -1,7 +1,5 @@
 """How many folders to strip from a patch's names, worked out from the source that it is for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Proving series on real sources, and writing their lockfiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

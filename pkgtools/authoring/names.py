@@ -1,7 +1,5 @@
 """Names of patches: which ones a ``series`` file can hold, and which ones a target needs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

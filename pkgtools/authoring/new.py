@@ -1,7 +1,5 @@
 """Making a patch of what a tree has beyond its series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkgtools.authoring.edits import edits_of

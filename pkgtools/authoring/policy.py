@@ -1,7 +1,5 @@
 """The headers that a catalog demands of its patches: ``[policy]`` in targets.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Taking edits of a patched tree back into its series, and hunks back to their lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -111,10 +109,7 @@ def _shared_edits(
 
 
 def _writes(
-    directory: Path,
-    before: Sequence[AppliedPatch],
-    after: Sequence[AppliedPatch],
-    source: Source,
+    directory: Path, before: Sequence[AppliedPatch], after: Sequence[AppliedPatch], source: Source
 ) -> tuple[dict[Path, Blob | None], list[str], list[str]]:
     """Return the series' own files to write, and which patches are rewritten and which kept."""
     old = {each.patch.name: each.patch for each in before}

@@ -10,8 +10,6 @@ keeps the lines that it had as its pre-image, so the patch still applies whereve
          g,                                g,
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

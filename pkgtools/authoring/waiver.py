@@ -1,7 +1,5 @@
 """The page that a reviewer asks for: what each patch does, why, and when it goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pkgtools.catalog import Series

@@ -1,7 +1,5 @@
 """A series that a command edits."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

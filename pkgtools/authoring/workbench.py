@@ -11,8 +11,6 @@ reordered list, so that the commit still says which patch it is. ``.git/pkgtools
 which series it was, and the digest that this series had.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

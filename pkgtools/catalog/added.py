@@ -10,8 +10,6 @@ the files, and that mail is parsed like any patch file. So a plan, a lockfile, a
 an image treat it as they treat every other patch. The same files give the same bytes.
 """
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -64,8 +62,7 @@ class AddedFiles:
         patch = parse_patch(str(self.folder), b"".join(parts))
         if [file.new_path for file in patch.files] != sorted(self.files):
             raise MalformedError(
-                f"{self.folder / MESSAGE}: the message has lines of a diff",
-                remedy="indent them",
+                f"{self.folder / MESSAGE}: the message has lines of a diff", remedy="indent them"
             )
         return replace(patch, name=self.folder.name, path=self.folder)
 

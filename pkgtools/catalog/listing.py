@@ -4,8 +4,6 @@ A comment above a line belongs to that patch and moves with it. The comment at t
 file stays there, up to an empty line if one follows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self

@@ -4,8 +4,6 @@ The blob ids decide. Wheel digests only name the files that the ids were compute
 release has a wheel for each Python and platform, with the same sources in all of them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

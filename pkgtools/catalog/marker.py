@@ -47,10 +47,7 @@ _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _WORD: Final = re.compile(r"(?!(?:and|or|not|in)\b)\b[a-z_.]+")
 _CPYTHON: Final = re.compile(r"cp(\d)(\d+)")
 _PLATFORMS: Final = (
-    (
-        re.compile(r"(?:many|musl)?linux\w*?_(x86_64|aarch64|armv7l|i686|ppc64le|s390x)"),
-        "linux",
-    ),
+    (re.compile(r"(?:many|musl)?linux\w*?_(x86_64|aarch64|armv7l|i686|ppc64le|s390x)"), "linux"),
     (re.compile(r"macosx_\d+_\d+_(x86_64|arm64|universal2)"), "darwin"),
     (re.compile(r"win(?:32|_(amd64|arm64))"), "win32"),
 )

@@ -1,7 +1,5 @@
 """The series that a user names: by its folder, or by a target that has it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -7,8 +7,6 @@ The file ``series`` names one patch a line, in order, by its path::
     spec-capture-arguments.patch                  # in the series' own folder
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """targets.toml: finding it, reading it, and refusing what does not make sense in it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal

@@ -1,7 +1,5 @@
 """TOML files read strictly, with the file, the key and the line in every error."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar

@@ -11,8 +11,6 @@ Killed before the end of step 2, every file is the old one. Killed later, the ne
 reads or writes the catalog does steps 3 and 4 again: both can be repeated.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

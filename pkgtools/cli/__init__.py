@@ -1,7 +1,5 @@
 """The command line: it parses and renders; the core does the work."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import shlex

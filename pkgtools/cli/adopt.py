@@ -1,7 +1,5 @@
 """``pkgtools adopt``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

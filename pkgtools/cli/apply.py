@@ -1,7 +1,5 @@
 """``pkgtools apply``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -67,8 +65,7 @@ def _choose(
     chosen = table.target(name)
     if chosen.revision_of(name) is None:
         say(
-            f"note: {name} was not validated; its files decide whether {chosen.name} fits",
-            err=True,
+            f"note: {name} was not validated; its files decide whether {chosen.name} fits", err=True
         )
     return chosen, open_tree(table, chosen, tree, python)
 

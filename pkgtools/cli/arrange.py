@@ -1,18 +1,10 @@
 """``pkgtools drop``, ``pkgtools reorder`` and ``pkgtools rename``: the list of a series."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
 
-from pkgtools.authoring.arrange import (
-    Arranged,
-    Place,
-    drop_patches,
-    rename_patch,
-    reorder_patches,
-)
+from pkgtools.authoring.arrange import Arranged, Place, drop_patches, rename_patch, reorder_patches
 from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common

@@ -1,7 +1,5 @@
 """``pkgtools checkout``."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -50,10 +50,7 @@ class TargetName(click.ParamType[str]):
         self._sets = sets
 
     def shell_complete(
-        self,
-        ctx: click.Context,
-        param: click.Parameter,
-        incomplete: str,
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the names that start with what was typed."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - when completing
@@ -135,9 +132,7 @@ image_tree_option = click.option(
     help="The folder in the image that holds the package.  [default: where it is found]",
 )
 image_platform_option = click.option(
-    "--platform",
-    type=TEXT,
-    help="The platform of a multi-platform image, such as linux/arm64.",
+    "--platform", type=TEXT, help="The platform of a multi-platform image, such as linux/arm64."
 )
 image_python_option = click.option(
     "--python",

@@ -1,7 +1,5 @@
 """``pkgtools export``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -12,12 +10,7 @@ from pkgtools.authoring.waiver import waiver_page
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import (
-    from_option,
-    open_work,
-    series_option,
-    source_options,
-)
+from pkgtools.cli.sources import from_option, open_work, series_option, source_options
 
 
 @click.command

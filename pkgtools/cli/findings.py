@@ -4,8 +4,6 @@ They are made from what ``--json`` prints. Files are those of the catalog, relat
 repository, so that a forge can show a finding beside the line that it is about.
 """
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence

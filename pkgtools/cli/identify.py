@@ -1,7 +1,5 @@
 """``pkgtools identify``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 

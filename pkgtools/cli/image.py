@@ -43,11 +43,7 @@ def image() -> None:
 @common.catalog_option
 @common.command
 def inspect(
-    reference: str,
-    platform: str | None,
-    tree: str | None,
-    python: str | None,
-    catalog: Path,
+    reference: str, platform: str | None, tree: str | None, python: str | None, catalog: Path
 ) -> Output:
     """Say what an image is by its files, and whether what it says of itself is true.
 

@@ -1,7 +1,5 @@
 """``pkgtools lock``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -23,9 +21,7 @@ from pkgtools.errors import SourceUnavailableError, UsageError
 @common.targets_option
 @source_options
 @click.option(
-    "--allow-missing",
-    is_flag=True,
-    help="With --check, accept revisions without a source.",
+    "--allow-missing", is_flag=True, help="With --check, accept revisions without a source."
 )
 @common.catalog_option
 @common.format_option

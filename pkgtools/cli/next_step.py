@@ -4,8 +4,6 @@ The core names a command and its target. Which tree, interpreter, sources and ca
 is only known here: what the user gave is repeated for every command that takes it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Final

@@ -4,8 +4,6 @@ Text from images, files and servers may hold escape sequences that change the te
 (CWE-150, https://cwe.mitre.org/data/definitions/150.html).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

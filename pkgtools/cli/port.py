@@ -1,7 +1,5 @@
 """``pkgtools port``."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +12,7 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import (
-    accept_option,
-    choose_series,
-    from_option,
-    source_options,
-)
+from pkgtools.cli.sources import accept_option, choose_series, from_option, source_options
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
@@ -133,8 +126,7 @@ def port(
         )
     if end_name is None:
         raise UsageError(
-            "a port needs --to",
-            remedy="name a release, or --to latest for the newest",
+            "a port needs --to", remedy="name a release, or --to latest for the newest"
         )
     if series is None and end_name == "latest":
         series = newest_target(table).name

@@ -1,7 +1,5 @@
 """``pkgtools recipe``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,10 +119,7 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None) ->
 @recipe.command("validate", short_help="Validate a deployment, step by step.")
 @click.argument("file", type=_FILE)
 @click.option(
-    "--up-to",
-    type=click.Choice(list(STEPS)),
-    required=True,
-    help="The last step to make.",
+    "--up-to", type=click.Choice(list(STEPS)), required=True, help="The last step to make."
 )
 @click.option("--report", "path", type=common.PATH, help="A file for the evidence, as JSON.")
 @_site_option

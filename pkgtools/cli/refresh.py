@@ -1,7 +1,5 @@
 """``pkgtools refresh``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Refusals and identities as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pkgtools.plan import Rejection

@@ -1,7 +1,5 @@
 """``pkgtools reverse``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Options that name a series and its sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """``pkgtools status``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,17 +1,14 @@
 """Check that a patched Python file still compiles."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from pkgtools.blob import SYMLINK, Blob
 from pkgtools.plan.model import Change, Plan
 
-if TYPE_CHECKING:
-    Compile = Callable[[Mapping[str, Blob]], dict[str, str]]
-    """Returns why Python does not compile some files, by path."""
+Compile = Callable[[Mapping[str, Blob]], dict[str, str]]
+"""Returns why Python does not compile some files, by path."""
 
 
 def compile_error(path: str, blob: Blob | None) -> str | None:

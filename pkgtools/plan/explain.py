@@ -1,7 +1,5 @@
 """Explain why a hunk does not apply: the nearest similar lines, or an absorbed change."""
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter
 from collections.abc import Iterable

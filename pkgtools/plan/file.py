@@ -1,11 +1,9 @@
 """Applying one file's section of a patch to the tree as the patch finds it."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.patch import BinaryChange, FilePatch, Kind
@@ -13,8 +11,7 @@ from pkgtools.plan.explain import absorbed_at, nearest_place, shown_lines
 from pkgtools.plan.match import Misfit, Placement, apply_hunks, text_of
 from pkgtools.plan.model import Reason, Rejection
 
-if TYPE_CHECKING:
-    _Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
+_Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
 
 
 _NO_BLOB: Final = "0" * 40

@@ -1,7 +1,5 @@
 """A series read backwards: what a tree was before it was patched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final

@@ -7,8 +7,6 @@ at its end only (``apply.c``, ``match_beginning`` and ``match_end``). Stricter
 than git: a hunk without any context (``-U0``) is never moved to that end.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A plan: the changes, the place of each hunk, and the rejections."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

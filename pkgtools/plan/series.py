@@ -1,11 +1,8 @@
 """Planning a whole series: each patch on the result of the ones before it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from pkgtools.blob import Blob
 from pkgtools.patch import FilePatch, Patch
@@ -13,8 +10,7 @@ from pkgtools.plan.file import PatchProgress, apply_file
 from pkgtools.plan.match import Placement
 from pkgtools.plan.model import Change, Plan, Reason, Rejection, Step
 
-if TYPE_CHECKING:
-    Read = Callable[[str], Blob | None]
+Read = Callable[[str], Blob | None]
 
 
 def plan_series(patches: Sequence[Patch], read: Read) -> Plan:

@@ -1,7 +1,5 @@
 """The interface of all sources."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from pkgtools.blob import Blob

@@ -1,7 +1,5 @@
 """Which files a package has in a source."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Hashable
 from pathlib import Path

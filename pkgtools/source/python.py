@@ -1,7 +1,5 @@
 """Find an installed package without importing it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -136,12 +134,7 @@ def _ask(python: str | None, script: str, name: str, kind: type[T]) -> T:
     remedy = "give an interpreter with --python, or the folder with --tree"
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=True,
+            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=True
         )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=kind)
     except msgspec.ValidationError:

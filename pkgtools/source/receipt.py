@@ -5,11 +5,9 @@ too, or under the git directory, so that a checkout stays clean. The first serie
 the file's own table, as it was before there were stacks; ``above`` lists the later ones.
 """
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol, Self
 
 import msgspec
 
@@ -19,14 +17,13 @@ from pkgtools.patch.paths import safe_path
 from pkgtools.source.record import RecordEdit
 from pkgtools.util.files import read_bytes
 
-if TYPE_CHECKING:
 
-    class Reader(Protocol):
-        """What has contents by path."""
+class Reader(Protocol):
+    """What has contents by path."""
 
-        def read(self, path: str) -> Blob | None:
-            """Return the content of `path`."""
-            ...
+    def read(self, path: str) -> Blob | None:
+        """Return the content of `path`."""
+        ...
 
 
 NAME: Final = "pkgtools.json"
@@ -50,7 +47,7 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
     mtime_ns: Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
 
     @classmethod
-    def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Original:
+    def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Self:
         """Keep a file; a time that is too far away comes back as the nearest that can be kept."""
         mtime_ns = max(-_LAST, min(mtime_ns, _LAST))
         return cls(zlib.compress(blob.data, _LEVEL), blob.mode, permissions, mtime_ns)

@@ -5,8 +5,6 @@ The format is the one of PEP 376 and the PyPA's "Recording installed projects"
 CSV rows of path, ``sha256=`` and unpadded URL-safe base64, and size.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

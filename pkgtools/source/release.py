@@ -1,7 +1,5 @@
 """Download release wheels with the user's pip into a cache."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 See https://packaging.python.org/en/latest/specifications/core-metadata/#requires-dist-multiple-use.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final
