@@ -8,13 +8,21 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo check test lint types clean
+# The tests start hundreds of interpreters: none of them should compile pkgtools again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo check fast test lint types clean
 
 demo: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
 
-# The random searches are a short form here: `make test` has all of them.
-check: lint
+# Lint and types run beside the tests: mypy alone would leave the other cores idle.
+check: $(VENV)/checked
+	$(MAKE) --jobs=2 lint fast
+
+# The random searches are a short form here: `make test` has all of them. The tests take from
+# milliseconds to seconds: with worksteal, a worker that is done takes over tests of another.
+fast: $(VENV)/checked
 	PKGTOOLS_KILLS=10 PKGTOOLS_DIFF_CASES=400 \
 	$(BIN)/pytest -n auto --dist worksteal -m "not torch and not server and not engine"
 
