@@ -125,6 +125,7 @@ def _attest_image(
         base={
             "name": built.base,
             "digest": {"sha256": built.base_digest.removeprefix("sha256:")},
+            **({"annotations": {"pkgtools.by_table": built.by_table}} if built.by_table else {}),
         },
         made_at=datetime.fromisoformat(built.created),
     )

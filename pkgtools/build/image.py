@@ -75,6 +75,8 @@ class BuiltImage:
     """The other targets."""
     attestations: tuple[str, ...] = ()
     """The files of ``--attest``."""
+    by_table: tuple[str, ...] = ()
+    """The digests of the base's layers that were read by their table of contents."""
 
     @property
     def targets(self) -> tuple[BuiltTarget, ...]:
@@ -185,6 +187,7 @@ class _PatchedImage:
     created: datetime
     written: tuple[str, ...]
     removed: tuple[str, ...]
+    by_table: tuple[str, ...]
 
     def built(self, base: Image, stored: Stored) -> BuiltImage:
         """Return the public result."""
@@ -205,6 +208,7 @@ class _PatchedImage:
             base_digest=base.manifest_digest or base.id,
             created=self.created.isoformat(),
             also=tuple(others),
+            by_table=self.by_table,
         )
 
 
@@ -253,6 +257,7 @@ def _patched(
         created=when,
         written=tuple(member.path for member in written),
         removed=tuple(removed),
+        by_table=tuple(sorted({d for part in parts.values() for d in part.package.by_table})),
     )
 
 

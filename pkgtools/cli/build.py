@@ -217,6 +217,7 @@ def _layer_lines(built: BuiltImage) -> Iterator[str]:
     yield from (f"  /{plain(path)}" for path in built.written)
     yield from (f"  /{plain(path)} removed" for path in built.removed)
     yield from (f"  {path}" for path in built.attestations)
+    yield from (f"  read by table of contents: {plain(digest)}" for digest in built.by_table)
 
 
 def _index_lines(built: BuiltIndex) -> Iterator[str]:

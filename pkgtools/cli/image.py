@@ -192,6 +192,7 @@ def _lines(found: Inspection) -> Iterator[str]:
     yield f"  id {found.id}"
     if found.digest:
         yield f"  digest {found.digest}"
+    yield from (f"  read by table of contents: {plain(digest)}" for digest in found.by_table)
     yield from (plain(f"  {key}: {value}") for key, value in found.labels.items())
     if not found.labels:
         yield "  it has no labels of pkgtools"

@@ -3,8 +3,14 @@
 eStargz (https://github.com/containerd/stargz-snapshotter/blob/main/docs/estargz.md) and
 zstd:chunked (https://github.com/containers/storage/blob/main/docs/containers-storage-zstd-chunked.md)
 are tar archives in frames, with a table at the end. Annotations of the layer's descriptor have the
-table's digest, and the table has the files' digests. A table without such a digest is not used. The
-table is not compared with the archive: both have the same author, and engines use either.
+table's digest, and the table has the files' digests. A table without such a digest is not used.
+
+Some engines unpack the archive and others go by the table, and nothing makes the two agree: podman
+reads zstd:chunked layers whole unless ``insecure_allow_unpredictable_image_contents`` is set. So
+around each file that is read, the archive's headers are compared with the table's entries. Where
+they differ, or a digest does, the layer is read whole. A table that leaves out an entry elsewhere,
+or places a file inside another file, can only be found by reading the layer whole: what was read by
+a table is said wherever it is used.
 """
 
 from __future__ import annotations
@@ -22,7 +28,16 @@ import msgspec
 
 from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError
-from pkgtools.image.layer import LayerEntry, damaged, digest_of, layer_entry, open_tar, readable
+from pkgtools.image.layer import (
+    LayerEntry,
+    damaged,
+    digest_of,
+    layer_entry,
+    open_tar,
+    readable,
+    relative,
+    to_member,
+)
 from pkgtools.image.streams import decompressed
 
 if TYPE_CHECKING:
@@ -74,6 +89,11 @@ class _TableEntry(msgspec.Struct, rename="camel", gc=False):
     inner_offset: int = 0
     """The file's offset in the uncompressed frame, which small files can share."""
 
+    @property
+    def has_content(self) -> bool:
+        """Whether there are bytes of a file at the offset."""
+        return self.type == "chunk" or (self.type == "reg" and self.size > 0)
+
 
 class _Table(msgspec.Struct):
     version: int
@@ -90,6 +110,8 @@ class _Chunk:
     skipped: int
     size: int
     digest: str
+    is_whole: bool = False
+    """Whether its frames must end with it."""
 
 
 def table_of(
@@ -191,12 +213,13 @@ class TableOfContents:
         self._read_range = read_range
         self._label = label
         self._window = (0, b"")
+        self._checked: set[int] = set()
+        """The files whose headers were compared."""
         self._decoder = msgspec.json.Decoder(_TableEntry)
         for entry in map(self._decoder.decode, entries):
             if min(entry.size, entry.offset, entry.chunk_size, entry.inner_offset) < 0:
                 raise ValueError(f"{entry.name} has a negative number")
-            is_file = entry.type == "chunk" or (entry.type == "reg" and entry.size > 0)
-            if is_file and not (entry.chunk_digest or entry.digest):
+            if entry.has_content and not (entry.chunk_digest or entry.digest):
                 raise ValueError(f"{entry.name} has no digest")
             if entry.type not in _TYPES and entry.type != "chunk":
                 raise ValueError(f"{entry.name} is of an unknown type")
@@ -212,51 +235,121 @@ class TableOfContents:
             entry = self._decoder.decode(raw)
             if entry.type == "chunk":
                 continue
-            info = tarfile.TarInfo(entry.name)
-            info.type, info.mode = _TYPES[entry.type], entry.mode
-            info.size = entry.size if entry.type == "reg" else 0
-            info.uid, info.gid = entry.uid, entry.gid
-            info.linkname = entry.link_name
-            info.mtime = _seconds(entry.modtime)
-            found = layer_entry(info, partial(self._content, number), self._label)
+            found = layer_entry(_header(entry), partial(self._content, number), self._label)
             if found is not None:
                 yield found
 
     def _content(self, number: int) -> bytes:
-        """Return a file's content after a check of its digest."""
+        """Return a file's content after a check of its digest and of the headers around it."""
         entry = self._decoder.decode(self._entries[number])
         if entry.size > LIMIT:
             raise damaged(f"{self._label}: {entry.name} is larger than {LIMIT} bytes")
-        data = b"".join(map(self._chunk, self._chunks(entry, number))) if entry.size else b""
+        if not entry.size:
+            return b""
+        self._check_headers(number)
+        chunks = self._chunks(entry, number)
+        for here, then in itertools.pairwise(chunks):
+            inside = (here.start, here.skipped + here.size)
+            if (then.start, then.skipped) not in ((here.end, 0), inside):
+                raise damaged(f"{self._label}: {entry.name} is not in one piece")
+        data = b"".join(map(self._chunk, chunks))
         if len(data) != entry.size:
             raise damaged(f"{self._label}: {entry.name} is cut short")
+        following = map(self._decoder.decode, self._entries[number + 1 :])
+        for at, after in enumerate(following, number + 1):
+            if after.type == "reg" and after.size:
+                self._check_headers(at)
+                break
         return data
 
-    def _chunks(self, first: _TableEntry, number: int) -> Iterator[_Chunk]:
+    def _check_headers(self, number: int) -> None:
+        """Compare the table with the archive's headers between two files.
+
+        Args:
+            number: of the second file's entry; its content follows its header.
+
+        Raises:
+            MalformedError: they differ.
+
+        """
+        if number in self._checked:
+            return
+        start = number
+        while start and not self._decoder.decode(self._entries[start - 1]).has_content:
+            start -= 1
+        expected = [_header(self._decoder.decode(raw)) for raw in self._entries[start : number + 1]]
+        with readable(self._label):
+            blocks = self._between(start - 1, number)
+            with open_tar(io.BytesIO(blocks)) as archive:
+                found = [info for _ in expected if (info := archive.next()) is not None]
+            is_same = [_signature(info, self._label) for info in found] == [
+                _signature(info, self._label) for info in expected
+            ]
+            if not is_same or found[-1].offset_data != len(blocks):
+                raise damaged(f"{self._label}: its table of contents is not that of its archive")
+        self._checked.add(number)
+
+    def _between(self, before: int, number: int) -> bytes:
+        """Return the uncompressed bytes between the contents of two files.
+
+        Args:
+            before: of the first file's last entry; -1 for the start of the archive.
+            number: of the second file's entry.
+
+        """
+        to = self._decoder.decode(self._entries[number])
+        at, skipped, size = 0, 0, 0
+        if before >= 0:
+            last = first = self._decoder.decode(self._entries[before])
+            while first.type == "chunk" and before:
+                before -= 1
+                first = self._decoder.decode(self._entries[before])
+            at, size = first.end_offset, first.size
+            if not at:
+                length = last.chunk_size or first.size - last.chunk_offset
+                at, skipped = last.offset, last.inner_offset + length
+        skipped += -size % tarfile.BLOCKSIZE
+        plain = self._plain(at, to.offset) if at != to.offset else b""
+        if to.inner_offset:
+            plain += self._plain(to.offset, self._next_offset(to.offset), to.inner_offset)
+        return plain[skipped:]
+
+    def _chunks(self, first: _TableEntry, number: int) -> list[_Chunk]:
         """Return the positions of the parts of a file, whose entry has a number."""
         if first.end_offset:  # zstd:chunked: all chunks of a file, whose digest is the file's
-            yield _Chunk(first.offset, first.end_offset, 0, first.size, first.digest)
-            return
+            place = (first.offset, first.end_offset, 0, first.size, first.digest)
+            return [_Chunk(*place, is_whole=True)]
         following = map(self._decoder.decode, self._entries[number + 1 :])
-        for entry in (first, *itertools.takewhile(lambda e: e.type == "chunk", following)):
-            yield _Chunk(
+        parts = [first, *itertools.takewhile(lambda e: e.type == "chunk", following)]
+        nexts = [part.offset for part in parts[1:]] + [first.offset]
+        return [
+            _Chunk(
                 entry.offset,
                 self._next_offset(entry.offset),
                 entry.inner_offset,
                 entry.chunk_size or first.size - entry.chunk_offset,
                 entry.chunk_digest or entry.digest,
+                is_whole=entry is not parts[-1] and after != entry.offset,
             )
+            for entry, after in zip(parts, nexts, strict=True)
+        ]
 
     def _chunk(self, chunk: _Chunk) -> bytes:
         wanted = chunk.skipped + chunk.size
-        if not 0 <= chunk.start < chunk.end <= chunk.start + 2 * LIMIT or wanted > 2 * LIMIT:
-            raise damaged(f"{self._label}: its table of contents has a chunk of {wanted} bytes")
-        with readable(self._label):
-            frames = io.BytesIO(self._at(chunk.start, chunk.end))
-            data = decompressed(frames).read(wanted)[chunk.skipped :]
+        data = self._plain(chunk.start, chunk.end, wanted + 1)
+        if len(data) > wanted and chunk.is_whole:
+            raise damaged(f"{self._label}: its table of contents has a file with a gap")
+        data = data[chunk.skipped : wanted]
         if digest_of(data) != chunk.digest:
             raise damaged(f"{self._label}: a file does not have the digest {chunk.digest[:71]!r}")
         return data
+
+    def _plain(self, start: int, end: int, size: int = 2 * LIMIT) -> bytes:
+        """Return the start of some uncompressed frames."""
+        if not 0 <= start < end <= start + 2 * LIMIT or size > 2 * LIMIT + 1:
+            raise damaged(f"{self._label}: its table of contents has a chunk of {size} bytes")
+        with readable(self._label):
+            return decompressed(io.BytesIO(self._at(start, end))).read(size)
 
     def _at(self, start: int, end: int) -> bytes:
         """Return a part of the blob, through a window that is kept."""
@@ -277,6 +370,24 @@ class TableOfContents:
     @cached_property
     def _offsets(self) -> list[int]:
         return sorted({entry.offset for entry in map(self._decoder.decode, self._entries)})
+
+
+def _header(entry: _TableEntry) -> tarfile.TarInfo:
+    """Return an entry of a table as the archive should have it."""
+    info = tarfile.TarInfo(entry.name)
+    info.type, info.mode = _TYPES[entry.type], entry.mode
+    info.size = entry.size if entry.type == "reg" else 0
+    info.uid, info.gid = entry.uid, entry.gid
+    info.linkname = entry.link_name
+    info.mtime = _seconds(entry.modtime)
+    return info
+
+
+def _signature(info: tarfile.TarInfo, label: str) -> tuple[object, ...]:
+    """Return what is read of a header."""
+    link = relative(info.linkname, label) if info.islnk() else ""
+    size = info.size if info.isreg() else 0
+    return to_member(info, relative(info.name, label)), link, size
 
 
 def _seconds(modtime: str) -> int:

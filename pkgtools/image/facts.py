@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pkgtools.image.package import PackageQuery
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Increment with each change of the format or of the results of `Image.find`."""
 LIMIT: Final = 64 * 1024 * 1024
 """Uncompressed bytes of facts; SGLang's, with all files that series touch, have 10 MB."""
@@ -50,6 +51,7 @@ class _PackageFacts(msgspec.Struct):
     folder: str
     members: list[_MemberFacts]
     names: list[str]
+    by_table: list[str]
 
 
 class _LayerFacts(msgspec.Struct):
@@ -95,8 +97,10 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
 
     """
     packages = {
-        key: _PackageFacts(package.folder, _packed(package.members), sorted(package.names))
-        for key, package in sorted(found.items())
+        key: _PackageFacts(
+            each.folder, _packed(each.members), sorted(each.names), list(each.by_table)
+        )
+        for key, each in sorted(found.items())
     }
     return _compressed(_KnownFacts(FORMAT, packages))
 
@@ -193,4 +197,4 @@ def _checked(facts: _PackageFacts, query: PackageQuery, label: str) -> FoundPack
     found = FoundPackage(facts.folder, members, frozenset(facts.names))
     if found != package_at(query, facts.folder, members, facts.names):
         raise ValueError("it has files that are not the package's")
-    return found
+    return replace(found, by_table=tuple(facts.by_table))

@@ -41,6 +41,8 @@ class Inspection:
     nothing."""
     also: tuple[Status, ...] = ()
     """What the files of the other targets are, where the labels name several."""
+    by_table: tuple[str, ...] = ()
+    """As `FoundPackage.by_table`."""
 
 
 class MismatchError(CheckFailedError):
@@ -73,7 +75,7 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         for k, v in sorted(image.config.labels.items())
         if k.startswith(("pkgtools.", names.OCI))
     }
-    tree, status, _ = found[0]
+    tree, status, _, tables = found[0]
     return Inspection(
         reference=image.reference,
         id=image.id,
@@ -81,15 +83,16 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
         tree=tree,
         labels=own,
         status=status,
-        mismatches=tuple(lie for _, _, mismatches in found for lie in mismatches),
-        also=tuple(status for _, status, _ in found[1:]),
+        mismatches=tuple(lie for _, _, mismatches, _ in found for lie in mismatches),
+        also=tuple(status for _, status, _, _ in found[1:]),
+        by_table=tables,
     )
 
 
 def _inspect(
     catalog: Catalog, image: Image, said: Mapping[str, str], reporter: Reporter
-) -> tuple[str, Status, list[str]]:
-    """Return where a target's package lies, what it is, and what its labels say wrongly."""
+) -> tuple[str, Status, list[str], tuple[str, ...]]:
+    """Return where a target's package lies, its status, false labels, and `by_table`."""
     query = query_of(catalog, upstream_of(catalog, said))
     with (
         reporter.task(f"reading {image.reference}"),
@@ -108,7 +111,7 @@ def _inspect(
                 )
             except PkgtoolsError as error:
                 mismatches.append(error.message)
-        return f"/{part.package.folder}", status, mismatches
+        return f"/{part.package.folder}", status, mismatches, part.package.by_table
 
 
 def refuse_mismatches(inspection: Inspection) -> None:

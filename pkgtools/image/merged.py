@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from pkgtools.blob import LIMIT
+from pkgtools.errors import MalformedError
 from pkgtools.image.contents import table_of
 from pkgtools.image.layer import (
     OPAQUE,
@@ -120,6 +121,8 @@ class Overlay:
         """The number of layers above the one that has the member, by path."""
         self.others: set[str] = set()
         """Other visible paths that are not folders."""
+        self.tables: list[str] = []
+        """The digests of layers that were read by their table of contents."""
         self.count = 0
         self._wanted = wanted
         self._kept = kept
@@ -136,11 +139,10 @@ class Overlay:
             MalformedError: it is damaged, or a path leads out of the image.
 
         """
-        changes = self._cache.get(layer) if self._cache else None
+        changes = (self._cache.get(layer) if self._cache else None) or self._by_table(layer)
         if changes is None:
-            table = table_of(layer.descriptor, layer.read_range, layer.label)
-            changes = self._read(layer, table)
-            if self._cache is not None and table is None:
+            changes = self._read(layer, None)
+            if self._cache is not None:
                 self._cache.put(layer, changes)
         for path, member in changes.members.items():
             if not self.settles(path):
@@ -156,6 +158,18 @@ class Overlay:
     def settles(self, path: str) -> bool:
         """Return whether lower layers cannot change what is at a path."""
         return path in self._decided or not self._closed.isdisjoint(parents(path))
+
+    def _by_table(self, layer: StoredLayer) -> LayerChanges | None:
+        """Return a layer's changes by its table of contents; None without a table that holds."""
+        table = table_of(layer.descriptor, layer.read_range, layer.label)
+        if table is None:
+            return None
+        try:
+            changes = self._read(layer, table)
+        except MalformedError:  # the archive decides, and its digest is checked
+            return None
+        self.tables.append(layer.digest)
+        return changes
 
     def _read(self, layer: StoredLayer, table: TableOfContents | None) -> LayerChanges:
         changes = LayerChanges(layer.label, names=self._names, data=self._data)

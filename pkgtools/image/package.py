@@ -149,6 +149,8 @@ class FoundPackage:
     names: frozenset[str] = field(repr=False)
     """All paths in the folders above the wanted files: a folder goes when it becomes empty. Of
     single modules, the extension modules that hide them."""
+    by_table: tuple[str, ...] = ()
+    """The digests of layers that were read by their table of contents; see `contents`."""
 
 
 def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None, label: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from pkgtools.errors import TreeError
@@ -58,7 +58,7 @@ class StoredFiles:
             folder = choose_folder(query, folders, self.tree, self.label)
         package = package_at(query, folder, overlay.members, overlay.members)
         self._refuse_links(package, overlay)
-        return package
+        return replace(package, by_table=tuple(overlay.tables))
 
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return the member at each existing path; see `Image.read`."""

@@ -29,8 +29,15 @@ _KINDS = {
 TOC_DIGEST = "containerd.io/snapshot/stargz/toc.digest"
 
 
-def estargz(layer: bytes, chunk: int = 1000) -> tuple[bytes, dict[str, Any]]:
-    """Return a layer as eStargz has it, and its table."""
+def estargz(layer: bytes, chunk: int = 1000, shared: int = 0) -> tuple[bytes, dict[str, Any]]:
+    """Return a layer as eStargz has it, and its table.
+
+    Args:
+        layer: the archive.
+        chunk: bytes of a chunk.
+        shared: bytes of a frame that another chunk can be added to (``--estargz-min-chunk-size``).
+
+    """
     out, pending, entries = io.BytesIO(), bytearray(), []
 
     def flush(data: bytes) -> None:
@@ -50,15 +57,18 @@ def estargz(layer: bytes, chunk: int = 1000) -> tuple[bytes, dict[str, Any]]:
             data = layer[info.offset_data : info.offset_data + info.size]
             entry |= {"size": info.size, "digest": digest(data)}
             for at in range(0, info.size, chunk):
-                flush(bytes(pending))
+                if len(pending) >= shared:
+                    flush(bytes(pending))
+                    pending = bytearray()
                 part = data[at : at + chunk]
                 here = {"offset": out.tell(), "chunkOffset": at, "chunkDigest": digest(part)}
+                here |= {"innerOffset": len(pending)} if pending else {}
                 here |= {"chunkSize": len(part)} if at + chunk < info.size else {}
                 if at:
                     entries.append({"name": info.name, "type": "chunk", **here})
                 else:
                     entry |= here
-                pending = bytearray(part)
+                pending += part
             pending += bytes(-info.size % 512)
     flush(bytes(pending))
     return with_table(out.getvalue(), {"version": 1, "entries": entries})
