@@ -18,7 +18,7 @@ from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
 
 
-@click.command
+@click.command(cls=common.Command)
 @common.target_option
 @common.tree_options
 @source_options

@@ -18,7 +18,7 @@ from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
 
 
-@click.command
+@click.command(cls=common.Command)
 @common.targets_option
 @common.tree_options
 @common.catalog_option

@@ -13,7 +13,7 @@ from pkgtools.cli.sources import choose_series, open_at_hand, series_option, sou
 from pkgtools.errors import UsageError
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.argument("patches", nargs=-1, required=True, type=common.TEXT)
 @series_option
 @source_options
@@ -42,7 +42,7 @@ def drop(
     return _arranged(done, "dropped")
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.argument("patches", nargs=-1, required=True, type=common.TEXT)
 @series_option
 @click.option("--before", type=common.TEXT, metavar="PATCH", help="Move them before this one.")
@@ -78,7 +78,7 @@ def reorder(
     return _arranged(reorder_patches(work, patches, place, at_hand), "moved")
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.argument("patch", type=common.TEXT)
 @click.argument("new", type=common.TEXT)
 @series_option

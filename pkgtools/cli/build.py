@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pkgtools.image.model import Pushable
 
 
-@click.group(short_help="Build a patched wheel or container image.")
+@click.group(cls=common.Group, short_help="Build a patched wheel or container image.")
 def build() -> None:
     """Build what a target makes of its upstream.
 

@@ -12,7 +12,7 @@ from pkgtools.errors import UsageError
 from pkgtools.source.choose import open_repositories
 
 
-@click.group(short_help="Check the changelog.")
+@click.group(cls=common.Group, short_help="Check the changelog.")
 def changelog() -> None:
     """Compare CHANGELOG.md with the series.
 

@@ -11,7 +11,7 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.argument("folder", metavar="DIR", type=common.PATH)
 @common.command
 def commit(folder: Path) -> Output:

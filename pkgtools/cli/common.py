@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _FORMAT: Final = "pkgtools.format"
 
 
-class _FullPath(click.Path):
-    """A non-empty path: an unset shell variable must not mean the current folder."""
+class _NonEmpty(click.ParamType[Any]):
+    """Refuse an empty value: an unset shell variable must not mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -37,8 +37,17 @@ class _FullPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-PATH: Final = _FullPath(path_type=Path)
+class _NonEmptyPath(_NonEmpty, click.Path):
+    pass
+
+
+class _NonEmptyText(_NonEmpty, click.types.StringParamType):
+    pass
+
+
+PATH: Final = _NonEmptyPath(path_type=Path)
 EXISTING_PATH: Final = click.Path(path_type=Path, exists=True)
+TEXT: Final = _NonEmptyText()
 
 
 class TargetName(click.ParamType[str]):
@@ -68,20 +77,6 @@ def _catalog(ctx: click.Context, param: click.Parameter, value: Path | None) -> 
     if value is not None and value.is_dir():
         return value / "targets.toml"
     return value or find_catalog(Path.cwd())
-
-
-class _FullText(click.ParamType[str]):
-    """A non-empty text: an unset shell variable must not count as a value."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("it is empty", param, ctx)
-        return value
-
-
-TEXT: Final = _FullText()
 
 
 def count(number: int, one: str, many: str) -> str:
@@ -157,6 +152,25 @@ class Output:
     facts: object
     lines: Iterable[str] = ()
     exit_code: int = 0
+
+
+class Command(click.Command):
+    """A command that refuses a single-valued option given twice: click takes the last one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments of a command line."""
+        _, _, given = self.make_parser(ctx).parse_args(args.copy())
+        for option in self.params:
+            single = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
+            if single and given.count(option) > 1:
+                ctx.fail(f"{option.opts[-1]} is given twice")
+        return super().parse_args(ctx, args)
+
+
+class Group(click.Group):
+    """A group of `Command`s."""
+
+    command_class = Command
 
 
 def command(function: Callable[..., Output]) -> Callable[..., None]:

@@ -13,7 +13,7 @@ from pkgtools.cli.common import Output
 from pkgtools.cli.sources import from_option, open_work, series_option, source_options
 
 
-@click.command
+@click.command(cls=common.Command)
 @series_option
 @from_option
 @click.option(

@@ -18,7 +18,7 @@ from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import Identity, State
 
 
-@click.command
+@click.command(cls=common.Command)
 @common.tree_options
 @click.option("--wheel", type=common.EXISTING_PATH, help="A wheel file.")
 @click.option("--git", "repository", type=common.EXISTING_PATH, help="A git repository.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pkgtools.image.inspect import Inspection
 
 
-@click.group(short_help="Inspect a patched image, or test it inside.")
+@click.group(cls=common.Group, short_help="Inspect a patched image, or test it inside.")
 def image() -> None:
     """Say what a container image has in it, or prove it.
 

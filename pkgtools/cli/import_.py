@@ -16,7 +16,7 @@ from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 
 
-@click.command("import")
+@click.command("import", cls=common.Command)
 @click.argument("patches", type=common.PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=common.PATH, required=True, help="The new series' folder.")
 @click.option(

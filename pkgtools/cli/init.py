@@ -23,7 +23,7 @@ from pkgtools.errors import UsageError
 from pkgtools.source.python import find_distribution
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.argument("name", metavar="[PACKAGE]", required=False, type=common.TEXT)
 @click.option("--version", type=common.TEXT, help="The release.  [default: the installed one]")
 @click.option("--wheel", type=common.EXISTING_PATH, help="A wheel that says name and version.")

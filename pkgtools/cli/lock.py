@@ -14,7 +14,7 @@ from pkgtools.cli.sources import open_at_hand, source_options
 from pkgtools.errors import SourceUnavailableError, UsageError
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.option(
     "--check", is_flag=True, help="Compare the lockfiles with the sources; write nothing."
 )

@@ -26,7 +26,7 @@ class NotMergedError(PkgtoolsError):
     code = "not-merged"
 
 
-class _Driver(click.Command):
+class _Driver(common.Command):
     """A command whose usage errors do not look like conflicts to git."""
 
     def make_context(

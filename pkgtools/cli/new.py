@@ -17,7 +17,7 @@ from pkgtools.cli.sources import (
 )
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.argument("name")
 @series_option
 @from_option

@@ -25,7 +25,7 @@ _SHOWN: Final = 12
 _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.MERGED: "yellow"}
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.option(
     "--series",
     type=common.TEXT,

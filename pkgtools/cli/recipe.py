@@ -25,7 +25,7 @@ _COLORS: Final = {RuleOutcome.OK: "green", RuleOutcome.WRONG: "red", RuleOutcome
 _site_option = click.option("--site", type=_FILE, help="A file that says what the recipe leaves.")
 
 
-@click.group(short_help="Check, render and validate a deployment.")
+@click.group(cls=common.Group, short_help="Check, render and validate a deployment.")
 def recipe() -> None:
     """Check a deployment of spec capture before it takes a node.
 

@@ -12,7 +12,7 @@ from pkgtools.tree.apply import recover_tree
 from pkgtools.tree.choose import patched_trees
 
 
-@click.command
+@click.command(cls=common.Command)
 @common.tree_options
 @common.catalog_option
 @common.command

@@ -20,7 +20,7 @@ from pkgtools.cli.sources import (
 )
 
 
-@click.command
+@click.command(cls=common.Command)
 @series_option
 @from_option
 @click.option(

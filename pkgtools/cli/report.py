@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RECIPES = "docker/recipes/*.toml"
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.option(
     "-o",
     "--output",

@@ -16,7 +16,7 @@ from pkgtools.tree.choose import patched_tree
 from pkgtools.tree.reverse import reverse_trees
 
 
-@click.command
+@click.command(cls=common.Command)
 @common.targets_option
 @common.tree_options
 @common.catalog_option

@@ -27,7 +27,7 @@ _EXIT: Final = {
 }
 
 
-@click.command
+@click.command(cls=common.Command)
 @common.tree_options
 @common.catalog_option
 @common.command

@@ -50,7 +50,7 @@ class _Row:
     """The environments that it is for, in PEP 508's words; None for all."""
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.option("--patches", is_flag=True, help="Show the headers of each patch.")
 @common.catalog_option
 @common.command

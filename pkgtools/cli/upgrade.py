@@ -19,7 +19,7 @@ _EXIT_CODES = {
 }
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.option(
     "-t",
     "--target",

@@ -45,7 +45,7 @@ class _Request:
     rev: str | None
 
 
-@click.command
+@click.command(cls=common.Command)
 @click.option("-n", "--dry-run", is_flag=True, help="Ask whether the series would apply.")
 @common.targets_option
 @common.tree_options

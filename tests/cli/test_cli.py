@@ -19,10 +19,13 @@ from scenarios import apply, make_tree
 
 from pkgtools import __version__
 from pkgtools.blob import Blob
+from pkgtools.cli import main
 from pkgtools.cli.common import Progress
 from pkgtools.cli.output import say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from project import Project
 
 VERBS = [
@@ -304,6 +307,27 @@ def test_a_usage_error_has_a_next_step(command: str, error: str, step: str) -> N
     done = call(*command.split())
     assert (done.code, done.out) == (2, "")
     assert done.err == f"error: pkgtools{error}\n  next: {step}\n"
+
+
+def _single_options(command: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
+    """Return the names of each option that takes one value, after the words of its command."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            verb = command.get_command(click.Context(command), name)
+            assert verb is not None
+            yield from _single_options(verb, *words, name)
+    for option in command.params:
+        if isinstance(option, click.Option) and not (option.is_flag or option.multiple):
+            yield *words, option.opts[0], option.opts[-1]
+
+
+def test_an_option_given_twice_is_refused(tmp_path: Path) -> None:
+    options = list(_single_options(main))
+    assert len(options) > 80
+    for *words, short, long in options:
+        done = call(*words, short, "1", f"{long}=2", cwd=tmp_path)
+        assert f"{long} is given twice\n" in done.err, words
+        assert (done.code, done.out) == (255 if words == ["merge-file"] else 2, ""), words
 
 
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
