@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from pkgtools.authoring.applied import PatchedSource
 from pkgtools.authoring.checkout import has_message, patch_named_in, without_trailer
 from pkgtools.authoring.gitdiff import FileChange, diff_text, patch_index, text_around, with_headers
 from pkgtools.authoring.message import author_of, file_name, mail_head
@@ -80,6 +81,18 @@ class _CommitEntry:
     def reference(self) -> str:
         return reference_of(self.patch)
 
+    @property
+    def was(self) -> str | None:
+        """The name that the patch had, where that is another one."""
+        return self.old.name if self.old and self.old.name != self.patch.name else None
+
+    @property
+    def outcome(self) -> CommitOutcome:
+        if self.old is None:
+            return CommitOutcome.NEW
+        is_edited = self.files and self.old.data != self.patch.data
+        return CommitOutcome.EDITED if is_edited else CommitOutcome.UNCHANGED
+
 
 def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committed]:
     """Write the commits of a workbench into the series that it was made of: all files, or none."""
@@ -107,18 +120,27 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         reader = _CommitReader(work, series, bench, names, from_wheel=state.from_wheel)
         for commit in commits:
             reader.take(commit)
-        dropped = reader.dropped()
-        _refuse_lost(work, dropped, reader.entries)
-        now = replace(series, patches=tuple(entry.patch for entry in reader.entries))
-        state.names = {e.commit.id: e.patch.name for e in reader.entries}
+        entries, dropped = reader.entries, reader.dropped()
+        renamed = [entry.old for entry in entries if entry.old and entry.was]
+        gone = [patch for patch in (*dropped, *renamed) if not patch.is_shared]
+        refuse_absorbed(catalog, gone)
+        now = replace(series, patches=tuple(entry.patch for entry in entries))
+        state.names = {e.commit.id: e.patch.name for e in entries}
         # Killed between the two states, the next run finds one of the two series.
         state.digests = [series.digest, now.digest]
         write_state(folder, state)
-        write_catalog(locked, _writes(series, reader.entries, dropped))
+        write_catalog(locked, _writes(series, entries, gone))
         state.digests = [work.named.load().digest]
         write_state(folder, state)
-    changed = series.digest not in state.digests
-    return work, _report(work, series, reader, dropped, changed=changed)
+    edited = [entry for entry in entries if entry.patch.is_shared and entry.files]
+    return work, Committed(
+        series=str(series.directory),
+        changed=series.digest not in state.digests,
+        patches=[CommittedPatch(e.reference, e.outcome, e.commit.id, e.was) for e in entries],
+        dropped=[reference_of(patch) for patch in dropped],
+        empty=reader.empty,
+        shared=[edited_shared(work, entry.patch, entry.files) for entry in edited],
+    )
 
 
 def _names_of(commits: Sequence[MadeCommit], saved: Mapping[str, str]) -> dict[str, str | None]:
@@ -150,15 +172,10 @@ class _CommitReader:
         self.empty: list[str] = []
         self._work = work
         self._series = series
-        self._bench = bench
         self._names = names
         self._from_wheel = from_wheel
         self._known = {patch.name: patch for patch in series.patches}
-        self._overlay: dict[str, Blob | None] = {}
-
-    def read(self, path: str) -> Blob | None:
-        """Return a file as the commits so far leave it."""
-        return self._overlay[path] if path in self._overlay else self._bench.read(path)
+        self._patched = PatchedSource(bench.read)
 
     def dropped(self) -> list[Patch]:
         kept = {entry.old.name for entry in self.entries if entry.old}
@@ -171,7 +188,7 @@ class _CommitReader:
         self._refuse_outside(commit)
         old = self._patch_of(commit)
         self.entries.append(self._entry(commit, old, self._names[commit.id]))
-        self._overlay |= {path: after for path, (_, after) in commit.changes.items()}
+        self._patched.add(commit.file_changes)
 
     def _refuse_outside(self, commit: MadeCommit) -> None:
         upstream = self._work.named.upstream
@@ -201,7 +218,7 @@ class _CommitReader:
 
     def _makes(self, patch: Patch, commit: MadeCommit) -> bool:
         """Whether a patch changes exactly what a commit does."""
-        plan = plan_series([patch], self.read)
+        plan = plan_series([patch], self._patched.read)
         if not plan.ok:
             return False
         made = {c.path: (c.before, c.after) for c in plan.changes if c.before != c.after}
@@ -240,10 +257,13 @@ class _CommitReader:
         patch = old
         if not same_files:
             self._refuse_other_files(commit, old)
-            made = {c.path: c.after for c in plan_series([old], self.read).changes}
-            after = {p: commit.changes[p][1] if p in commit.changes else self.read(p) for p in made}
-            edited = [FileChange(p, p, self.read(p), after[p]) for p in made if made[p] != after[p]]
-            edit = edit_shared(old, path, edited, self.read)
+            read = self._patched.read
+            edited = []
+            for change in plan_series([old], read).changes:
+                _, after = commit.changes.get(change.path, (None, change.before))
+                if after != change.after:
+                    edited.append(FileChange(change.path, change.path, change.before, after))
+            edit = edit_shared(old, path, edited, read)
             patch, files = edit.patch, dict(edit.files)
         if not same_text:
             if path.is_dir():
@@ -314,66 +334,20 @@ def _mail(commit: MadeCommit) -> bytes:
 
 
 def _diff(commit: MadeCommit, *, full_index: bool) -> bytes:
-    changes = [FileChange(path, path, *sides) for path, sides in commit.changes.items()]
-    return diff_text(changes, full_index=full_index, find_renames=True)
-
-
-def _refuse_lost(
-    work: SeriesWork, dropped: Sequence[Patch], entries: Sequence[_CommitEntry]
-) -> None:
-    renamed = [e.old for e in entries if e.old and e.old.name != e.patch.name]
-    refuse_absorbed(work.catalog, [p for p in (*dropped, *renamed) if not p.is_shared])
+    return diff_text(commit.file_changes, full_index=full_index, find_renames=True)
 
 
 def _writes(
-    series: Series, entries: Sequence[_CommitEntry], dropped: Sequence[Patch]
+    series: Series, entries: Sequence[_CommitEntry], gone: Sequence[Patch]
 ) -> dict[Path, Blob | None]:
     """Return every file to write: what goes first, as another patch may take its name."""
     listing = series.directory / LISTING
     file = SeriesFile.parse(read_text(listing)).ordered(
         [(reference_of(e.old) if e.old else None, e.reference) for e in entries]
     )
-    gone = [*dropped, *(e.old for e in entries if e.old and e.old.name != e.patch.name)]
-    writes: dict[Path, Blob | None] = {
-        series.directory / patch.name: None for patch in gone if not patch.is_shared
-    }
+    writes: dict[Path, Blob | None] = {series.directory / patch.name: None for patch in gone}
     for entry in entries:
         if entry.files and not entry.patch.is_shared:
             file = file.at_level(entry.reference, entry.patch)
         writes |= entry.files
     return writes | {listing: Blob(file.text().encode())}
-
-
-def _report(
-    work: SeriesWork,
-    series: Series,
-    reader: _CommitReader,
-    dropped: Sequence[Patch],
-    *,
-    changed: bool,
-) -> Committed:
-    return Committed(
-        series=str(series.directory),
-        changed=changed,
-        patches=[_report_of(entry) for entry in reader.entries],
-        dropped=[reference_of(patch) for patch in dropped],
-        empty=reader.empty,
-        shared=[
-            edited_shared(work, entry.patch, entry.files)
-            for entry in reader.entries
-            if entry.patch.is_shared and entry.files
-        ],
-    )
-
-
-def _report_of(entry: _CommitEntry) -> CommittedPatch:
-    if entry.old is None:
-        return CommittedPatch(entry.reference, CommitOutcome.NEW, entry.commit.id)
-    renamed = entry.old.name != entry.patch.name
-    edited = bool(entry.files) and entry.old.data != entry.patch.data
-    return CommittedPatch(
-        entry.reference,
-        CommitOutcome.EDITED if edited else CommitOutcome.UNCHANGED,
-        entry.commit.id,
-        was=entry.old.name if renamed else None,
-    )

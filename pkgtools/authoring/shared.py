@@ -17,6 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from pkgtools.authoring.applied import PatchedSource
 from pkgtools.authoring.gitdiff import FileChange, diff_text, with_headers
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog
@@ -70,25 +71,19 @@ def references_to(shelf: Path, patches: Sequence[Patch], source: Source | None) 
     the same lines.
     """
     known = shared_patches(shelf)
-    overlay: dict[str, Blob | None] = {}
-
-    def read(path: str) -> Blob | None:
-        if path in overlay or source is None:
-            return overlay.get(path)
-        return source.read(path)
-
+    patched = PatchedSource(source.read if source else lambda _: None)
     found: dict[str, str] = {}
     for patch in patches:
-        made = plan_series([patch], read)
+        made = plan_series([patch], patched.read)
         for reference, shared in known.items():
             same = shared.change_id == patch.change_id
             if not same and source is not None and shared.paths == patch.paths:
-                plan = plan_series([shared], read)
+                plan = plan_series([shared], patched.read)
                 same = plan.ok and _effect(plan) == _effect(made)
             if same and reference not in found.values():
                 found[patch.name] = reference
                 break
-        overlay.update({change.path: change.after for change in made.changes})
+        patched.add(FileChange(c.path, c.path, c.before, c.after) for c in made.changes)
     return found
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from pkgtools.authoring.gitdiff import git
+from pkgtools.authoring.gitdiff import FileChange, git
 from pkgtools.authoring.message import PatchAuthor, mail_date
 from pkgtools.blob import DIRECTORY, REGULAR, SUBMODULE, Blob
 from pkgtools.errors import CheckFailedError, MalformedError, UsageError
@@ -93,6 +93,11 @@ class MadeCommit:
     date: str
     changes: Mapping[str, tuple[Blob | None, Blob | None]]
     """Each changed path, before and after."""
+
+    @property
+    def file_changes(self) -> list[FileChange]:
+        """The changes, for a diff or a `PatchedSource`."""
+        return [FileChange(path, path, *sides) for path, sides in self.changes.items()]
 
     @property
     def mail_date(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pkgtools.catalog import Catalog, Target, Upstream
 from pkgtools.errors import UsageError
@@ -17,8 +17,6 @@ from pkgtools.source.wheel import WheelSource
 
 if TYPE_CHECKING:
     from pkgtools.source.git import Repository
-
-S = TypeVar("S", bound=Source)
 
 
 def open_tree(
@@ -65,18 +63,13 @@ def installed_trees(upstreams: Sequence[Upstream], python: str | None) -> list[T
     ]
 
 
-def _of_first(upstreams: Sequence[Upstream], path: Path, find: Callable[[Path, Upstream], S]) -> S:
-    """Return what is at a path, as the first upstream has it that fits; else the last's error."""
-    *others, last = upstreams
-    for upstream in others:
-        with contextlib.suppress(UsageError):
-            return find(path, upstream)
-    return find(path, last)
-
-
 def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
     """Return a wheel of whichever known upstream it is."""
-    return _of_first(catalog.upstreams, path, WheelSource)
+    *others, last = catalog.upstreams
+    for upstream in others:
+        with contextlib.suppress(UsageError):
+            return WheelSource(path, upstream)
+    return WheelSource(path, last)  # or say why not
 
 
 def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
