@@ -4,7 +4,7 @@ Each is one transaction of the catalog: the new series is proven on the sources 
 revisions before a file is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from pkgtools.catalog import Catalog, Series, Target
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.lock import Lockfile, read_lock
 from pkgtools.catalog.series import LISTING, LOCKFILE, load_series, reference_of
-from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.patch import Patch
 from pkgtools.source.at_hand import AtHand
@@ -51,16 +50,12 @@ class Place:
 
 def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Arranged:
     """Take patches out of a series that no later patch needs and no target calls absorbed."""
-    with work.locked() as folder:
+    with work.locked():
         series = work.named.load()
         gone = _find_all(series, names)
         refuse_absorbed(work.catalog, [patch for patch in gone if not patch.is_shared])
         left = [patch for patch in series.patches if patch not in gone]
-        files, targets = _arranged(work, series, left, gone, at_hand)
-        files |= {series.directory / p.name: None for p in gone if not p.is_shared}
-        write_catalog(folder, files)
-    kept = [reference_of(patch) for patch in gone if patch.is_shared]
-    return _report(series, left, gone, targets, kept)
+        return _arrange(work, series, left, gone, at_hand)
 
 
 def reorder_patches(
@@ -71,7 +66,7 @@ def reorder_patches(
     Without a `place`, `names` has all patches of the series. Nothing is written where a patch does
     not apply in its new place.
     """
-    with work.locked() as folder:
+    with work.locked():
         series = work.named.load()
         moved = _find_all(series, names)
         left = [patch for patch in series.patches if patch not in moved]
@@ -91,9 +86,7 @@ def reorder_patches(
                 )
             at = left.index(other) + place.behind
             order = [*left[:at], *moved, *left[at:]]
-        files, targets = _arranged(work, series, order, moved, at_hand)
-        write_catalog(folder, files)
-    return _report(series, order, moved, targets, [])
+        return _arrange(work, series, order, moved, at_hand)
 
 
 def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
@@ -101,7 +94,7 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
 
     Nothing is proven again: no content changes.
     """
-    with work.locked() as folder:
+    with work.locked():
         series = work.named.load()
         (patch,) = _find_all(series, [name])
         path = patch.path
@@ -110,16 +103,25 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
         renamed = path.with_name(new)
         if renamed.exists() or new in {each.name for each in series.patches}:
             raise UsageError(f"{renamed} exists already", remedy="give another name")
-        files, locks = _moved(path, renamed), _Lockfiles()
         users = _directories_with(work.catalog, series, patch)
+        absorbing = [(t, p) for t in work.catalog.targets for p in t.absorbed if p.samefile(path)]
+        paths = {d / LOCKFILE for d in (*users, *(target.directory for target, _ in absorbing))}
+        locks = {path.parent: read_lock(path) for path in paths if path.exists()}
+        files = _moved(path, renamed)
         for each in map(load_series, users):
-            files |= _renamed_list(each, patch, new)
-            locks.rename(each, patch, new)
-        files |= _renamed_absorbed(work.catalog, path, new, locks)
-        write_catalog(folder, files | locks.files())
-    now = load_series(series.directory)
-    targets = [t.name for t in work.catalog.targets if t.directory in users]
-    return _report(now, now.patches, [patch], targets, [])
+            now = _with_name(each, patch.name, new)
+            files |= _list_with(now, _references(each))
+            _rename_in_lock(locks.get(each.directory), each, now)
+        files |= _renamed_absorbed(work.catalog, absorbing, new, locks)
+        files |= {d / LOCKFILE: Blob(render_lock(lock).encode()) for d, lock in locks.items()}
+        work.write(files)
+    return Arranged(
+        series=str(series.directory),
+        patches=_references(load_series(series.directory)),
+        changed=[reference_of(patch)],
+        targets=[t.name for t in work.catalog.targets if t.directory in users],
+        kept=[],
+    )
 
 
 def _find_all(series: Series, names: Sequence[str]) -> list[Patch]:
@@ -140,14 +142,14 @@ def _find_all(series: Series, names: Sequence[str]) -> list[Patch]:
     return found
 
 
-def _arranged(
+def _arrange(
     work: CatalogWork,
     series: Series,
     patches: Sequence[Patch],
     changed: Sequence[Patch],
     at_hand: AtHand,
-) -> tuple[dict[Path, Blob | None], list[Target]]:
-    """Return the ``series`` file and the lockfile for other patches, proven."""
+) -> Arranged:
+    """Prove a series with other patches, and write its ``series`` file and its lockfile."""
     now = replace(series, patches=tuple(patches))
     targets = [
         target.with_series(now)
@@ -175,14 +177,31 @@ def _arranged(
             f"{targets[0].name}",
             refusal=error.refusal,
         ) from None
+    gone = [patch for patch in changed if patch not in patches]
+    files: dict[Path, Blob | None] = {
+        series.directory / patch.name: None for patch in gone if not patch.is_shared
+    }
+    references = _references(now)
+    files |= _list_with(now, references) | {series.directory / LOCKFILE: Blob(lock)}
+    work.write(files)
+    return Arranged(
+        series=str(series.directory),
+        patches=references,
+        changed=[reference_of(patch) for patch in changed],
+        targets=[target.name for target in targets],
+        kept=[reference_of(patch) for patch in gone if patch.is_shared],
+    )
+
+
+def _references(series: Series) -> list[str]:
+    return [reference_of(patch) for patch in series.patches]
+
+
+def _list_with(series: Series, old: Sequence[str]) -> dict[Path, Blob]:
+    """Return the ``series`` file for the patches of a series, which it calls `old`."""
     listing = series.directory / LISTING
-    text = _list_with(listing, [(reference_of(patch),) * 2 for patch in patches])
-    return {listing: text, series.directory / LOCKFILE: Blob(lock)}, targets
-
-
-def _list_with(listing: Path, references: Sequence[tuple[str, str]]) -> Blob:
-    """Return a ``series`` file with these patches, of each its old and its new reference."""
-    return Blob(SeriesFile.parse(read_text(listing)).ordered(references).text().encode())
+    pairs = list(zip(old, _references(series), strict=True))
+    return {listing: Blob(SeriesFile.parse(read_text(listing)).ordered(pairs).text().encode())}
 
 
 def _moved(path: Path, renamed: Path) -> dict[Path, Blob | None]:
@@ -202,81 +221,37 @@ def _directories_with(catalog: Catalog, series: Series, patch: Patch) -> list[Pa
     return sorted(users | (own or {series.directory}))
 
 
-def _renamed_list(series: Series, patch: Patch, new: str) -> dict[Path, Blob | None]:
-    listing = series.directory / LISTING
-    named = replace(patch, name=new)
-    pairs = [
-        (reference_of(each), reference_of(named if each.name == patch.name else each))
-        for each in series.patches
-    ]
-    return {listing: _list_with(listing, pairs)}
+def _with_name(series: Series, old: str, new: str) -> Series:
+    patches = (replace(p, name=new) if p.name == old else p for p in series.patches)
+    return replace(series, patches=tuple(patches))
 
 
-class _Lockfiles:
-    """Lockfiles that change with the name of a patch."""
-
-    def __init__(self) -> None:
-        self._read: dict[Path, Lockfile] = {}
-
-    def files(self) -> dict[Path, Blob | None]:
-        return {path: Blob(render_lock(lock).encode()) for path, lock in self._read.items()}
-
-    def rename(self, series: Series, patch: Patch, new: str) -> None:
-        """Change the name of a patch of a series; a lockfile of another series is written anew."""
-        lock = self._of(series.directory)
-        if lock is None or lock.series != series.digest:
-            return
-        patches = [replace(p, name=new) if p.name == patch.name else p for p in series.patches]
-        lock.series = replace(series, patches=tuple(patches)).digest
-        for file in (file for revision in lock.revision for file in revision.file):
-            file.patches = [new if name == patch.name else name for name in file.patches]
-
-    def rename_absorbed(self, target: Target, old: str, new: str) -> None:
-        """Change the name of a patch that a target calls absorbed."""
-        lock = self._of(target.directory)
-        for revision in lock.revision if lock else ():
-            for entry in revision.absorbed:
-                entry.patch = new if entry.patch == old else entry.patch
-
-    def _of(self, directory: Path) -> Lockfile | None:
-        path = directory / LOCKFILE
-        if path not in self._read and path.exists():
-            self._read[path] = read_lock(path)
-        return self._read.get(path)
+def _rename_in_lock(lock: Lockfile | None, series: Series, now: Series) -> None:
+    """Change the names of patches in a lockfile, unless it is of another series."""
+    if lock is None or lock.series != series.digest:
+        return
+    lock.series = now.digest
+    names = {old.name: new.name for old, new in zip(series.patches, now.patches, strict=True)}
+    for file in (file for revision in lock.revision for file in revision.file):
+        file.patches = [names[name] for name in file.patches]
 
 
 def _renamed_absorbed(
-    catalog: Catalog, path: Path, new: str, locks: _Lockfiles
-) -> dict[Path, Blob | None]:
-    names = {
-        (target.name, target.absorbed_name(each)): each.with_name(new)
-        for target in catalog.targets
-        for each in target.absorbed
-        if each.samefile(path)
-    }
-    if not names:
+    catalog: Catalog,
+    absorbing: Sequence[tuple[Target, Path]],
+    new: str,
+    locks: Mapping[Path, Lockfile],
+) -> dict[Path, Blob]:
+    """Return targets.toml where targets call a renamed patch absorbed, and change their locks."""
+    if not absorbing:
         return {}
     document = tomlkit.parse(read_bytes(catalog.path).decode())
     tables = {str(table["name"]): table for table in document["target"]}
-    for (name, old), renamed in names.items():
-        target = catalog.target(name)
-        absorbed = tables[name]["absorbed"]
-        absorbed[list(absorbed).index(old)] = target.absorbed_name(renamed)
-        locks.rename_absorbed(target, old, target.absorbed_name(renamed))
+    for target, path in absorbing:
+        old, name = (target.absorbed_name(each) for each in (path, path.with_name(new)))
+        absorbed = tables[target.name]["absorbed"]
+        absorbed[list(absorbed).index(old)] = name
+        lock = locks.get(target.directory)
+        for entry in (a for revision in (lock.revision if lock else ()) for a in revision.absorbed):
+            entry.patch = name if entry.patch == old else entry.patch
     return {catalog.path.resolve(): Blob(tomlkit.dumps(document).encode())}
-
-
-def _report(
-    series: Series,
-    patches: Sequence[Patch],
-    changed: Sequence[Patch],
-    targets: Sequence[Target] | Sequence[str],
-    kept: list[str],
-) -> Arranged:
-    return Arranged(
-        series=str(series.directory),
-        patches=[reference_of(patch) for patch in patches],
-        changed=[reference_of(patch) for patch in changed],
-        targets=[target if isinstance(target, str) else target.name for target in targets],
-        kept=kept,
-    )

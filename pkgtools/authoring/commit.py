@@ -24,7 +24,6 @@ from pkgtools.catalog.added import MESSAGE
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.named import named_series
 from pkgtools.catalog.series import LISTING, reference_of
-from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, MalformedError, UsageError
 from pkgtools.patch import Patch, parse_patch
 from pkgtools.plan import plan_series
@@ -106,7 +105,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         )
     catalog = load_catalog(path)
     work = SeriesWork(catalog, named_series(catalog, state.series), reporter, bench)
-    with work.locked() as locked:
+    with work.locked():
         series = work.named.load()
         if series.digest not in state.digests:
             raise UsageError(
@@ -129,7 +128,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         # Killed between the two states, the next run finds one of the two series.
         state.digests = [series.digest, now.digest]
         write_state(folder, state)
-        write_catalog(locked, _writes(series, entries, gone))
+        work.write(_writes(series, entries, gone))
         state.digests = [work.named.load().digest]
         write_state(folder, state)
     edited = [entry for entry in entries if entry.patch.is_shared and entry.files]

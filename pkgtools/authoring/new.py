@@ -9,7 +9,6 @@ from pkgtools.authoring.names import check_name
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog.series import LISTING
-from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import UsageError
 from pkgtools.patch import Patch, parse_patch
 from pkgtools.source import Tree
@@ -38,7 +37,7 @@ class NewPatch:
 def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
     """Make a patch of what a tree has beyond its series, at the end of the series."""
     message = _message(draft)
-    with work.locked(tree) as folder:
+    with work.locked(tree):
         series = work.named.load()
         if draft.name in {patch.name for patch in series.patches}:
             raise UsageError(
@@ -62,9 +61,7 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
         patch = parse_patch(draft.name, mail_head(draft.author, message) + diff)
         listing = series.directory / LISTING
         names = read_bytes(listing).rstrip(b"\n") + f"\n{draft.name}\n".encode()
-        write_catalog(
-            folder, {series.directory / draft.name: Blob(patch.data), listing: Blob(names)}
-        )
+        work.write({series.directory / draft.name: Blob(patch.data), listing: Blob(names)})
     return NewPatch(patch, edits.left_out)
 
 

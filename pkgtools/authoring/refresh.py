@@ -14,7 +14,6 @@ from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.series import LISTING, reference_of
-from pkgtools.catalog.writes import write_catalog
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.patch import Patch
 from pkgtools.source import Source, Tree
@@ -58,7 +57,7 @@ def refresh_series(
         into: the patch that takes the edits; by default the last one that touches the file.
     """
     named, source = work.named, work.source
-    with work.locked(tree) as folder:
+    with work.locked(tree):
         series = named.load()
         before = applied_on(series.patches, source)
         if into is not None and into not in {each.patch.name for each in before}:
@@ -81,7 +80,7 @@ def refresh_series(
         writes, rewritten, kept = _writes(named.directory, before, after, source)
         for edit in edits.values():
             writes |= edit.files
-        write_catalog(folder, writes)
+        work.write(writes)
     return Refreshed(
         str(series.directory),
         rewritten,
