@@ -21,6 +21,7 @@ from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.source.python import default_python, find_distribution, find_package
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource
+from pkgtools.util.files import put_blob
 from pkgtools.util.progress import Reporter
 
 _TABLE: Final = """\
@@ -187,13 +188,13 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
         series=Series(name, folder / inside, ()).digest,
         revision=[LockedRevision(file=[], release=facts.version)],
     )
-    files = {
+    texts = {
         "targets.toml": table,
         f"{inside}/{LISTING}": _SERIES,
         f"{inside}/{LOCKFILE}": render_lock(lock),
     }
-    blobs = {name: Blob(text.encode()) for name, text in files.items()}
-    _refuse_malformed(blobs)
+    files = {name: Blob(text.encode()) for name, text in texts.items()}
+    _refuse_malformed(files)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -202,7 +203,7 @@ def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
         ) from None
     with locked_catalog(folder):
         refuse_catalog(folder)
-        write_catalog(folder, {folder / name: blob for name, blob in blobs.items()})
+        write_catalog(folder, {folder / name: blob for name, blob in files.items()})
     return load_catalog(folder / "targets.toml").target(name)
 
 
@@ -210,9 +211,7 @@ def _refuse_malformed(files: Mapping[str, Blob]) -> None:
     """Raise where options make a catalog that cannot be read, before it is written."""
     with tempfile.TemporaryDirectory(prefix="pkgtools-") as scratch:
         for name, blob in files.items():
-            path = Path(scratch, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(blob.data)
+            put_blob(Path(scratch, name), blob)
         try:
             load_catalog(Path(scratch, "targets.toml"))
         except MalformedError as error:

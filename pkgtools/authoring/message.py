@@ -71,7 +71,7 @@ def author_of(patch: Patch) -> PatchAuthor:
     import email.policy  # noqa: PLC0415
 
     parser = email.parser.BytesParser(policy=email.policy.default)
-    head = patch.text[: header_length(patch.text)].removeprefix(b"".join(_from_line(patch.text)))
+    head = re.sub(rb"\AFrom [^\n]*\n", b"", patch.text[: header_length(patch.text)])
     mail: EmailMessage = parser.parsebytes(head)
     name, address = email.utils.parseaddr(str(mail["From"] or NOBODY))
     date = email.utils.parsedate_tz(str(mail["Date"] or _EPOCH))
@@ -79,10 +79,6 @@ def author_of(patch: Patch) -> PatchAuthor:
     offset = (date[9] or 0) // 60 if date else 0
     zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}{abs(offset) % 60:02}"
     return PatchAuthor(_plain(name) or "nobody", _plain(address) or "nobody", f"{seconds} {zone}")
-
-
-def _from_line(text: bytes) -> list[bytes]:
-    return re.findall(rb"\AFrom [^\n]*\n", text)
 
 
 def _plain(text: str) -> str:

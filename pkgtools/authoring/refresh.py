@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from pkgtools.authoring.applied import AppliedPatch, PatchedSource, applied_on, patches_of
-from pkgtools.authoring.edits import edits_of
+from pkgtools.authoring.edits import Edits, edits_of
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.authoring.shared import SharedEdit, edit_shared, targets_of
 from pkgtools.authoring.work import SeriesWork
@@ -65,11 +65,13 @@ def refresh_series(
                 f"{series.directory} has no patch {into!r}",
                 remedy=f"name one of: {', '.join(each.patch.name for each in before)}",
             )
+        made = {change.path for each in before for change in each.changes}
+        found = edits_of(series, source, tree) if tree is not None else Edits((), (), ())
+        beyond = {*(change.path for change in found.changes), *found.uncertain} - made
         after = before
-        for path, blob in (_edited(before, tree) if tree is not None else {}).items():
-            after = _fold(after, path, blob, into)
-        edited = edits_of(series, source, tree) if tree is not None else None
-        beyond = {*(c.path for c in edited.changes), *edited.uncertain} if edited else set()
+        for change in found.changes:
+            if change.path in made:
+                after = _fold(after, change.path, change.after, into)
         edits = _shared_edits(before, after, source.read)
         after = [
             AppliedPatch(edits[each.patch.name].patch, _real(each.changes))
@@ -86,7 +88,7 @@ def refresh_series(
         rewritten,
         kept,
         [edited_shared(work, e.patch, e.files) for e in edits.values()],
-        sorted(beyond - _made(before).keys()),
+        sorted(beyond),
     )
 
 
@@ -143,16 +145,6 @@ def edited_shared(work: SeriesWork, patch: Patch, files: Iterable[Path]) -> Edit
 def _real(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
     """Return the changes that change something: an added file may be gone."""
     return tuple(change for change in changes if change.before != change.after)
-
-
-def _edited(applied: Sequence[AppliedPatch], tree: Tree) -> dict[str, Blob | None]:
-    """Return the files of the series that the tree and the series have different content for."""
-    made = _made(applied)
-    return {path: blob for path in made if (blob := tree.read(path)) != made[path]}
-
-
-def _made(applied: Sequence[AppliedPatch]) -> dict[str, Blob | None]:
-    return {change.path: change.after for each in applied for change in each.changes}
 
 
 def _fold(

@@ -270,7 +270,6 @@ def check_output(path: Path, remedy: str = "name another file") -> None:
 
     Raises:
         TreeError: the file cannot be written.
-
     """
     folder = Path(os.path.realpath(path)).parent  # as `replacing`: a link stays
     try:
@@ -289,7 +288,6 @@ def write_file(path: Path, data: bytes) -> None:
 
     Raises:
         TreeError: it cannot be written.
-
     """
     with replacing(path, "name another file") as file:
         file.write(data)
