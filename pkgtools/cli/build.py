@@ -32,3 +32,245 @@ _attest_option = click.option(
 
 
 @click.group(cls=common.Group, short_help="Build a patched wheel or container image.")
+def build() -> None:
+    """Build what a target makes of its upstream.
+
+    \b
+    Examples:
+      pkgtools build wheel --target v0.5.23
+      pkgtools build image --target v0.5.23 --base lmsysorg/sglang:v0.5.23
+    """
+
+
+@build.command(short_help="Build a patched wheel.")
+@common.target_option
+@click.option("--wheel", "path", type=common.EXISTING_PATH, help="The upstream's wheel.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=common.PATH,
+    default=Path("dist"),
+    show_default=True,
+    help="The folder to write into.",
+)
+@click.option("--index", is_flag=True, help="Make that folder a package index (PEP 503 and 691).")
+@_attest_option
+@common.catalog_option
+@common.command
+def wheel(
+    target: str | None,
+    path: Path | None,
+    folder: Path,
+    index: bool,
+    attest: Path | None,
+    catalog: Path,
+) -> Output:
+    """Build the upstream's wheel with a target's series in it.
+
+    Without --wheel, pip downloads the release into a cache. The version gets a
+    local part that names the target and its series (0.5.23+v0.5.23.s2d5cf77c88ff).
+    Same target, same wheel: same bytes. A CycloneDX SBOM with the patches lies in
+    its .dist-info/sboms (PEP 770). The folder serves pip and uv as --find-links, or
+    with --index as --index-url; the printed requirement pins the wheel.
+
+    \b
+    Examples:
+      pkgtools build wheel --target v0.5.23
+      pkgtools build wheel --target v0.5.17 --wheel sglang-0.5.17-*.whl -o wheels
+      pkgtools build wheel --target v0.5.23 -o public --index
+      pkgtools build wheel --target v0.5.23 --attest attestations
+    """
+    from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - only for wheels
+
+    table = load_catalog(catalog)
+    chosen = table.target(target)
+    with _source(chosen, path) as source:
+        if index:
+            from pkgtools.build.index import project_folder, write_index  # noqa: PLC0415 - as above
+
+            built = build_wheel(table, chosen, source, project_folder(folder, chosen.upstream))
+            pages = write_index(folder, chosen.upstream)
+            built = replace(built, index=tuple(map(str, pages)))
+        else:
+            built = build_wheel(table, chosen, source, folder)
+        if attest is not None:
+            from pkgtools.build.attest import attest_wheel  # noqa: PLC0415 - few ask for it
+
+            files = attest_wheel(table, chosen, built, source, attest)
+            built = replace(built, attestations=files)
+    lines = [
+        f"built {built.path}",
+        f"  sha256 {built.sha256}",
+        f"  {built.base} with {built.target}",
+        *(f"  {name}" for name in built.patched),
+        *(f"  without {name}: it signs the upstream wheel" for name in built.dropped),
+        *(f"  {name}" for name in (*built.index, *built.attestations)),
+        f"  requirement: {built.requirement}",
+    ]
+    return Output(built, lines)
+
+
+@build.command(short_help="Build a patched container image.")
+@common.targets_option
+@click.option("--base", required=True, type=common.TEXT, help="The image to build on.")
+@click.option(
+    "--tag",
+    type=common.TEXT,
+    help="The new image's name.  [default: the base's, with the target and the series' digest]",
+)
+@click.option("--push", is_flag=True, help="Push it to its registry, through the engine.")
+@_attest_option
+@click.option(
+    "--facts",
+    metavar="PLACE",
+    type=common.TEXT,
+    help="Trust what pkgtools image facts wrote of the base: a file, or docker://HOST/NAME.",
+)
+@common.image_platform_option
+@common.image_tree_option
+@common.image_python_option
+@common.catalog_option
+@common.command
+def image(
+    targets: tuple[str, ...],
+    base: str,
+    tag: str | None,
+    push: bool,
+    attest: Path | None,
+    facts: str | None,
+    platform: str | None,
+    tree: str | None,
+    python: str | None,
+    catalog: Path,
+) -> Output:
+    """Build a base image with a target's series in one layer more, or those of several.
+
+    The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
+    without an engine docker://HOST/NAME[:TAG|@DIGEST], an image in a registry, which
+    is not pulled; oci:DIR[:NAME], an OCI image layout; or docker-archive:FILE[:NAME],
+    what docker save wrote. --tag docker://HOST/NAME:TAG pushes the new image; base and
+    new image can lie in different places. Of a base for several platforms, each is
+    patched. The base's own name is never taken. Same target, same base: same digest.
+    Without --target, the base's labels say which one is meant, else the catalog.
+
+    \b
+    Examples:
+      pkgtools build image --target v0.5.23 --base lmsysorg/sglang:v0.5.23
+      pkgtools build image --base sglang:1 --tag registry.example.com/sglang:1-k3 --push
+      pkgtools build image --target v0.5.23 --base docker://lmsysorg/sglang:v0.5.23
+        --tag docker://registry.example.com/sglang:v0.5.23-k3
+      pkgtools build image -t v0.5.23 -t kernel-0.3.1 --base lmsysorg/sglang:v0.5.23
+      pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
+    """
+    from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
+    from pkgtools.image.exchange import images_of, open_facts, trust_facts  # noqa: PLC0415
+    from pkgtools.image.inspect import labelled_target  # noqa: PLC0415
+    from pkgtools.image.model import Image  # noqa: PLC0415
+    from pkgtools.image.reference import open_base  # noqa: PLC0415
+
+    table = load_catalog(catalog)
+    chosen = [table.target(n) for n in table.expanded(targets)]
+    trusted: AbstractContextManager[KnownFacts | None] = (
+        open_facts(facts) if facts else contextlib.nullcontext()
+    )
+    with open_base(base, tree, python, platform) as opened, trusted as known:
+        if known is not None:
+            trust_facts(opened, known)
+        said = images_of(opened)[0].config.labels
+        chosen = chosen or [labelled_target(table, said) or table.target(None)]
+        pusher = _pushable(opened) if push else None
+        if not isinstance(opened, Image):
+            index = build_index(table, chosen, opened, common.Progress(), tag)
+            if attest is not None:
+                from pkgtools.build.attest import attest_index  # noqa: PLC0415 - few ask for it
+
+                index = attest_index(chosen, index, attest)
+            return Output(index, _index_lines(index))
+        built = build_image(table, chosen, opened, common.Progress(), tag)
+        if pusher is not None:
+            with common.Progress().task(f"pushing {built.reference}"):
+                built = replace(built, digest=_push(pusher, built))
+    if attest is not None:
+        from pkgtools.build.attest import attest_image  # noqa: PLC0415 - few ask for it
+
+        built = replace(built, attestations=attest_image(chosen, built, attest))
+    return Output(built, _image_lines(built, is_pushed=push))
+
+
+def _image_lines(built: BuiltImage, *, is_pushed: bool) -> Iterator[str]:
+    is_pushed = is_pushed or built.reference.startswith("docker://")
+    yield f"built {built.reference}"
+    yield f"  id {built.id}"
+    if built.digest:
+        yield f"  digest {built.digest}" + (", pushed" if is_pushed else "")
+    yield from _layer_lines(built)
+
+
+def _layer_lines(built: BuiltImage) -> Iterator[str]:
+    for each in built.targets:
+        yield f"  {built.base} with {each.target} ({common.short(each.revisions)})"
+        if each.replaced:
+            yield "  instead of an older series, which was undone"
+    yield f"  one layer of {built.layer_bytes} bytes"
+    yield from (f"  /{plain(path)}" for path in built.written)
+    yield from (f"  /{plain(path)} removed" for path in built.removed)
+    yield from (f"  {path}" for path in built.attestations)
+    yield from (f"  read by table of contents: {plain(digest)}" for digest in built.by_table)
+
+
+def _index_lines(built: BuiltIndex) -> Iterator[str]:
+    is_pushed = built.reference.startswith("docker://")
+    yield f"built {built.reference}"
+    yield f"  digest {built.digest}" + (", pushed" if is_pushed else "")
+    for digest in built.dropped:
+        yield f"  without the attestation {plain(digest)}, which is of the base"
+    for platform, image in built.platforms.items():
+        yield f"{plain(platform)}: layer {image.layer}"
+        yield from _layer_lines(image)
+
+
+class PushError(EngineError):
+    """An image was built and could not be pushed."""
+
+    def __init__(self, reason: EngineError, built: BuiltImage) -> None:
+        super().__init__(reason.message, remedy=reason.remedy)
+        self.built = built
+
+    @property
+    def details(self) -> object:
+        """What was built."""
+        return self.built
+
+
+def _push(pusher: Pushable, built: BuiltImage) -> str:
+    """Return the digest that the registry has an image by; a refusal says what was built."""
+    try:
+        return pusher.push(built.reference)
+    except EngineError as error:
+        raise PushError(error, built) from None
+
+
+def _pushable(image: object) -> Pushable:
+    """Return an image that can be pushed; refused before anything is built."""
+    from pkgtools.image.model import Pushable  # noqa: PLC0415
+
+    if not isinstance(image, Pushable):
+        raise UsageError(
+            "--push is for an image in the Docker engine, which the base is not",
+            remedy="push the new image by its name: --tag docker://HOST/NAME:TAG",
+        )
+    return image
+
+
+def _source(target: Target, path: Path | None) -> WheelSource:
+    if path is not None:
+        return WheelSource(path, target.upstream)
+    if target.revision.version is None:
+        raise SourceUnavailableError(
+            f"{target.name} is a commit, which has no release wheel",
+            remedy="build a wheel of that commit and give it with --wheel",
+        )
+    from pkgtools.source.at_hand import AtHand  # noqa: PLC0415
+
+    return AtHand(common.Progress(), download=True).wheels(target, target.revision.version)[0]
