@@ -12,6 +12,7 @@ pure: bytes in, bytes and a record of each decision out. It works in four stages
    Where both insert at one place, `order` and `effects` tell whether the order matters.
 3. **Checks** (`check`, `names`). The result is Python, its tokens are those of theirs plus exactly
    the change of ours, and the names that ours uses are still there.
+   What is left is merged again with the names that upstream uses now (`renames`).
 4. Whatever is unsure or fails a check is a **conflict** (`markers` writes it as git does);
    `proposals` finds a likely answer (`words`) for a person.
 

@@ -134,11 +134,11 @@ def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
 def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
     for target in targets:
         if target.type in ("identifier", "attribute"):
-            found.writes.add(_dotted(target) or target.text or b"")
+            found.writes.add(dotted_name(target) or target.text or b"")
         elif target.type == "subscript":
             value = target.child_by_field_name("value")
             if value is not None:
-                found.writes.add(_dotted(value) or value.text or b"")
+                found.writes.add(dotted_name(value) or value.text or b"")
             for child in target.named_children:
                 _visit(child, found)
         else:
@@ -153,15 +153,15 @@ def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
         _visit(function, found)
         if function.type == "attribute":
             owner = function.child_by_field_name("object")
-            if owner is not None and _dotted(owner):
-                found.handed_over.add(_dotted(owner))
+            if owner is not None and dotted_name(owner):
+                found.handed_over.add(dotted_name(owner))
     arguments = raw.child_by_field_name("arguments")
     for argument in arguments.named_children if arguments is not None else []:
         value = argument
         if argument.type == "keyword_argument":
             value = argument.child_by_field_name("value") or argument
-        if _dotted(value) and not harmless:
-            found.handed_over.add(_dotted(value))
+        if dotted_name(value) and not harmless:
+            found.handed_over.add(dotted_name(value))
         _visit(argument, found)
 
 
@@ -172,7 +172,7 @@ def _is_harmless(name: bytes) -> bool:
 
 
 def _read(raw: tree_sitter.Node, found: Effects) -> None:
-    name = _dotted(raw)
+    name = dotted_name(raw)
     if name:
         found.reads.add(name)
         return
@@ -181,16 +181,16 @@ def _read(raw: tree_sitter.Node, found: Effects) -> None:
             _visit(child, found)
 
 
-def _dotted(raw: tree_sitter.Node) -> bytes:
+def dotted_name(raw: tree_sitter.Node) -> bytes:
     """Return ``a.b.c`` for a name and its attributes, else nothing."""
     if raw.type == "identifier":
         return raw.text or b""
     if raw.type != "attribute":
         return b""
     owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
-    if owner is None or name is None or not _dotted(owner):
+    if owner is None or name is None or not dotted_name(owner):
         return b""
-    return _dotted(owner) + b"." + (name.text or b"")
+    return dotted_name(owner) + b"." + (name.text or b"")
 
 
 def imported_names(raw: tree_sitter.Node) -> list[bytes]:

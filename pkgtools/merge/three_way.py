@@ -11,6 +11,7 @@ from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.names import definitions, owner_of_lines
+from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import merge_structure
 from pkgtools.merge.twins import doubled
@@ -53,9 +54,34 @@ def merge(
     if not python or any(map(is_deep, (base, ours, theirs))):
         return _merge(versions, {}, python=False)
     try:
-        return _checked(versions, others)
+        return _with_renames(versions, _checked(versions, others), others)
     except RecursionError:  # generated code can be nested very deep
         return _merge(versions, {}, python=False)
+
+
+def _with_renames(versions: Versions, merged: Merge, others: OtherFiles) -> Merge:
+    """Return a merge with fewer conflicts, if upstream's renames can be followed for them."""
+    left = {c.chunk for c in merged.conflicts}
+    found = renamed_sides(versions, left) if left else None
+    if found is None:
+        return merged
+    renamed = Versions(found.base, found.ours, versions.theirs.source, versions.find)
+    again = _checked(renamed, others) if renamed.mine == versions.mine else merged
+    if not left > {c.chunk for c in again.conflicts}:
+        return merged
+    if not found.binds_first(again.data, versions.theirs.source):
+        return merged
+    chunks = []
+    for one in again.chunks:
+        span = slice(one.chunk.new, one.chunk.new_end)
+        is_written = versions.lines[1][span] != renamed.lines[1][span]
+        is_followed = is_written or one.chunk in left
+        if is_followed and one.how in (How.MOVED, How.MERGED):
+            rules = (*one.rules, "renamed-operand")
+            chunks.append(replace(one, how=How.MERGED, rules=rules, line=None))
+        else:
+            chunks.append(one)
+    return replace(again, chunks=tuple(chunks))
 
 
 def _checked(versions: Versions, others: OtherFiles) -> Merge:

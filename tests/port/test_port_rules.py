@@ -6,12 +6,13 @@ import ast
 from textwrap import dedent
 
 import pytest
+from rename_cases import RENAMES
 from rule_cases import CASES as RULES
 from rule_cases import TWINS, Case
 
 from pkgtools.merge import How, merge
 
-CASES = (*RULES, *TWINS)
+CASES = (*RULES, *TWINS, *RENAMES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

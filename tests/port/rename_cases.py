@@ -1,0 +1,139 @@
+"""Renames of operands by upstream, which the lines of a patch follow, and look-alikes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rule_cases import Case
+
+_REPLAY: Final = """\
+    class Runner:
+        def __init__(self):
+            self.size = make()
+            self.hidden = make()
+            self.first = make()
+
+        def replay(self, batch):
+            n = len(batch)
+            if n:
+                self.size.zero_()
+                self.hidden.zero_()
+            self.size[:n].copy_(batch.size)
+            return self.run(n)
+    """
+_BUFFERED: Final = """\
+    class Runner:
+        def __init__(self):
+            self.buffers = make()
+
+        def replay(self, batch):
+            buffers = self.buffers
+            n = len(batch)
+            if n:
+                buffers.size.zero_()
+                buffers.hidden.zero_()
+            buffers.size[:n].copy_(batch.size)
+            return self.run(n)
+    """
+_FILLED: Final = _REPLAY.replace(
+    "hidden.zero_()", "hidden.zero_()\n                self.size.fill_(1)"
+)
+_BOTH: Final = _BUFFERED.replace("self.buffers = make()", "self.buffers = self.size = make()")
+_LOCAL: Final = """\
+    def f(requests):
+        done = take(requests)
+        start(done)
+        return list(done)
+    """
+
+RENAMES: Final = (
+    Case(
+        "attributes that upstream moved into an object",
+        _REPLAY,
+        _REPLAY.replace("copy_(batch.size)", "copy_(batch.size.clamp(0, 1))").replace(
+            "hidden.zero_()", "hidden.zero_()\n                self.size.fill_(1)"
+        ),
+        _BUFFERED,
+        _BUFFERED.replace("copy_(batch.size)", "copy_(batch.size.clamp(0, 1))").replace(
+            "hidden.zero_()", "hidden.zero_()\n                buffers.size.fill_(1)"
+        ),
+        "renamed-operand",
+    ),
+    Case(
+        "attributes in an object that is made below the patch's line",
+        _REPLAY,
+        _REPLAY.replace("n = len", "self.size.fill_(1)\n            n = len"),
+        _BUFFERED.replace("            buffers = self.buffers\n", "").replace(
+            "n = len(batch)", "n = len(batch)\n            buffers = self.buffers"
+        ),
+        None,
+    ),
+    Case(
+        "an attribute of which upstream leaves one use",
+        _REPLAY,
+        _FILLED,
+        _BUFFERED.replace("return self.run(n)", "return self.run(n, self.size)"),
+        None,
+    ),
+    Case(
+        "an attribute that the class still has: it may mean this one",
+        _REPLAY,
+        _FILLED,
+        _BOTH,
+        _BOTH.replace("hidden.zero_()", "hidden.zero_()\n                self.size.fill_(1)"),
+        "neighbour-changed",
+    ),
+    Case(
+        "an attribute that upstream uses for something else, too",
+        _REPLAY,
+        _FILLED,
+        _BUFFERED.replace("buffers.size.zero_()", "buffers.size.fill_(2)"),
+        None,
+    ),
+    Case(
+        "a single use of an attribute, which may be another one now",
+        "class A:\n    def g(self):\n        self.a = 1\n\n    def f(self):\n"
+        "        one()\n        return run(self.a, 1)\n",
+        "class A:\n    def g(self):\n        self.a = 1\n\n    def f(self):\n"
+        "        one()\n        return run(self.a, 2)\n",
+        "class A:\n    def g(self):\n        self.b = 2\n\n    def f(self):\n"
+        "        one()\n        return run(self.b, 1)\n",
+        None,
+    ),
+    Case(
+        "a local variable that the patch's statement uses",
+        _LOCAL,
+        _LOCAL.replace("start(done)", "start(done)\n        report(done)"),
+        _LOCAL.replace("done", "taken"),
+        _LOCAL.replace("done", "taken").replace(
+            "start(taken)", "start(taken)\n        report(taken)"
+        ),
+        "renamed-operand",
+    ),
+    Case(
+        "a local variable that upstream makes in another way",
+        _LOCAL,
+        _LOCAL.replace("start(done)", "start(done)\n        report(done)"),
+        _LOCAL.replace("done", "taken").replace("take(", "take_all("),
+        None,
+    ),
+    Case(
+        "a local variable that becomes one that was there before",
+        _LOCAL.replace("start", "taken = 1\n        start"),
+        _LOCAL.replace("start(done)", "taken = 1\n        start(done)\n        report(done)"),
+        _LOCAL.replace("done", "taken"),
+        None,
+    ),
+    Case(
+        "a name in an argument that the patch replaces",
+        "class A:\n    def g(self):\n        self.old = None\n\n    def f(self, x):\n"
+        "        one(x, size=size(self.old))\n        two(x, size=size(self.old))\n",
+        "class A:\n    def g(self):\n        self.old = None\n\n    def f(self, x):\n"
+        "        one(x, size=8)\n        two(x, size=8)\n",
+        "class A:\n    def g(self):\n        self.new = None\n\n    def f(self, x):\n"
+        "        one(x, size=size(self.new))\n        two(x, size=size(self.new))\n",
+        "class A:\n    def g(self):\n        self.new = None\n\n    def f(self, x):\n"
+        "        one(x, size=8)\n        two(x, size=8)\n",
+        "renamed-operand",
+    ),
+)
