@@ -8,14 +8,12 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from pkgtools.blob import Blob
 from pkgtools.errors import CheckFailedError
 from pkgtools.patch import Patch
-from pkgtools.patch.section import BELONGS_BELOW
 from pkgtools.util.files import put_blob
 
 # One of the two folders alone stands twice in the header of a file that comes or goes.
@@ -86,18 +84,15 @@ def with_headers(patch: Patch, diff: bytes) -> bytes:
 
 
 def text_around(patch: Patch) -> tuple[bytes, bytes]:
-    """Return the text before and behind a patch's sections; what stands between them goes before.
+    """Return the text before and behind a patch's sections.
 
     Lines end at LF alone: a message may hold carriage returns. They stay also where the whole
     file was converted to CRLF.
     """
     was_converted = patch.data.replace(b"\r\n", b"\n") == patch.text
     lines = list(BytesIO(patch.data if was_converted else patch.text))
-    head = lines[: patch.files[0].line - 1]
-    for file, behind in pairwise(patch.files):
-        between = lines[file.end - 1 : behind.line - 1]
-        head += [line for line in between if not BELONGS_BELOW.match(line)]
-    return b"".join(head), b"".join(lines[patch.files[-1].end - 1 :])
+    head, tail = lines[: patch.files[0].line - 1], lines[patch.files[-1].end - 1 :]
+    return b"".join(head), b"".join(tail)
 
 
 def git(

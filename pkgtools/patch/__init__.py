@@ -3,8 +3,9 @@
 from pkgtools.patch.binary import BinaryChange
 from pkgtools.patch.hunks import Hunk
 from pkgtools.patch.mail import header_length, subject_of
-from pkgtools.patch.mailbox import in_order, split_mails
+from pkgtools.patch.mailbox import split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch
+from pkgtools.patch.order import in_order
 from pkgtools.patch.parser import parse_patch, shown_level
 
 __all__ = [

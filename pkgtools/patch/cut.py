@@ -53,6 +53,6 @@ def _part(patch: Patch, kept: list[bool], *, wanted: bool) -> Patch:
 def _start(lines: list[bytes], files: tuple[FilePatch, ...], number: int) -> int:
     """Return the 0-based line at which a section starts, with what stands above it."""
     at = files[number].line - 1
-    while at and lines[at - 1].strip() and BELONGS_BELOW.match(lines[at - 1]):
+    while at and BELONGS_BELOW.match(lines[at - 1]):
         at -= 1
     return at

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pkgtools.patch.lines import Lines
 
-_HEADER: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_HEADER: Final = re.compile(rb"(@@|##) -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? \1")
+"""Subversion writes ``##`` above the hunks of a property."""
 _CONTEXT, _REMOVED, _ADDED, _NO_NEWLINE = b" ", b"-", b"+", b"\\"
 _LF: Final = re.compile(rb"\n\Z")
 _BODY: Final = (_CONTEXT, _REMOVED, _ADDED)
@@ -81,7 +82,13 @@ class Hunk:
 
 def is_hunk_header(line: bytes) -> bool:
     """Whether `line` starts a hunk."""
-    return _HEADER.match(line) is not None
+    return line.startswith(b"@@") and _HEADER.match(line) is not None
+
+
+def starts_property(lines: Lines) -> bool:
+    """Whether a hunk of a Subversion property is next; revisions that were merged are prose."""
+    is_hunk = lines.peek().startswith(b"## -") and _HEADER.match(lines.peek()) is not None
+    return is_hunk and not lines.peek(1).startswith(b"   ")
 
 
 def read_hunk(lines: Lines) -> Hunk:
@@ -95,8 +102,8 @@ def read_hunk(lines: Lines) -> Hunk:
     match = _HEADER.match(lines.take())
     if match is None:
         lines.fail("this hunk header is malformed", line=at)
-    old_start, old_count = int(match[1]), int(match[2] or 1)
-    new_start, new_count = int(match[3]), int(match[4] or 1)
+    old_start, old_count = int(match[2]), int(match[3] or 1)
+    new_start, new_count = int(match[4]), int(match[5] or 1)
     body = _read_body(lines, at, old_count, new_count)
     if all(tag == _CONTEXT for tag, _ in body):
         lines.fail("this hunk changes nothing", line=at)

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.blob import blob_id
 from pkgtools.errors import MalformedError
 from pkgtools.patch.encoding import is_converted, without_marks
-from pkgtools.patch.hunks import read_hunk
+from pkgtools.patch.hunks import read_hunk, starts_property
 from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, same_file
 from pkgtools.patch.lines import Lines, text
 from pkgtools.patch.mail import decoded, header_length
-from pkgtools.patch.mailbox import split_mails, starts_commit
+from pkgtools.patch.mailbox import split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
-from pkgtools.patch.prose import check_above, check_behind, check_text
+from pkgtools.patch.prose import check_above, check_behind, check_between, check_text
 from pkgtools.patch.section import (
-    BELONGS_BELOW,
     GIT,
     Section,
     read_git_section,
@@ -68,7 +67,7 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     if level is None:
         level = _shown_level(lines, sections)
     files = tuple(_finish(lines, section, level) for section in sections)
-    _refuse_second_patch(lines, text_data, files)
+    _refuse_second_change(lines, files)
     if was_converted:
         files = tuple(_without_line_ends(lines, file) for file in files)
     return Patch(name, data, files, decoded=text_data, level=level)
@@ -124,10 +123,14 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
     compares_folders = _FOLDERS.search(data) is not None
     in_message = header_length(data) > 0
     while not lines.at_end:
-        if lines.peek().startswith(GIT):
-            section = read_git_section(lines)
-        elif starts_plain_section(lines):
-            section = read_plain_section(lines)
+        is_git = lines.peek().startswith(GIT)
+        if is_git or starts_plain_section(lines):
+            if sections:
+                check_between(lines, sections[-1].end, of_git=is_git and sections[-1].is_git)
+            section = read_git_section(lines) if is_git else read_plain_section(lines)
+        elif starts_property(lines):
+            read_hunk(lines)
+            continue
         else:
             in_message = in_message and lines.peek() != b"---\n"
             check_text(lines, in_message=in_message, in_head=not sections)
@@ -147,33 +150,18 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
     return sections
 
 
-def _refuse_second_patch(lines: Lines, data: bytes, files: Sequence[FilePatch]) -> None:
-    """Refuse a file with a commit's text between its sections.
-
-    Before a second change of one path any text is a message.
-    """
+def _refuse_second_change(lines: Lines, files: Sequence[FilePatch]) -> None:
+    """Refuse two changes of one path: one diff has both where a file changes its type only."""
     seen: set[str] = set()
-    current: set[str] = set()
-    rows = data.split(b"\n")
-    end = files[0].line
     for file in files:
-        between = rows[end - 1 : file.line - 1]
-        if not all(map(BELONGS_BELOW.match, between)):
-            seen |= current
-        paths = {file.old_path, file.new_path}
-        again = " and ".join(sorted(paths & seen))
-        if again or starts_commit(b"\n".join(between)):
+        if file.new_path in seen:
             lines.fail(
-                f"a text stands before the second change of {again}: the file holds more than one "
-                "patch"
-                if again
-                else f"a commit starts above the change of {file.new_path}: the file holds more "
-                "than one patch",
+                f"{file.new_path} changes a second time: the file holds more than one patch",
                 line=file.line,
                 remedy="make a file of each, or write them again with `git format-patch`",
             )
-        current |= paths
-        end = file.end
+        if file.kind is not Kind.DELETE:
+            seen.add(file.new_path)
 
 
 def _without_line_ends(lines: Lines, file: FilePatch) -> FilePatch:

@@ -39,6 +39,11 @@ _NAMED: Final = (
         "take out what stands before the mail's header",
     ),
     (
+        rb"\* Unmerged path .*\s*",
+        "git names a file with a conflict, and the patch does not hold its change",
+        "resolve the conflict and write the patch again",
+    ),
+    (
         rb"Only in \S+: \S+\s*",
         "a file is on one side only, and the patch does not hold its content",
         "write the patch again with `diff -N` or `git diff`",
@@ -63,7 +68,26 @@ _NAMED: Final = (
         "Subversion changes a file's mode, and the patch does not hold the change",
         "write the patch again with `git diff`",
     ),
+    (
+        rb"=== (?:renamed .* => .*|\w+ symlink .*|.*\(properties changed: .*)\s*",
+        "Bazaar names a change of a file that the patch does not hold",
+        "write the patch again with `git diff`",
+    ),
 )
+_BETWEEN: Final = re.compile(
+    rb"(?:[ \t\r\f]*\n"
+    # above a section: Subversion, CVS, quilt, Mercurial, diff -r, Bazaar, filterdiff
+    rb"|Index: [^\n]*\n(?==|--- |diff -(?!-git ))|=+\r?\n(?=\S)|diff -(?!-git )[^\n]*\n(?=--- )"
+    rb"|(?:RCS file: [^\n]*|retrieving revision [\d.]+)\n(?=retrieving |diff -)"
+    rb"|=== (?:added|modified|removed) (?:file|directory) '[^\n]*'\s*\n(?====|--- )"
+    rb"|(?:new|deleted) file mode 100644\n(?=--- )"
+    # behind one: diff -r, interdiff, Subversion
+    rb"|Common subdirectories: [^\n]*\n|(?:only in patch\d|unchanged|reverted):\n(?=[uor-])"
+    rb"|Property changes on: [^\n]*\n_{20,}\s*\n"
+    rb"(?:(?:Added|Modified|Deleted|Name): [^\n]*\n(?:##[^\n]*\n|[ +\\-][^\n]*\n)*)*"
+    rb")*"
+)
+"""What programs write between two sections."""
 _PARTS: Final = (
     # lines of a section; in a commit message they are prose
     (
@@ -166,6 +190,34 @@ def check_above(lines: Lines) -> None:
         line = lines.peek(back)
         if not _AFTER_SECTION.match(line) and (one.fullmatch(line) or both.fullmatch(line)):
             _may_name(lines, lines.number + back)
+
+
+def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
+    """Refuse a text above the next line, a section's first, and behind the section before it.
+
+    Programs write known lines there, and git none. Any other is a person's, or belongs to a
+    second commit, whose format ``git log`` lets everyone choose: nothing tells the two apart.
+
+    Args:
+        lines: of which the next one starts a section.
+        start: the line behind the section before it.
+        of_git: whether git wrote both sections.
+
+    Raises:
+        MalformedError: there is such a text.
+
+    """
+    between = b"".join(map(lines.peek, range(start - lines.number, 0)))
+    known = _BETWEEN.match(between + lines.peek())
+    end = known.end() if known and not (of_git and between.isspace()) else 0
+    if end < len(between):
+        what = "a text" if between.strip() else "an empty line"
+        lines.fail(
+            f"{what} stands between two sections: a second patch may start here",
+            line=start + between.count(b"\n", 0, end),
+            remedy="write a log again with `git format-patch --stdout`, and put a comment above "
+            "the first section",
+        )
 
 
 def check_behind(lines: Lines) -> None:

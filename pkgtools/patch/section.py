@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6}))?\n")
 _MODE: Final = re.compile(rb"[0-7]{6}\n?")
 GIT: Final = b"diff --git "
-BELONGS_BELOW: Final = re.compile(rb"(?:Index: |=+$|diff (?!--git )|\s*$)")
-"""A line between two sections that is not a text."""
+BELONGS_BELOW: Final = re.compile(rb"(?:Index: |=+$|diff (?!--git ))")
+"""A line that a program writes above a section."""
 
 
 @dataclass

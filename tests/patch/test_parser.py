@@ -375,8 +375,9 @@ def test_plain_diff_must_name_one_file(names: bytes, said: str) -> None:
 
 def test_plain_and_git_sections_may_stand_in_one_file() -> None:
     plain = b"Index: g\n=====\n--- a/g\n+++ b/g\n"
-    patch = parse_patch("x.patch", plain + EDIT + b"\n" + GIT + NAMES + EDIT + plain + EDIT)
-    assert [file.new_path for file in patch.files] == ["g", "f", "g"]
+    other = plain.replace(b"g", b"h")
+    patch = parse_patch("x.patch", plain + EDIT + b"\n" + GIT + NAMES + EDIT + other + EDIT)
+    assert [file.new_path for file in patch.files] == ["g", "f", "h"]
 
 
 # Mails.
@@ -446,15 +447,14 @@ def test_text_that_only_looks_like_a_diff_is_text(body: bytes) -> None:
     assert [file.new_path for file in patch.files] == ["f"]
 
 
-def test_diff_in_the_text_is_a_diff_as_for_git_apply() -> None:
-    patch = parse_patch("x.patch", mail(b"--- a/g\n+++ b/g\n" + EDIT + b"\n"))
-    assert [file.new_path for file in patch.files] == ["g", "f"]
+def test_diff_in_the_text_is_one_for_git_apply_and_refused_here() -> None:
+    error = refusal(mail(b"--- a/g\n+++ b/g\n" + EDIT + b"\n"))
+    assert "a text stands between two sections" in str(error)
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"diff --git a/g b/g\n\nshows it\n", "x.patch:6: this section changes nothing"),
         (b"@@ -1,2 +1,2 @@ shows it\n", "x.patch:6: a hunk stands behind no file header"),
         (
             b"Binary files a/g and b/g differ\n",
