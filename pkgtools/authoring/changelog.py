@@ -7,7 +7,6 @@ versions do not change.
 from __future__ import annotations
 
 import re
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.errors import CheckFailedError, MalformedError, PkgtoolsError
-from pkgtools.util.files import read_text
+from pkgtools.util.files import put_blob, read_text
 
 if TYPE_CHECKING:
     from pkgtools.source.git import Repository
@@ -145,9 +144,10 @@ def _at_tag(
     name = f"{prefix}{catalog.path.name}"
     if source.read(name) is None:
         return None, text
-    archive = repository.archive(tag, [name, f"{prefix}patches"])
-    with archive as file, tarfile.open(fileobj=file) as tar:
-        tar.extractall(scratch, filter="data")
+    for each in (name, *source.paths(f"{prefix}patches")):
+        blob = source.read(each)
+        if blob is not None and not blob.is_directory:
+            put_blob(Path(scratch, each), blob)
     try:
         before = load_catalog(Path(scratch, name))
         for target in before.targets:

@@ -1,6 +1,7 @@
-"""Writing a series for others: as one diff, or as the mails that `git format-patch` writes."""
+"""Writing a series for others: a diff, the mails of `git format-patch`, or a reviewer's page."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from pkgtools.authoring.applied import applied_on, refusal
@@ -10,6 +11,7 @@ from pkgtools.catalog import Series
 from pkgtools.catalog.series import LISTING
 from pkgtools.errors import DoesNotApplyError
 from pkgtools.patch import Patch, header_length
+from pkgtools.patch.headers import headers_of, message_of
 from pkgtools.plan import plan_series
 from pkgtools.source import Source
 
@@ -54,3 +56,41 @@ def _mail(patch: Patch, diff: bytes) -> bytes:
         return mail_head(NOBODY, message) + diff + tail
     mail = with_headers(patch, diff)
     return mail if mail.startswith(b"From ") else FROM_LINE + mail
+
+
+def waiver_page(series: Series, source: str) -> str:
+    """Return a Markdown page of the patches of a series on a source."""
+    parts = [
+        f"# Patches of {series.name} on {source}",
+        f"Series `{series.digest}`, {len(series.patches)} patches.",
+    ]
+    parts += [text for patch in series.patches for text in _waiver(patch)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _waiver(patch: Patch) -> Iterator[str]:
+    headers = headers_of(patch)
+    reason = f" ({headers.status_reason})" if headers.status_reason else ""
+    rows = {
+        "Upstream status": f"{headers.upstream_status}{reason}" if headers.upstream_status else "",
+        "Origin": headers.origin,
+        "Bug": ", ".join(headers.bugs),
+        "Forwarded": headers.forwarded,
+        "CVE": ", ".join(headers.cves),
+        "Removal plan": headers.removal_plan,
+        "SHA-256": f"`{patch.digest}`",
+    }
+    yield f"## {cell(patch.subject)}"
+    lines = [f"| {name} | {cell(value or 'not said')} |" for name, value in rows.items()]
+    yield "\n".join(["| | |", "|---|---|", *lines])
+    # Indented text is code: nothing of a message becomes a heading or a link of the page.
+    if message := message_of(patch):
+        yield "\n".join(f"    {line}".rstrip() for line in message.splitlines())
+    yield "Files: " + ", ".join(f"`{path}`" for path in sorted(patch.paths))
+
+
+def cell(text: str) -> str:
+    """Escape what would end a cell, start HTML, or break the line."""
+    for character in "\\|<":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from pkgtools.authoring.export import export_diff, export_mails
+from pkgtools.authoring.export import export_diff, export_mails, waiver_page
 from pkgtools.authoring.folder import refuse_existing, write_folder
-from pkgtools.authoring.waiver import waiver_page
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.common import Output

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pkgtools.authoring.waiver import cell
+from pkgtools.authoring.export import cell
 from pkgtools.port.model import HunkOutcome
 
 if TYPE_CHECKING:

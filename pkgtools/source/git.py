@@ -10,10 +10,8 @@ import contextlib
 import io
 import os
 import struct
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import SourceUnavailableError, UsageError
@@ -160,15 +158,6 @@ class Repository:
             if not born or not self._repo.git.tag("--merged", "HEAD"):
                 return None
             return str(self._repo.git.describe("--tags", "--abbrev=0", "HEAD"))
-
-    @contextlib.contextmanager
-    def archive(self, revision: str, paths: Sequence[str]) -> Iterator[IO[bytes]]:
-        """Give a tar archive of some paths of a revision, as a file at its start."""
-        with tempfile.TemporaryFile() as file:
-            with self._asked():
-                self._repo.archive(file, revision, path=list(paths))
-            file.seek(0)
-            yield file
 
     @contextlib.contextmanager
     def _asked(self) -> Iterator[None]:
