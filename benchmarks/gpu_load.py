@@ -113,8 +113,8 @@ def _request(server: GpuServer, number: int, entry: dict[str, Any]) -> Any:
 def waiting(setup: Setup) -> dict[str, Any]:
     """Time decode steps while a captured request waits for a place behind a stuck store.
 
-    Then rank 0 tells the others in each round of the scheduler's loop how many batches are
-    done. `added_us` is what a step takes more; at one rank it has everything but the broadcast.
+    Meanwhile rank 0 tells the others how many batches are done. `added_us` is the median of
+    what a step takes more than the one measured just before; at one rank nothing is told.
     """
     model = llama_model(setup.folder / "model")
     environment = {"SGLANG_SPEC_CAPTURE_MAX_INFLIGHT": "1"}
@@ -126,13 +126,13 @@ def waiting(setup: Setup) -> dict[str, Any]:
         # Its host memory is registered, by the metadata server in the master's process.
         assert "error" not in (found := _captured_prefill(server)), found
         quiet, beside = [], []
-        for _ in range(5):
+        for _ in range(15):
             quiet.append(_steps(server))
             beside.append(_steps_beside_a_waiting_request(server, pool))
     return {
         "step_ms": statistics.median(quiet),
         "step_while_waiting_ms": statistics.median(beside),
-        "added_us": 1e3 * (statistics.median(beside) - statistics.median(quiet)),
+        "added_us": 1e3 * statistics.median(b - q for q, b in zip(quiet, beside, strict=True)),
         "steps_ms": [quiet, beside],
     }
 

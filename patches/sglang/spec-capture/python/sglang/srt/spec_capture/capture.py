@@ -7,7 +7,7 @@ without capture skip all of this.
 
 Every rank holds the same requests and must plan the same batches, so every rank counts
 jobs; only attention-TP rank 0 copies, writes and answers. It tells the others one number,
-of the jobs that it has finished, and only while a captured request waits for a place.
+of the jobs that it has finished, and only while a job is in flight.
 """
 
 import logging
@@ -43,10 +43,10 @@ _LOGITS_ARGS = (
     "aux_hidden_states",
 )
 
-# In how many rounds of the scheduler's loop ranks speak to each other once, while a captured
-# request waits: a broadcast takes as long as a fifth of a small model's decode step, and a
-# place in flight may stay free for as many steps, of the seconds that a transfer takes.
-_SYNC_ROUNDS = 8
+# In how many rounds of the scheduler's loop rank 0 tells once what it has finished. All ranks
+# take it so many rounds later: to wait for a broadcast in the round in which it begins costs
+# a fifth of a small model's decode step.
+_SYNC_ROUNDS = 4
 
 # How long a prefill waits to be told that its keys are taken: a store that works answers
 # within a millisecond.
@@ -94,10 +94,11 @@ class SpecCapture:
         # SpecForge's client waits 300 seconds: an error has to reach it before.
         self._timeout = _positive(270, "SGLANG_SPEC_CAPTURE_TIMEOUT")
         self._writes = get_parallel().attn_tp_rank == 0
+        self._ranks = get_parallel().attn_tp_size
 
         # The same on every rank.
         self._tick = 0
-        self._synced_tick = -_SYNC_ROUNDS
+        self._news: Any = None  # what rank 0 tells: a tensor, and the work that brings it
         self._launched = 0
         self._settled = 0
         self._stuck = False
@@ -186,11 +187,6 @@ class SpecCapture:
         state = req.__dict__.get("spec_capture")
         if state is None or not state.wanted:
             return False
-        if not self._stuck and self._launched - self._settled < self._max_inflight:
-            return False
-        if self._tick >= self._synced_tick + _SYNC_ROUNDS:
-            self._synced_tick = self._tick
-            self._sync()
         full = self._launched - self._settled >= self._max_inflight
         self._waiting = full and not self._stuck
         return self._waiting
@@ -250,8 +246,11 @@ class SpecCapture:
     def poll(self, recv_reqs: list[Any]) -> None:
         """Once in each round of the scheduler's loop."""
         self._tick += 1
-        if self._writer is None:
-            return
+        if self._writer is not None:
+            self._answer(recv_reqs)
+        self._sync()
+
+    def _answer(self, recv_reqs: list[Any]) -> None:
         for recv_req in recv_reqs or ():
             if isinstance(recv_req, AbortReq):
                 self._abort_held(recv_req)
@@ -273,13 +272,27 @@ class SpecCapture:
     # What every rank knows.
 
     def _sync(self) -> None:
-        stuck = bool(self._outstanding and time.monotonic() >= self._outstanding[0].deadline)
-        news = torch.tensor([self._finished, stuck], device="cpu")
+        if self._ranks == 1:
+            self._settled, self._stuck = self._progress()
+        elif self._tick % _SYNC_ROUNDS == 0:
+            if self._news is not None:
+                news, work = self._news
+                work.wait()
+                self._settled, self._stuck = int(news[0]), bool(news[1])
+            self._news = self._tell() if self._settled < self._launched else None
+
+    def _progress(self) -> tuple[int, bool]:
+        """Return how many jobs have finished, and whether the oldest other one is too late."""
+        late = bool(self._outstanding and time.monotonic() >= self._outstanding[0].deadline)
+        return self._finished, late
+
+    def _tell(self) -> tuple[torch.Tensor, Any]:
+        news = torch.tensor(self._progress(), device="cpu")
         s = self._scheduler
-        if get_parallel().attn_tp_size > 1:
-            source = s.attn_tp_group.ranks[0]
-            torch.distributed.broadcast(news, src=source, group=s.attn_tp_cpu_group)
-        self._settled, self._stuck = int(news[0]), bool(news[1])
+        work = torch.distributed.broadcast(
+            news, src=s.attn_tp_group.ranks[0], group=s.attn_tp_cpu_group, async_op=True
+        )
+        return news, work
 
     def _settle_unseen(self) -> None:
         """Fail a batch that ended without its features: a graph replayed it."""
