@@ -94,6 +94,13 @@ def test_nothing_changed_since_the_tag(repo: Repo) -> None:
     assert (done.facts["since"], done.facts["changed"]) == ("1.0", [])
 
 
+def test_attributes_for_archives_do_not_count(repo: Repo) -> None:
+    (repo.root / ".gitattributes").write_text("patches export-ignore\n")
+    repo.commit()
+    repo.tag()
+    assert repo.check().code == 0
+
+
 def test_a_changed_series_needs_a_new_entry(repo: Repo) -> None:
     repo.tag()
     repo.change()
