@@ -60,10 +60,6 @@ class AddedFiles:
         parts = [_HEAD.format(message=self.message).encode()]
         parts += [_section(self.folder, name, self.files[name]) for name in sorted(self.files)]
         patch = parse_patch(str(self.folder), b"".join(parts))
-        if [file.new_path for file in patch.files] != sorted(self.files):
-            raise MalformedError(
-                f"{self.folder / MESSAGE}: the message has lines of a diff", remedy="indent them"
-            )
         return replace(patch, name=self.folder.name, path=self.folder)
 
 

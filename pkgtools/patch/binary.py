@@ -10,12 +10,10 @@ import base64
 import re
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.blob import LIMIT
-
-if TYPE_CHECKING:
-    from pkgtools.patch.lines import Lines
+from pkgtools.patch.lines import Lines
 
 _HEADER: Final = re.compile(rb"(literal|delta) (\d{1,10})\n")
 

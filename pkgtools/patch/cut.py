@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pkgtools.errors import MalformedError
+from pkgtools.patch.model import FilePatch, Patch
 from pkgtools.patch.parser import parse_patch
 from pkgtools.patch.section import BELONGS_BELOW
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pkgtools.patch.model import FilePatch, Patch
+from pkgtools.util.lines import split
 
 
 def cut(patch: Patch, keep: Callable[[str], bool]) -> tuple[Patch | None, Patch | None]:
@@ -40,8 +37,7 @@ def cut(patch: Patch, keep: Callable[[str], bool]) -> tuple[Patch | None, Patch 
 
 
 def _part(patch: Patch, kept: list[bool], *, wanted: bool) -> Patch:
-    lines = [line + b"\n" for line in patch.text.split(b"\n")]
-    lines[-1] = lines[-1].removesuffix(b"\n")
+    lines = split(patch.text)
     starts = [_start(lines, patch.files, number) for number in range(len(patch.files))]
     out = lines[: starts[0]]
     for start, end, is_kept in zip(starts, [*starts[1:], len(lines)], kept, strict=True):
@@ -51,7 +47,6 @@ def _part(patch: Patch, kept: list[bool], *, wanted: bool) -> Patch:
 
 
 def _start(lines: list[bytes], files: tuple[FilePatch, ...], number: int) -> int:
-    """Return the 0-based line at which a section starts, with what stands above it."""
     at = files[number].line - 1
     while at and BELONGS_BELOW.match(lines[at - 1]):
         at -= 1

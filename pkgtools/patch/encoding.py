@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import Final
 
-from pkgtools.errors import MalformedError
+from pkgtools.patch.lines import Lines
 
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE: Final = 64
@@ -27,21 +27,17 @@ def without_marks(name: str, data: bytes) -> bytes:
 
     """
     if data.startswith(_UTF16) or _alternates(data):
-        raise MalformedError(
-            f"{name}: the file is UTF-16 text, as PowerShell writes what it redirects",
+        Lines(name, data).fail(
+            "the file is UTF-16 text, as PowerShell writes what it redirects",
             remedy="write the patch again with `git diff --output=FILE` or `git format-patch`",
-            file=name,
-            line=1,
         )
     data = data.removeprefix(codecs.BOM_UTF8)
     coloured = _COLOURED.search(data)
     if coloured is not None:
-        line = data.count(b"\n", 0, coloured.start()) + 1
-        raise MalformedError(
-            f"{name}:{line}: the patch holds a terminal's colour codes",
+        Lines(name, data).fail(
+            "the patch holds a terminal's colour codes",
+            line=data.count(b"\n", 0, coloured.start()) + 1,
             remedy="write the patch again with `git diff --no-color`",
-            file=name,
-            line=line,
         )
     return data
 

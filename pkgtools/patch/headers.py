@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.patch.mail import header_length
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pkgtools.patch.model import Patch
+from pkgtools.patch.model import Patch
 
 UPSTREAM_STATUS: Final = (
     "Pending",
@@ -107,7 +104,6 @@ def headers_of(patch: Patch) -> PatchHeaders:
 
 
 def _text(patch: Patch, start: int) -> str:
-    """Return the text before the changes."""
     end = _END.search(patch.text)
     text = patch.text[start : end.start() if end else len(patch.text)]
     return text.decode(errors="replace").replace("\r\n", "\n")

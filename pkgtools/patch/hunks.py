@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pkgtools.patch.lines import Lines
+from pkgtools.patch.lines import Lines
 
 _HEADER: Final = re.compile(rb"(@@|##) -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? \1")
 """Subversion writes ``##`` above the hunks of a property."""
@@ -160,7 +159,6 @@ def _end_without_newline(lines: Lines, body: list[tuple[bytes, bytes]], ended: s
 
 
 def _continues(lines: Lines) -> bool:
-    """Whether more lines of a body follow those that the header counts."""
     line = lines.peek()
     if not line.startswith(_BODY):
         return False
@@ -190,7 +188,6 @@ def _is_signature(lines: Lines, ahead: int) -> bool:
 
 
 def _fail_counts(lines: Lines, at: int, old_count: int, new_count: int) -> None:
-    """Count the lines up to the body's visible end, and raise with both numbers."""
     ahead = at + 1 - lines.number
     old = new = 0
     while True:

@@ -7,15 +7,12 @@ a patch must show the same: else a new file could land elsewhere than its siblin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.patch.paths import git_pairs, strip_or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.patch.section import Section
+from pkgtools.patch.section import Section
 
 _DEEPEST: Final = 40
 _CUSTOMARY: Final = (b"a/", b"b/", b"./")
@@ -125,7 +122,6 @@ def _names(section: Section) -> set[bytes]:
 
 
 def _prefixes(section: Section, number: int) -> set[bytes]:
-    """Return what is stripped from the section's names."""
     found = {p for pair in _prefixes_of_move(section) for p in pair if p.count(b"/") == number}
     for name in _names(section):
         rest = strip_or_none(name, number)

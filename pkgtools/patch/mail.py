@@ -7,13 +7,13 @@ mail that its sender wrote, with ``8bit`` in its header. Git's rules are in ``ma
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.errors import MalformedError
+from pkgtools.patch.lines import Lines
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from email.message import Message
 
 # What `git log` and `git show`, and `hg export`, write above a message.
@@ -170,9 +170,5 @@ def _unflowed(part: Message, body: bytes) -> bytes:
 
 
 def _fail(name: str, message: str) -> None:
-    raise MalformedError(
-        f"{name}: {message}",
-        remedy="save the patch as plain text: `git format-patch`, or the mailer's source view",
-        file=name,
-        line=1,
-    )
+    remedy = "save the patch as plain text: `git format-patch`, or the mailer's source view"
+    Lines(name, b"").fail(message, remedy=remedy)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 # A mailbox's separator: mailsplit.c `is_from_line`. Mercurial's `hg export` has its own.
 _MAIL: Final = re.compile(

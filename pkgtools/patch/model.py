@@ -5,15 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from pkgtools.patch.binary import BinaryChange
+from pkgtools.patch.hunks import Hunk
 from pkgtools.patch.mail import subject_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.patch.binary import BinaryChange
-    from pkgtools.patch.hunks import Hunk
 
 
 class Kind(StrEnum):

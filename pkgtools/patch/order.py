@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from pkgtools.errors import MalformedError
+from pkgtools.patch.lines import Lines
 from pkgtools.patch.mailbox import holds_diff, is_mail
-from pkgtools.patch.model import Kind
+from pkgtools.patch.model import FilePatch, Kind
 from pkgtools.patch.parser import parse_patch, shown_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from datetime import datetime
-
-    from pkgtools.patch.model import FilePatch
 
 _COMMIT: Final = re.compile(rb"\s*(?:commit |From )?(?!0+ )([0-9a-f]{7,64})\b")
 _ZONE_BEHIND_SPACE: Final = re.compile(r"(?<=:\d\d) (?=[-+]\d{4}$)")
@@ -66,8 +64,9 @@ def _follows(patches: Iterable[Sequence[FilePatch]]) -> bool:
     ids: dict[str, str] = {}
     for file in (file for files in patches for file in files):
         known = ids.get(file.old_path)
-        if known and file.old_id and not _is_same_id(known, file.old_id):
-            return False
+        said = file.old_id or known
+        if known and said and not (known.startswith(said) or said.startswith(known)):
+            return False  # git abbreviates ids to different lengths
         made = file.new_id or known
         if file.kind is Kind.RENAME:
             ids[file.old_path] = _MISSING
@@ -76,13 +75,7 @@ def _follows(patches: Iterable[Sequence[FilePatch]]) -> bool:
     return True
 
 
-def _is_same_id(one: str, other: str) -> bool:
-    """Compare two ids; git abbreviates them to different lengths."""
-    return one.startswith(other) or other.startswith(one)
-
-
 def _date(patch: bytes) -> datetime | None:
-    """Return when a commit was made; it is written in one of ``git log --date``'s formats."""
     from datetime import datetime  # noqa: PLC0415 - slow to import, and only logs need it
     from email.utils import parsedate_to_datetime  # noqa: PLC0415
 
@@ -96,9 +89,4 @@ def _date(patch: bytes) -> datetime | None:
 
 
 def _fail(name: str, message: str) -> NoReturn:
-    raise MalformedError(
-        f"{name}: {message}",
-        remedy="write them again with `git format-patch --stdout`",
-        file=name,
-        line=1,
-    )
+    Lines(name, b"").fail(message, remedy="write them again with `git format-patch --stdout`")

@@ -8,11 +8,11 @@ the first one) is an error here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.blob import blob_id
-from pkgtools.errors import MalformedError
 from pkgtools.patch.encoding import is_converted, without_marks
 from pkgtools.patch.hunks import read_hunk, starts_property
 from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, same_file
@@ -30,11 +30,13 @@ from pkgtools.patch.section import (
     starts_plain_section,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 _FOLDERS: Final = re.compile(rb"^diff -\w*[rN]\w*[ -].* .*$", re.MULTILINE)
 """What diff(1) writes above each section where it compares two folders."""
+_MOVES: Final = {Kind.RENAME, Kind.COPY}
+_STRIP: Final = (
+    "give the number of folders to strip: -p1 behind its name in the series file, or "
+    "`pkgtools import -p 1`"
+)
 _EMPTY: Final = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """The blob id of an empty file."""
 
@@ -53,11 +55,9 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     """
     mails = split_mails(data)
     if len(mails) > 1:
-        raise MalformedError(
-            f"{name}: the file holds {len(mails)} patches, of one commit each",
+        Lines(name, data).fail(
+            f"the file holds {len(mails)} patches, of one commit each",
             remedy=f"make a file of each: pkgtools import {name} -o DIR",
-            file=name,
-            line=1,
         )
     text_data, was_converted = _text_of(name, data)
     lines = Lines(name if text_data == data else f"{name} (decoded)", text_data)
@@ -65,7 +65,7 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     if not sections:
         lines.fail("there is no diff in this file", line=1)
     if level is None:
-        level = _shown_level(lines, sections)
+        level = _certain_level(lines, sections)
     files = tuple(_finish(lines, section, level) for section in sections)
     _refuse_second_change(lines, files)
     if was_converted:
@@ -82,32 +82,25 @@ def shown_level(name: str, data: bytes) -> Level | None:
     """
     text_data, _ = _text_of(name, data)
     lines = Lines(name, text_data)
-    sections = _read_sections(lines, text_data)
-    try:
-        return find_level(sections)
-    except LevelError as error:
-        lines.fail(str(error), line=sections[0].line, remedy=_STRIP)
+    return _level(lines, _read_sections(lines, text_data))
 
 
 def _text_of(name: str, data: bytes) -> tuple[bytes, bool]:
-    """Return what a patch file says, and whether its line ends were converted to CRLF."""
     said = decoded(name, without_marks(name, data))
     without_marks(name, said[header_length(said) :].lstrip(b"\n"))  # of a mail's body
     was_converted = is_converted(said)
     return said.replace(b"\r\n", b"\n") if was_converted else said, was_converted
 
 
-_STRIP: Final = (
-    "give the number of folders to strip: -p1 behind its name in the series file, or "
-    "`pkgtools import -p 1`"
-)
-
-
-def _shown_level(lines: Lines, sections: list[Section]) -> int:
+def _level(lines: Lines, sections: list[Section]) -> Level | None:
     try:
-        level = find_level(sections)
+        return find_level(sections)
     except LevelError as error:
         lines.fail(str(error), line=sections[0].line, remedy=_STRIP)
+
+
+def _certain_level(lines: Lines, sections: list[Section]) -> int:
+    level = _level(lines, sections)
     if level is None or not level.is_certain:
         lines.fail(
             "the names in the patch have no a/ or b/ before them, so that their place is not "
@@ -182,10 +175,8 @@ def _without_line_ends(lines: Lines, file: FilePatch) -> FilePatch:
 
 
 def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
-    """Turn a section into a `FilePatch`, or say what it lacks."""
     at = section.line
-    moves = section.renamed or section.copied
-    if moves and (section.moved_from is None or section.moved_to is None):
+    if section.kinds & _MOVES and None in (section.moved_from, section.moved_to):
         lines.fail("a rename or copy names only one side", line=at)
     if section.is_git:
         _check_null(lines, section)
@@ -216,11 +207,11 @@ def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
 def _check_null(lines: Lines, section: Section) -> None:
     if not section.has_names:
         return
-    for says, missing, header in (
-        (section.created, section.old_missing, "new"),
-        (section.deleted, section.new_missing, "deleted"),
+    for kind, missing, header in (
+        (Kind.CREATE, section.old_missing, "new"),
+        (Kind.DELETE, section.new_missing, "deleted"),
     ):
-        if says != missing:
+        if (kind in section.kinds) != missing:
             lines.fail(
                 f"/dev/null and a `{header} file mode` line go together, one is missing",
                 line=section.line,
@@ -237,11 +228,11 @@ def _take_dates(lines: Lines, section: Section) -> None:
     has_new = any(hunk.new_count for hunk in section.hunks)
     first = section.hunks[0]
     is_there = section.old_name is not None and has_old
-    section.created = (section.old_missing and not is_there) or (
-        first.old_start == first.old_count == 0
-    )
-    section.deleted = section.new_missing and not (section.new_name is not None and has_new)
-    if section.deleted and is_there and section.old_missing:
+    if (section.old_missing and not is_there) or first.old_start == first.old_count == 0:
+        section.kinds.add(Kind.CREATE)
+    if section.new_missing and not (section.new_name is not None and has_new):
+        section.kinds.add(Kind.DELETE)
+    if Kind.DELETE in section.kinds and is_there and section.old_missing:
         lines.fail(
             "both sides are dated 1970: whether the file is emptied or removed cannot be told",
             line=section.line,
@@ -250,16 +241,10 @@ def _take_dates(lines: Lines, section: Section) -> None:
 
 
 def _names(lines: Lines, section: Section, level: int) -> tuple[bytes, bytes]:
-    """Return both names without their prefix.
-
-    Raises:
-        PathError: a name is shorter than the prefix.
-
-    """
     known: bytes | None = None
     if section.git_line is not None:
-        stripped = ((strip_or_none(a, level), strip_or_none(b, level)) for a, b in _git(section))
-        known = next((a for a, b in stripped if a == b and a is not None), None)
+        pairs = ([strip_or_none(n, level) for n in pair] for pair in git_pairs(section.git_line))
+        known = next((a for a, b in pairs if a == b and a is not None), None)
     # Rename lines have the name without the prefix: with -p2 one folder goes from it.
     fewer = level_of_move(section)
     more = max(level - (1 if fewer is None else fewer), 0)
@@ -268,35 +253,28 @@ def _names(lines: Lines, section: Section, level: int) -> tuple[bytes, bytes]:
         for name in (section.moved_from, section.moved_to)
     )
     said = [None if n is None else strip(n, level) for n in (section.old_name, section.new_name)]
-    if said[0] is not None and said[0] == said[1] and not (section.renamed or section.copied):
+    if said[0] is not None and said[0] == said[1] and not section.kinds & _MOVES:
         old, new = said  # as in git apply, whatever `diff --git` says
     sides = []
     for name, above in zip(said, (old, new), strict=True):
         if None not in (name, above) and name != above:
             lines.fail(
-                f"the name {_shown(name)!r} differs from {_shown(above)!r} in the header above it",
+                f"the name {text(name or b'')!r} differs from {text(above or b'')!r} in the header "
+                "above it",
                 line=section.line,
             )
         sides.append(name or above)
     old, new = sides
-    if section.deleted and not section.created:
+    if section.kinds - _MOVES == {Kind.DELETE}:
         new = old or new
         old = new
-    elif section.created and not section.deleted:
+    elif section.kinds - _MOVES == {Kind.CREATE}:
         old = new = new or old
     if old is None or new is None:
         lines.fail("the name of this file cannot be told from the patch", line=section.line)
     if not section.is_git:
         old = new = same_file(old, new) or _two_files(lines, section)
     return old, new
-
-
-def _git(section: Section) -> list[tuple[bytes, bytes]]:
-    return list(git_pairs(section.git_line or b""))
-
-
-def _shown(name: bytes | None) -> str:
-    return text(name or b"")
 
 
 def _two_files(lines: Lines, section: Section) -> bytes:
@@ -308,13 +286,7 @@ def _two_files(lines: Lines, section: Section) -> bytes:
 
 
 def _kind(lines: Lines, section: Section, *, same: bool) -> Kind:
-    flags = {
-        Kind.CREATE: section.created,
-        Kind.DELETE: section.deleted,
-        Kind.RENAME: section.renamed,
-        Kind.COPY: section.copied,
-    }
-    kinds = [kind for kind, flag in flags.items() if flag]
+    kinds = [kind for kind in Kind if kind in section.kinds]
     if len(kinds) > 1:
         lines.fail(f"this section says both {kinds[0]} and {kinds[1]}", line=section.line)
     if not kinds and not same:
@@ -325,15 +297,13 @@ def _kind(lines: Lines, section: Section, *, same: bool) -> Kind:
 def _promises_content(section: Section) -> bool:
     """Whether the ``index`` line says that a content changes; an empty file has no hunk."""
     ids = {i for i in (section.old_id, section.new_id) if i and i.strip("0")}
-    if section.created or section.deleted:
+    if section.kinds & {Kind.CREATE, Kind.DELETE}:
         return any(not _EMPTY.startswith(i) for i in ids)
     return len(ids) > 1
 
 
 def _check_content(lines: Lines, section: Section, kind: Kind) -> None:
-    """Refuse sections that say nothing, or more than their kind can."""
-    at = section.line
-    hunks = section.hunks
+    at, hunks = section.line, section.hunks
     if kind is Kind.CREATE and any(hunk.old_count for hunk in hunks):
         lines.fail("a new file's hunk has old lines", line=at)
     if kind is Kind.DELETE and any(hunk.new_count for hunk in hunks):

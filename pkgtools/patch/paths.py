@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from pkgtools.patch.lines import text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ESCAPES: Final = {
     b"a": b"\a",
@@ -144,7 +142,6 @@ def is_epoch(line: bytes) -> bool:
 
 
 def _minutes(zone: bytes | None) -> int | None:
-    """Return how far a zone is ahead of UTC."""
     if zone is None:
         return None
     if not zone.startswith((b"-", b"+")):

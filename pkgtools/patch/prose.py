@@ -7,24 +7,17 @@ to a diff is refused there: its section would disappear in silence.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from pkgtools.patch.hunks import is_hunk_header
-
-if TYPE_CHECKING:
-    from pkgtools.patch.lines import Lines
+from pkgtools.patch.lines import Lines
 
 _BINARY: Final = "write the patch again with `git diff --binary` or `git format-patch`"
 _UNIFIED: Final = "write the patch again with `git diff` or `diff -ru`"
 _NAMED: Final = (
     # (pattern of the line, what it says, what to do); anywhere in the file
     (
-        rb"Binary files .* differ\s*\n?",
-        "a binary file differs, but the patch does not hold its data",
-        _BINARY,
-    ),
-    (
-        rb"(?:Binary file .* has changed|Cannot display: file marked as a binary type\.)\s*",
+        rb"(?:Binary files? .* (?:differ|has changed)|Cannot display: file marked as a .*)\s*",
         "a binary file differs, but the patch does not hold its data",
         _BINARY,
     ),
@@ -64,13 +57,8 @@ _NAMED: Final = (
         "take the submodule out of the patch",
     ),
     (
-        rb"(?:Added|Deleted|Modified|Name): svn:(?:executable|special)\s*",
-        "Subversion changes a file's mode, and the patch does not hold the change",
-        "write the patch again with `git diff`",
-    ),
-    (
-        rb"=== (?:renamed .* => .*|\w+ symlink .*|.*\(properties changed: .*)\s*",
-        "Bazaar names a change of a file that the patch does not hold",
+        rb"(?:\w+: svn:(?:executable|special)|=== (?:renamed|\w+ symlink|.*\(properties) .*)\s*",
+        "a file's name, mode or type changes, and the patch does not hold the change",
         "write the patch again with `git diff`",
     ),
 )
@@ -193,15 +181,10 @@ def check_above(lines: Lines) -> None:
 
 
 def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
-    """Refuse a text above the next line, a section's first, and behind the section before it.
+    """Refuse a text between two sections; the second starts at the next line.
 
-    Programs write known lines there, and git none. Any other is a person's, or belongs to a
-    second commit, whose format ``git log`` lets everyone choose: nothing tells the two apart.
-
-    Args:
-        lines: of which the next one starts a section.
-        start: the line behind the section before it.
-        of_git: whether git wrote both sections.
+    Programs write known lines there, and git none. Any other line is a comment or belongs to a
+    second commit: ``git log`` has every format that its user asks for.
 
     Raises:
         MalformedError: there is such a text.

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.blob import SUBMODULE, canonical_mode
-from pkgtools.patch.binary import read_binary
-from pkgtools.patch.lines import text
+from pkgtools.patch.binary import BinaryChange, read_binary
+from pkgtools.patch.hunks import Hunk
+from pkgtools.patch.lines import Lines, text
+from pkgtools.patch.model import Kind
 from pkgtools.patch.paths import DEV_NULL, PathError, git_pairs, header_name, is_epoch, rest_name
 from pkgtools.patch.prose import check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pkgtools.patch.binary import BinaryChange
-    from pkgtools.patch.hunks import Hunk
-    from pkgtools.patch.lines import Lines
 
 _INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6}))?\n")
 _MODE: Final = re.compile(rb"[0-7]{6}\n?")
@@ -41,10 +37,8 @@ class Section:
     old_missing: bool = False
     """Whether the ``---`` line says that the file is missing: ``/dev/null``, or dated 1970."""
     new_missing: bool = False
-    created: bool = False
-    deleted: bool = False
-    renamed: bool = False
-    copied: bool = False
+    kinds: set[Kind] = field(default_factory=set)
+    """What its headers say; a well-formed section has one at most."""
     moved_from: bytes | None = None
     moved_to: bytes | None = None
     old_mode: int | None = None
@@ -105,7 +99,6 @@ def _check_line_end(lines: Lines) -> None:
 
 
 def _extended_header(lines: Lines, section: Section) -> bool:
-    """Take one extended header line; False where they end."""
     line = lines.peek()
     if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
         _read_names(lines, section)
@@ -148,16 +141,16 @@ def _take_index(section: Section, value: bytes) -> None:
 
 
 # https://git-scm.com/docs/diff-format#generate_patch_text_with_p
-_HEADERS: Final[dict[bytes, tuple[str, Callable[[bytes], object], str | None]]] = {
-    # what the line starts with: (the field that it gives, how it is read, the flag that it sets)
+_HEADERS: Final[dict[bytes, tuple[str, Callable[[bytes], object], Kind | None]]] = {
+    # what the line starts with: (the field that it gives, how it is read, the kind that it says)
     b"old mode ": ("old_mode", _mode, None),
     b"new mode ": ("new_mode", _mode, None),
-    b"new file mode ": ("new_mode", _mode, "created"),
-    b"deleted file mode ": ("old_mode", _mode, "deleted"),
-    b"rename from ": ("moved_from", rest_name, "renamed"),
-    b"rename to ": ("moved_to", rest_name, "renamed"),
-    b"copy from ": ("moved_from", rest_name, "copied"),
-    b"copy to ": ("moved_to", rest_name, "copied"),
+    b"new file mode ": ("new_mode", _mode, Kind.CREATE),
+    b"deleted file mode ": ("old_mode", _mode, Kind.DELETE),
+    b"rename from ": ("moved_from", rest_name, Kind.RENAME),
+    b"rename to ": ("moved_to", rest_name, Kind.RENAME),
+    b"copy from ": ("moved_from", rest_name, Kind.COPY),
+    b"copy to ": ("moved_to", rest_name, Kind.COPY),
 }
 _FOR_PEOPLE: Final = (b"similarity index ", b"dissimilarity index ")
 
@@ -169,11 +162,10 @@ def _take(section: Section, line: bytes) -> bool:
     if line.startswith(b"index "):
         _take_index(section, line.removeprefix(b"index "))
         return True
-    for start, (name, read, flag) in _HEADERS.items():
+    for start, (name, read, kind) in _HEADERS.items():
         if line.startswith(start):
             setattr(section, name, read(line.removeprefix(start)))
-            if flag is not None:
-                setattr(section, flag, True)
+            section.kinds |= {kind} if kind else set()
             return True
     return False
 
@@ -185,7 +177,6 @@ def _read_names(lines: Lines, section: Section) -> None:
 
 
 def _read_name(lines: Lines, section: Section) -> tuple[bytes | None, bool]:
-    """Read one line: the name, and whether the file is missing."""
     _check_line_end(lines)
     line = lines.peek()
     try:

@@ -470,7 +470,7 @@ def test_part_of_a_diff_in_the_text_is_refused(body: bytes, said: str) -> None:
 def test_mailbox_of_two_patches_is_refused() -> None:
     second = mail().replace(b"a/f", b"a/g").replace(b"b/f", b"b/g")
     error = refusal(mail() + second)
-    assert str(error) == "x.patch: the file holds 2 patches, of one commit each"
+    assert str(error) == "x.patch:1: the file holds 2 patches, of one commit each"
     assert error.remedy == "make a file of each: pkgtools import x.patch -o DIR"
 
 
