@@ -1,19 +1,15 @@
 """Compare the artifacts that a recipe pins with the files on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from pkgtools.errors import CheckFailedError
+from pkgtools.recipe.model import Dataset, DraftModel, Model
 from pkgtools.util.files import open_regular, read_bytes, sha256
-
-if TYPE_CHECKING:
-    from pkgtools.recipe.model import Dataset, DraftModel, Model
 
 _INDEX: Final = "model.safetensors.index.json"
 _OTHER: Final = "fetch it again, or correct the recipe"
@@ -24,7 +20,6 @@ def check_model(model: Model) -> dict[str, object]:
 
     Raises:
         CheckFailedError: it differs from the recipe, or is incomplete.
-
     """
     folder = _existing(model.path, "model")
     found = _revisions(folder)
@@ -71,7 +66,6 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
 
     Raises:
         CheckFailedError: it differs from the recipe.
-
     """
     path = _existing(dataset.path, "data set")
     _same_digest(path, sha256(path), dataset.sha256)
@@ -106,7 +100,6 @@ def check_draft(draft: DraftModel) -> dict[str, object]:
 
     Raises:
         CheckFailedError: it differs from the recipe.
-
     """
     path = _existing(draft.path, "draft checkpoint")
     _same_digest(path, digest(path), draft.sha256)

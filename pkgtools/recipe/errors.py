@@ -1,7 +1,5 @@
 """Errors of the recipe's checks that carry evidence."""
 
-from __future__ import annotations
-
 from pkgtools.errors import CheckFailedError, UsageError
 
 

@@ -1,14 +1,9 @@
 """The rules of the config plan about GPUs: which, how much of them, and whose."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
-from pkgtools.recipe.model import shown_bytes, size_bytes
+from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.rule import Rule, RuleResult
-
-if TYPE_CHECKING:
-    from pkgtools.recipe.model import Recipe
 
 _BACKENDS: Final = {
     "trtllm_mla": ("sm100", "sm103", "sm120", "sm121"),

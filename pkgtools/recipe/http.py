@@ -1,7 +1,5 @@
 """Requests to the master and the server of a deployment: direct, bounded, and as JSON."""
 
-from __future__ import annotations
-
 import http.client
 import urllib.error
 import urllib.request
@@ -25,7 +23,6 @@ def request(
 
     Raises:
         CheckFailedError: the request failed; the message says how.
-
     """
     data = None if body is None else msgspec.json.encode(body)
     headers = {} if data is None else {"Content-Type": "application/json"}
@@ -57,7 +54,6 @@ def request_json(
 
     Raises:
         CheckFailedError: the request failed, or returned something else.
-
     """
     try:
         return msgspec.json.decode(request(url, method, body, seconds=seconds), type=dict[str, Any])

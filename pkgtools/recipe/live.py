@@ -1,23 +1,18 @@
 """The steps that talk to a running deployment: the store, the server, one captured sample."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import socket
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe import http
 from pkgtools.recipe.errors import EvidenceError
-from pkgtools.recipe.model import shown_bytes, size_bytes
+from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.processes import host, server_url, store_environment
-
-if TYPE_CHECKING:
-    from pkgtools.recipe.model import Recipe
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _KEY: Final = "pkgtools-recipe"
@@ -35,7 +30,6 @@ def check_store(recipe: Recipe, python: str) -> dict[str, object]:
 
     Raises:
         CheckFailedError: a port does not answer, or returns something unexpected.
-
     """
     base = f"http://{host(recipe.capture_node)}"
     http.request(f"{base}:{recipe.master.metrics_port}/health")
@@ -76,7 +70,6 @@ def check_server(recipe: Recipe) -> dict[str, object]:
 
     Raises:
         CheckFailedError: it is unhealthy, or runs with other flags.
-
     """
     url = server_url(recipe)
     http.request(f"{url}/health")
@@ -107,7 +100,6 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
     Raises:
         CheckFailedError: the server answers otherwise, or the tensors are not what they
             should be.
-
     """
     tokens, model, ids = recipe.dataset.longest_row, recipe.model, recipe.server.layer_ids
     entry = {

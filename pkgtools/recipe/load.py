@@ -1,10 +1,10 @@
 """Reading a recipe and the site file that completes it."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -12,10 +12,6 @@ from pkgtools.catalog.tomlfile import TomlFile, message_and_key
 from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.model import Recipe
 from pkgtools.recipe.secrets import find_secrets, secret_kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FLAG: Final = re.compile(r"[a-z][a-z0-9-]*")
@@ -65,7 +61,6 @@ def load_recipe(path: Path, site: Path | None = None) -> Loaded:
     Raises:
         CheckFailedError: a file contains a credential.
         MalformedError: with the file, the key and the line.
-
     """
     files = tuple(TomlFile(p) for p in (path, site) if p is not None)
     for file in files:

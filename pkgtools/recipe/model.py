@@ -4,8 +4,6 @@ A site file may give the values that differ from site to site; a value that neit
 is `None`. docs/recipe.md explains each key.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Final, Literal
 

@@ -1,19 +1,14 @@
 """Check a recipe against every rule, and list the values that its site must add."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.recipe.errors import MissingValuesError
+from pkgtools.recipe.load import Loaded
+from pkgtools.recipe.model import Recipe
 from pkgtools.recipe.rules import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pkgtools.recipe.load import Loaded
-    from pkgtools.recipe.model import Recipe
 
 
 class RuleOutcome(StrEnum):

@@ -1,19 +1,12 @@
 """The environment and the command of each process that a recipe starts."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.recipe.model import size_bytes
+from pkgtools.recipe.model import Flag, Node, Recipe, size_bytes
 from pkgtools.recipe.plan import require_site
 from pkgtools.recipe.rules import RENDEZVOUS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pkgtools.recipe.model import Flag, Node, Recipe
-
 
 _FAST_COPIES: Final = {"GLIBC_TUNABLES": "glibc.cpu.x86_non_temporal_threshold=1048576"}
 """Mooncake copies 16 MiB at a time into memory that it lends. Past the caches, that goes about 1.4
@@ -57,7 +50,6 @@ def processes(recipe: Recipe) -> dict[str, Process]:
 
     Raises:
         UsageError: the site has yet to say something; the message lists what.
-
     """
     require_site(recipe)
     return {p.name: p for p in (_master(recipe), _server(recipe), _trainer(recipe))}

@@ -1,18 +1,12 @@
 """Write the processes for a shell, for compose, and for Slurm. The output is reproducible."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from pkgtools.recipe.processes import VISIBLE_GPUS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pkgtools.recipe.processes import Process
+from pkgtools.recipe.processes import VISIBLE_GPUS, Process
 
 _IS_HEALTHY: Final = (
     "import sys, urllib.request as r; "

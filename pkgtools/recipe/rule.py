@@ -1,14 +1,9 @@
 """A rule of the config plan."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pkgtools.recipe.model import Recipe
+from pkgtools.recipe.model import Recipe
 
 
 @dataclass(frozen=True)

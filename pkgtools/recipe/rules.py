@@ -4,18 +4,13 @@ A rule returns what it found and what it computed from it. `RULES` says why each
 rule that needs a value that the site lacks is open.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.recipe.gpu_rules import GPU_RULES
-from pkgtools.recipe.model import shown_bytes, size_bytes
+from pkgtools.recipe.model import Node, Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.rule import Rule, RuleResult
-
-if TYPE_CHECKING:
-    from pkgtools.recipe.model import Node, Recipe
 
 RENDEZVOUS: Final = (
     "RANK",

@@ -1,13 +1,9 @@
 """Find credentials in a file; their values are never shown."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 # What a token looks like wherever it stands.
 _FORMS: Final = (

@@ -1,18 +1,13 @@
 """Compare the recipes of a family: which one differs, and which settings then have no effect."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
+from pkgtools.recipe.load import Loaded
 from pkgtools.recipe.plan import RuleFinding, RuleOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.recipe.load import Loaded
 
 _COMPARED: Final = ("server.flags", "server.environment", "trainer.environment", "store", "master")
 _ABSENT: Final = "nothing"

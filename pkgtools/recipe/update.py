@@ -10,8 +10,6 @@ with ``step`` (from 1 on) and ``loss``, and, where a checkpoint was written afte
 ``checkpoint``: its path below the folder.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -42,7 +40,6 @@ def check_update(output: Path, ranks: int, python: str) -> dict[str, object]:
     Raises:
         CheckFailedError: no step has a checkpoint, a loss or a weight is not finite, or the
             checkpoint is not whole.
-
     """
     if (output / _METRICS).exists():
         return _from_metrics(output)

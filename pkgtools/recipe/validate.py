@@ -1,29 +1,24 @@
 """Validation of a deployment: steps in order, evidence of each, a stop at the first that fails."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import PkgtoolsError, TreeError
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
 from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.live import check_sample, check_server, check_store
+from pkgtools.recipe.load import Loaded
 from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
+from pkgtools.source import Source
 from pkgtools.tree.dry_run import Outcome, dry_run_source
 from pkgtools.tree.state import State
 from pkgtools.tree.verify import verify
 from pkgtools.util.files import sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.recipe.load import Loaded
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,9 @@ the source (PEP 552 has modes that trust it always), so a same-size edit with a
 clamped mtime leaves one that is imported. So they are removed.
 """
 
-from __future__ import annotations
-
 import glob
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
 
 
 def bytecode_of(source: Path) -> Iterator[Path]:

@@ -16,15 +16,14 @@ A transaction over several trees is decided by one rename: that of the leader's 
 presumes abort: without a leader, what was begun is undone).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pkgtools.errors import TreeError
-from pkgtools.source import Tree
+from pkgtools.source import Source, Tree
 from pkgtools.transaction import folders
 from pkgtools.transaction import journal as journals
 from pkgtools.transaction.journal import Base, Journal, StagedFile
@@ -32,13 +31,7 @@ from pkgtools.transaction.part import Part, load_parts, reference
 from pkgtools.transaction.stage import Write, stage
 from pkgtools.util import files
 from pkgtools.util.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 @contextlib.contextmanager
@@ -47,7 +40,6 @@ def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
 
     Raises:
         TreeError: another run holds one for too long, or a journal is damaged.
-
     """
     wanted = {tree.root for tree in trees}
     while True:
@@ -72,7 +64,6 @@ def reading(sources: Iterable[Source], reporter: Reporter) -> Iterator[None]:
 
     Raises:
         TreeError: another run holds one for too long.
-
     """
     with contextlib.ExitStack() as stack:
         for root in sorted({each.root for each in sources if isinstance(each, Tree)}):
@@ -90,7 +81,6 @@ def commit(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> None:
 
     Raises:
         TreeError: a tree cannot be written, or a file changed meanwhile; all are as they were.
-
     """
     if not changes:
         return
@@ -158,7 +148,6 @@ def recover(tree: Tree) -> str | None:
     Raises:
         TreeError: files were edited since, so that neither is possible without
             losing an edit; they are named, and nothing is touched.
-
     """
     with _as_tree_error(tree.root):
         parts = load_parts(tree)
@@ -199,7 +188,6 @@ def _can_finish(staged: Sequence[StagedFile]) -> bool:
 
     Raises:
         TreeError: neither is possible, because a new content was edited.
-
     """
     edited = [file for file in staged if file.is_edited]
     if not edited or not any(file.is_pending for file in staged):

@@ -10,22 +10,17 @@ that tree. The first one is the leader: its phase is everyone's, and it names th
 say *led* and name the leader (`pkgtools.transaction.part` reads them together).
 """
 
-from __future__ import annotations
-
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
+from pkgtools.source import Tree
 from pkgtools.util.files import inside, read_bytes, read_file, replace_file, scratch_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.source import Tree
 
 NAME: Final = "pkgtools-journal.json"
 
@@ -89,7 +84,6 @@ def load_journal(home: Path) -> Journal | None:
 
     Raises:
         TreeError: it is damaged, or names a path outside the tree.
-
     """
     try:
         journal = msgspec.json.decode(read_bytes(home / NAME), type=Journal)

@@ -4,22 +4,17 @@ A journal has operations of its own tree alone, so that a hostile one in a downl
 reaches nothing outside that. What binds the parts is a reference both ways and one id.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 import msgspec
 
+from pkgtools.source import Tree
 from pkgtools.source.tree import home_of
 from pkgtools.transaction.journal import Journal, StagedFile, TreeReference, load_journal
-
-if TYPE_CHECKING:
-    from pkgtools.source import Tree
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,6 @@ class Part:
 
         Raises:
             TreeError: a folder on the way is a symbolic link.
-
         """
         return [StagedFile(self.tree, operation) for operation in self.journal.operations]
 
@@ -45,7 +39,6 @@ def load_parts(tree: Tree) -> list[Part]:
 
     Raises:
         TreeError: a journal is damaged.
-
     """
     journal = load_journal(tree.home)
     if journal is None:

@@ -1,23 +1,15 @@
 """Giving a receipt to a tree that is patched exactly, by whatever means."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from pkgtools.blob import Blob
+from pkgtools.catalog import Target
 from pkgtools.errors import ForeignError
 from pkgtools.plan.inverse import plan_inverse
-from pkgtools.source.receipt import Original
-from pkgtools.tree.state import entry_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Target
-    from pkgtools.source import Tree
-    from pkgtools.source.receipt import Reader, StackEntry
-    from pkgtools.tree.draft import TreeDraft
-    from pkgtools.tree.state import FileState, Identity
+from pkgtools.source import Tree
+from pkgtools.source.receipt import Original, Reader, StackEntry
+from pkgtools.tree.draft import TreeDraft
+from pkgtools.tree.state import FileState, Identity, entry_id
 
 
 def originals_of(
@@ -41,7 +33,6 @@ def originals_of(
 
     Raises:
         ForeignError: no content that can be had is the one that the lockfile names.
-
     """
     made = plan_inverse(target.series.patches, draft.read)
     originals: dict[str, Original | None] = {}

@@ -1,32 +1,25 @@
 """Patching a tree and undoing it: each a change of the stack, in one transaction."""
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec.structs import replace
 
+from pkgtools.catalog import Catalog, Target
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
+from pkgtools.source import Source, Tree
+from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction import commit, locked, recover
 from pkgtools.tree.adopt import originals_of
 from pkgtools.tree.check import check
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import entry_of
-from pkgtools.tree.state import State, match_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.source import Source, Tree
-    from pkgtools.source.receipt import StackEntry
-    from pkgtools.tree.state import Identity
-    from pkgtools.util.progress import Reporter
+from pkgtools.tree.state import Identity, State, match_target
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,6 @@ def apply_targets(
 
     Raises:
         PkgtoolsError: a refusal, as `check` raises it, or a tree cannot be written.
-
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:
         return [_apply(catalog, target, drafts[tree.home]) for target, tree in wanted]
@@ -96,7 +88,6 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
 
     Raises:
         TreeError: a tree cannot be locked, recovered or written.
-
     """
     by_home = {tree.home: tree for tree in trees}
     with locked(list(by_home.values()), reporter):
@@ -219,7 +210,6 @@ def _settle(
 
     Raises:
         ForeignError: files that the target touches were edited since they were patched.
-
     """
     for entry in draft.stack.entries:
         edited = draft.stack.drifted(entry, draft)
@@ -248,7 +238,6 @@ def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
 
     Raises:
         TreeError: files were edited since, so that neither is possible.
-
     """
     with locked([tree], reporter):
         return TreeChange(tree.label, tree.place, None, recovered=recover(tree))
@@ -269,7 +258,6 @@ def adopt_target(
     Raises:
         ForeignError: it is not, or its originals cannot be had.
         TreeError: the tree cannot be written.
-
     """
     with open_drafts([tree], reporter) as drafts:
         draft, recovered = drafts[tree.home].draft, drafts[tree.home].recovered

@@ -1,27 +1,26 @@
 """Whether a target's series applies to a source: what `verify --dry-run` and `apply` share."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, PartialError
+from pkgtools.catalog import Catalog, Target
+from pkgtools.errors import (
+    DoesNotApplyError,
+    ForeignError,
+    MalformedError,
+    PartialError,
+    SourceError,
+)
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
+from pkgtools.source import Source
+from pkgtools.source.receipt import StackEntry
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.stack import Stack, is_unnamed, pristine
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.errors import SourceError
-    from pkgtools.source import Source
-    from pkgtools.source.receipt import StackEntry
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ def check(
         DoesNotApplyError: the source is a known revision, but not one of this target's.
         ForeignError: no target knows the source.
         MalformedError: the plan does not make what the lockfile says.
-
     """
     with all_outside_named(source, target.series.paths):
         matches = match_target(target, source)
@@ -89,7 +87,6 @@ def refuse_broken(target: Target, source: Source, plan: Plan) -> None:
 
     Raises:
         DoesNotApplyError: with the first such file.
-
     """
     for change, error in broken_by(plan, compile_for(source)):
         names = " and ".join(change.patches)

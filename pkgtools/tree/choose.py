@@ -1,20 +1,14 @@
 """Choosing what is meant where a user does not say: a tree, and the target that it is."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from pkgtools.catalog import Catalog, Target
 from pkgtools.catalog.marker import holds
 from pkgtools.errors import UsageError
+from pkgtools.source import Tree
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
 from pkgtools.tree.stack import is_of, load_stack, pristine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.source import Tree
 
 
 def patched_trees(trees: Sequence[Tree]) -> list[Tree]:
@@ -33,7 +27,6 @@ def patched_tree(trees: Sequence[Tree], target: str | None) -> Tree:
 
     Raises:
         UsageError: there are several.
-
     """
     found = patched_trees(trees)
     there = [(tree, entry.target) for tree in found for entry in load_stack(tree).entries]
@@ -58,7 +51,6 @@ def target_of(catalog: Catalog, trees: Sequence[Tree]) -> tuple[Target, Tree]:
     Raises:
         UsageError: several targets fit.
         ForeignError: none can be held against the trees.
-
     """
     found = [
         (target, tree)

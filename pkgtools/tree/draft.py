@@ -5,15 +5,15 @@ A `TreeDraft` is a tree as it will be. Series are done and undone in it, one aft
 stale bytecode goes first, then the files change, then RECORD, and the receipt comes last.
 """
 
-from __future__ import annotations
-
 import posixpath
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from pkgtools.blob import SYMLINK, Blob
+from pkgtools.plan import Plan
+from pkgtools.source import Tree
 from pkgtools.source import receipt as receipts
 from pkgtools.source.receipt import Bytecode, Original, PatchedFile, StackEntry
 from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_path
@@ -22,12 +22,6 @@ from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
 from pkgtools.tree.stack import Stack, as_receipt, load_stack
 from pkgtools.util.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from pkgtools.plan import Plan
-    from pkgtools.source import Tree
 
 _RECORD = "RECORD"
 _SECOND = 10**9
@@ -38,7 +32,6 @@ class TreeDraft:
 
     Raises:
         TreeError: the receipt is damaged.
-
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -84,7 +77,6 @@ class TreeDraft:
             entry: what is applied, as yet without files.
             plan: the changes.
             at: the place in the stack; by default the top.
-
         """
         files, compiled = [], []
         for change in plan.changes:
@@ -103,7 +95,6 @@ class TreeDraft:
             entry: what is adopted, as yet without files.
             originals: what was there before, by path.
             at: the place in the stack; by default the top.
-
         """
         files = [_patched(path, self.read(path), was) for path, was in sorted(originals.items())]
         if self._record:

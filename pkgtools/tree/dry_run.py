@@ -1,11 +1,10 @@
 """Verifying that a series would apply, as `apply` would judge it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Catalog, Revision, Target
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import (
     ForeignError,
@@ -13,20 +12,13 @@ from pkgtools.errors import (
     SourceError,
     SourceUnavailableError,
 )
-from pkgtools.source import Tree
-from pkgtools.tree.check import check
+from pkgtools.plan import Plan
+from pkgtools.source import Source, Tree
+from pkgtools.source.at_hand import AtHand
+from pkgtools.tree.check import Refusal, check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import Stack, load_stack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pkgtools.catalog import Catalog, Revision, Target
-    from pkgtools.plan import Plan
-    from pkgtools.source import Source
-    from pkgtools.source.at_hand import AtHand
-    from pkgtools.tree.check import Refusal
 
 
 class Outcome(StrEnum):
@@ -124,7 +116,6 @@ def verdict(
         source: where the files are read from.
         revision: the one that the source must be; by default any of the target's.
         stack: the series that are in the source.
-
     """
     try:
         if isinstance(source, Tree):

@@ -1,15 +1,9 @@
 """Which known revision a source is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from pkgtools.catalog import Catalog
 from pkgtools.errors import ForeignError
+from pkgtools.source import Source
 from pkgtools.tree.state import Identity, match_all
-
-if TYPE_CHECKING:
-    from pkgtools.catalog import Catalog
-    from pkgtools.source import Source
 
 
 def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
@@ -19,7 +13,6 @@ def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
 
     Raises:
         ForeignError: the catalog has no sound target to hold it against.
-
     """
     found = match_all(catalog.sound_targets, source)
     if not found:

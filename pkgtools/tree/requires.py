@@ -1,18 +1,11 @@
 """Whether a wheel, or what was installed from it, has the requirements of its target."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from pkgtools.catalog import Target
 from pkgtools.errors import CheckFailedError
-from pkgtools.source import Tree, WheelSource
+from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import PROVENANCE
 from pkgtools.source.requires import differing
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from pkgtools.catalog import Target
-    from pkgtools.source import Source
 
 
 def check_requires(target: Target, source: Source) -> None:
@@ -22,7 +15,6 @@ def check_requires(target: Target, source: Source) -> None:
 
     Raises:
         CheckFailedError: METADATA of a built wheel lacks a requirement.
-
     """
     metadata = _metadata(source) if target.requires else None
     wrong = differing(metadata, target.requires) if metadata is not None else []

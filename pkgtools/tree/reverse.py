@@ -1,11 +1,11 @@
 """Taking a series out of a tree."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from pkgtools.catalog import Catalog
 from pkgtools.errors import ForeignError, PartialError, UsageError
-from pkgtools.source.receipt import PROVENANCE
+from pkgtools.source import Tree
+from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.tree.apply import (
     OpenDraft,
     TreeChange,
@@ -14,18 +14,11 @@ from pkgtools.tree.apply import (
     refuse_covered,
     renew,
 )
+from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.identify import identify
 from pkgtools.tree.stack import is_of
 from pkgtools.tree.state import Identity, State
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.source import Tree
-    from pkgtools.source.receipt import StackEntry
-    from pkgtools.tree.draft import TreeDraft
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 def reverse_trees(
@@ -40,7 +33,6 @@ def reverse_trees(
         ForeignError: files were edited since, or pkgtools did not patch them.
         TreeError: a tree cannot be written.
         UsageError: a target is not in the stack.
-
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:
         named = [

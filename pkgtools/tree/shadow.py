@@ -1,18 +1,12 @@
 """Extension modules that hide a patched file, so that the patch has no effect."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.catalog import Target
 from pkgtools.errors import DoesNotApplyError
-from pkgtools.source import Tree, WheelSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pkgtools.catalog import Target
-    from pkgtools.source import Source
+from pkgtools.source import Source, Tree, WheelSource
 
 COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
 """Suffixes of files that are built into an extension module."""
@@ -41,7 +35,6 @@ def refuse_shadowed(target: Target, source: Source, paths: Iterable[str]) -> Non
 
     Raises:
         DoesNotApplyError: with the first file and its module.
-
     """
     if isinstance(source, Tree) and source.is_checkout:
         return

@@ -7,20 +7,16 @@ is known: it is what the next entry above found there, or what lies in the tree.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools import __version__
-from pkgtools.source import Tree
+from pkgtools.blob import Blob
+from pkgtools.catalog import Catalog, Target, Upstream
+from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import Receipt, StackEntry, load_receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Catalog, Target, Upstream
-    from pkgtools.source import Source
-    from pkgtools.source.record import RecordEdit
+from pkgtools.source.record import RecordEdit
 
 _NUMBER: Final = re.compile(r"^\d+[-_]")
 
@@ -100,7 +96,6 @@ def load_stack(tree: Tree) -> Stack:
 
     Raises:
         TreeError: the receipt is damaged.
-
     """
     receipt = load_receipt(tree.home)
     return Stack(receipt.entries, receipt.record) if receipt is not None else Stack()
@@ -151,7 +146,6 @@ def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str], tree: T
         target: whose series is applied.
         revisions: the locked revisions that the tree is.
         tree: that gets it; what an image says is the same wherever it is built.
-
     """
     return StackEntry(
         format=1,

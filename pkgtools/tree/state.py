@@ -4,25 +4,18 @@ A tree is held against every locked revision of every target. Nothing else
 counts: not a version string, not a label, not whether a patch happens to apply.
 """
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.version import Version
 
-from pkgtools.blob import EXECUTABLE, REGULAR
+from pkgtools.blob import EXECUTABLE, REGULAR, Blob
+from pkgtools.catalog import LockedFile, LockedRevision, Target
 from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import LockedFile, LockedRevision, Target
-    from pkgtools.source import Source
-
+from pkgtools.source import Source
 
 _FAR: Final = 2**31
 
@@ -138,7 +131,6 @@ def match_target(target: Target, source: Source) -> list[Identity]:
         MalformedError: the target was never proven.
         UsageError: the source is another upstream's.
         DoesNotApplyError: the series touches what only a source checkout has.
-
     """
     if source.upstream not in (None, target.upstream):
         raise UsageError(

@@ -1,23 +1,16 @@
 """What a tree is and what is applied to it, said without touching it."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from pkgtools.source.receipt import PROVENANCE
+from pkgtools.catalog import Catalog, Target
+from pkgtools.source import Tree
+from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
 from pkgtools.tree.state import FileState, State
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.source import Tree
-    from pkgtools.source.receipt import StackEntry
 
 
 @dataclass(frozen=True)

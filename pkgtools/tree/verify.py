@@ -1,11 +1,10 @@
 """Verifying that a source is exactly what its target makes."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from pkgtools.blob import SYMLINK
+from pkgtools.blob import SYMLINK, Blob
+from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import (
     CheckFailedError,
     ForeignError,
@@ -16,7 +15,8 @@ from pkgtools.errors import (
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken
 from pkgtools.plan.inverse import plan_inverse
-from pkgtools.source import Tree
+from pkgtools.source import Source, Tree
+from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_path
 from pkgtools.tree.apply import edited_error
 from pkgtools.tree.check import other_release, port_step
@@ -28,14 +28,6 @@ from pkgtools.tree.stack import Stack, is_of, load_stack, pristine
 from pkgtools.tree.state import Identity, State, match_target
 from pkgtools.tree.whole import hold_whole
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.source import Source
-    from pkgtools.source.receipt import StackEntry
 
 
 class NotPatchedError(SourceError, CheckFailedError):
@@ -62,7 +54,6 @@ def verify(
         PartialError: some of the series is in it.
         ForeignError: the tree is not a known revision, or was edited.
         MalformedError: the series that is in it has no lock that fits.
-
     """
     if not isinstance(source, Tree):
         match = match_target(target, source)[0] if target else identify(catalog, source)[0]
@@ -116,7 +107,6 @@ def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) 
 
     Raises:
         PkgtoolsError: it is not what a target makes.
-
     """
     standing = stack if not stack.edited(tree) else Stack()
     own = [

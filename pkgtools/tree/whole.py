@@ -1,26 +1,19 @@
 """The whole package: what RECORD, or git, lists, and what lies there."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pkgtools.blob import LIMIT, SYMLINK
+from pkgtools.catalog import Catalog
 from pkgtools.errors import CheckFailedError
-from pkgtools.source import Tree, WheelSource
+from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.listing import package_files
 from pkgtools.source.record import recorded, recorded_in
+from pkgtools.tree.state import Identity
 from pkgtools.util.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.source import Source
-    from pkgtools.tree.state import Identity
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,6 @@ def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Colle
 
     Raises:
         NotWholeError: files beyond the series are missing, changed or extra.
-
     """
     if isinstance(source, WheelSource):
         found, was = _beyond_wheel(source), "packed"
