@@ -9,7 +9,8 @@ pure: bytes in, bytes and a record of each decision out. It works in four stages
    read as nested blocks: definitions, statements, elements of lists. Blocks of base are aligned
    with blocks of ours and of theirs: by text, by name, then by likeness. What ours changes in a
    block is carried to the counterpart in theirs as edits on bytes (`layout`), or it is `Unsure`.
-   Where both insert at one place, `order` and `effects` tell whether the order matters.
+   Where both insert at one place, `parts` tells whether it is the same in part, and `order` and
+   `effects` whether the order matters.
 3. **Checks** (`check`, `names`). The result is Python, its tokens are those of theirs plus exactly
    the change of ours, and the names that ours uses are still there.
    What is left is merged again with the names that upstream uses now (`renames`).

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pkgtools.merge import layout
-from pkgtools.merge.align import ALIKE, align
-from pkgtools.merge.blocks import Block, Shape, same, similarity
+from pkgtools.merge.align import align
+from pkgtools.merge.blocks import Block, Shape, same
+from pkgtools.merge.counterparts import made_within, moved_definition, moved_statement
 from pkgtools.merge.order import (
     Order,
     commute,
@@ -17,6 +18,15 @@ from pkgtools.merge.order import (
     place_by_module,
     sorted_place,
 )
+from pkgtools.merge.parts import (
+    extends,
+    guards,
+    has_at_end,
+    is_call_of,
+    is_part,
+    is_under_condition,
+    without_remarks,
+)
 from pkgtools.merge.result import Carried, Unsure, carried, join, taken_away
 from pkgtools.merge.twins import as_good_behind, rival, twins
 
@@ -24,12 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pkgtools.merge.result import Edit
-
-
-_RENAMED: Final = 0.8
-"""The least share of common tokens of a definition and its renamed form."""
-_CLEARLY: Final = 0.15
-"""The least lead of the best candidate over the next one."""
 
 
 class Carrier(Protocol):
@@ -112,42 +116,31 @@ class Siblings:
 
     # Changed elements
 
+    def _new(self, span: tuple[int, int] | None = None) -> list[Block]:
+        """Return what upstream adds, all of it or between two places."""
+        known = set(self.to_theirs.values())
+        return [
+            self.theirs[at] for at in range(*(span or (0, len(self.theirs)))) if at not in known
+        ]
+
     def _changed(self, index: int, ours: Block) -> Carried | Unsure:
         base = self.base[index]
         if index in self.to_theirs:
             return self.into.carry(base, ours, self.theirs[self.to_theirs[index]])
-        found = self._moved_definition(base) if base.is_definition else self._nested(base)
+        new = self._new()
+        if base.is_definition:
+            found = moved_definition(base, new, self.into.module)
+        else:
+            found = moved_statement(base, self.theirs)
         if found is not None:
             block, rule = found
             return join([Carried(rules=(rule,)), self.into.carry(base, ours, block)])
         there = self.into.carry_elsewhere(base, ours) if base.is_definition else None
+        made = made_within(base, ours, new)
+        if made is not None:
+            return self.into.absorb(base, ours, made)
         what = f"{base.kind} {base.name.decode()}" if base.name else "statement"
         return there or Unsure(f"upstream removed the {what} that the patch changes")
-
-    def _moved_definition(self, block: Block) -> tuple[Block, str] | None:
-        """Return where a definition went, and by which rule.
-
-        That is where its name stands once in the file, or a definition that is it renamed.
-        """
-        known = set(self.to_theirs.values())
-        new = [n for i, n in enumerate(self.theirs) if i not in known and n.kind == block.kind]
-        alike = sorted(((similarity(block, n), n.start, n) for n in new), reverse=True)
-        rival = alike[1][0] if len(alike) > 1 else 0.0
-        if alike and alike[0][0] >= _RENAMED and alike[0][0] - rival >= _CLEARLY:
-            return alike[0][2], "renamed-definition"
-        everywhere = self.into.module.walk()
-        named = [n for n in everywhere if n.kind == block.kind and n.key == block.key]
-        if len(named) == 1 and similarity(block, named[0]) >= 0.5:
-            return named[0], "moved-definition"
-        return None
-
-    def _nested(self, block: Block) -> tuple[Block, str] | None:
-        """Return a statement that upstream moved below another one."""
-        blocks = [n for e in self.theirs for n in e.walk() if n.kind == block.kind]
-        found = [n for n in blocks if similarity(n, block, at_least=ALIKE) >= ALIKE]
-        if len(found) != 1 or not same(found[0], block):
-            return None
-        return found[0], "moved-statement"
 
     # Insertions
 
@@ -160,6 +153,9 @@ class Siblings:
             for node, twin in found.items()
             if twin is not None
         ]
+        grown = {n: part for n in left if (part := self._grown(index, n)) is not None}
+        parts += grown.values()
+        left = [n for n in left if n not in grown]
         if len(left) < len(added) and all(n.is_comment for n in left):
             # Remarks on what is there already.
             parts += [Carried(absorbed=node.counted) for node in left]
@@ -168,6 +164,11 @@ class Siblings:
         return join([*parts, self._inserted(index, left) if left else Carried()])
 
     def _inserted(self, index: int, added: Sequence[Block]) -> Carried | Unsure:
+        known = [
+            n for n in self._added_with(index, added[0]) if is_call_of(n, added, self.into.module)
+        ]
+        if len(known) == 1:
+            return join(self.into.absorb(None, node, known[0]) for node in added)
         siblings, place = self._nested_place(index) or (self.theirs, self._place(index, added))
         if isinstance(place, Unsure):
             return place
@@ -192,7 +193,23 @@ class Siblings:
                 return other
             reason = f"upstream has the same in line {other.line}, and the order matters"
             return Unsure(reason, is_final=True)
-        return None
+        added = self._added_with(index, block)
+        return next((n for n in added if extends(n, block) or guards(n, block)), None)
+
+    def _added_with(self, index: int, block: Block) -> list[Block]:
+        """Return what upstream adds at the place of a statement; of definitions, anywhere."""
+        span = None if block.is_definition else self._span(index)
+        return [n for n in self._new(span) if not n.is_comment]
+
+    def _grown(self, index: int, block: Block) -> Carried | Unsure | None:
+        """Return how to make what the patch adds of what upstream adds, if that is a part of it."""
+        added = self._added_with(index, block)
+        found = [n for n in added if extends(block, n) or is_under_condition(n, block)]
+        part = without_remarks(found[0]) if len(found) == 1 and not block.is_comment else None
+        if part is None:
+            return None
+        rule = Carried(rules=("part-of-the-change",), absorbed=part.counted)
+        return join([rule, self.into.carry(part, block, found[0])])
 
     def _rival(self, block: Block) -> Unsure | None:
         """Return that upstream adds something else of that name."""
@@ -266,13 +283,8 @@ class Siblings:
         """Return the new statement of upstream's that has a neighbour as its last or first one."""
         if self.is_list or not 0 <= index < len(self.base):
             return None
-        known = set(self.to_theirs.values())
-        found = [
-            at
-            for at, node in enumerate(self.theirs)
-            if at not in known and _has_at_end(node, self.base[index], end)
-        ]
-        return found[0] if len(found) == 1 else None
+        found = [n for n in self._new() if has_at_end(n, self.base[index], end)]
+        return self.theirs.index(found[0]) if len(found) == 1 else None
 
     def _nested_place(self, index: int) -> tuple[Sequence[Block], _Place] | None:
         """Return the place between both neighbours, where upstream put these into a block."""
@@ -374,24 +386,10 @@ class Siblings:
         low = self.to_theirs.get(old[0] - 1, -1 if not old[0] else None)
         high = self.to_theirs.get(old[1], len(self.theirs) if old[1] == len(self.base) else None)
         run = self.theirs[low + 1 : high] if low is not None and high is not None else ()
-        grows = _is_part(removed, run) and _is_part(run, added) and not _is_part(run, removed)
+        grows = is_part(removed, run) and is_part(run, added) and not is_part(run, removed)
         if not run or self.is_list or not grows:
             return Unsure("both change the same statements")
         grown = [Carried(absorbed=block.counted) for block in run]
         shrunk = [Carried(absorbed=taken_away(block)) for block in removed]
         taken = carried("part-of-the-change", layout.replace_statements(run, added))
         return join([taken, *grown, *shrunk])
-
-
-def _has_at_end(outer: Block, node: Block, end: int) -> bool:
-    """Whether a block of `outer`, or of what it ends (or starts) with, ends with `node`."""
-    if outer.kind not in ("if_statement", "try_statement", "with_statement"):
-        return False
-    inner = [part.elements[end] for part in outer.parts.values() if part.kind == "block"]
-    return any(same(one, node) or _has_at_end(one, node, end) for one in inner)
-
-
-def _is_part(part: Sequence[Block], whole: Sequence[Block]) -> bool:
-    """Whether `whole` has the tokens of `part` in the same order."""
-    rest = iter([t for node in whole for t in node.tokens])
-    return all(token in rest for node in part for token in node.tokens)

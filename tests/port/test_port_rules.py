@@ -6,13 +6,14 @@ import ast
 from textwrap import dedent
 
 import pytest
+from part_cases import PARTS
 from rename_cases import RENAMES
 from rule_cases import CASES as RULES
 from rule_cases import TWINS, Case
 
 from pkgtools.merge import How, merge
 
-CASES = (*RULES, *TWINS, *RENAMES)
+CASES = (*RULES, *TWINS, *RENAMES, *PARTS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,57 @@
+"""Where upstream has what it has no more among the same siblings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.align import ALIKE
+from pkgtools.merge.blocks import same, similarity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.merge.blocks import Block
+
+_RENAMED: Final = 0.8
+"""The least share of common tokens of a definition and its renamed form."""
+_CLEARLY: Final = 0.15
+"""The least lead of the best candidate over the next one."""
+
+
+def moved_definition(block: Block, new: Sequence[Block], module: Block) -> tuple[Block, str] | None:
+    """Return where a definition went, and by which rule.
+
+    That is where its name stands once in the file, or a definition that is it renamed.
+
+    Args:
+        block: the definition in base.
+        new: what upstream adds beside it.
+        module: theirs.
+
+    """
+    kind = [n for n in new if n.kind == block.kind]
+    alike = sorted(((similarity(block, n), n.start, n) for n in kind), reverse=True)
+    rival = alike[1][0] if len(alike) > 1 else 0.0
+    if alike and alike[0][0] >= _RENAMED and alike[0][0] - rival >= _CLEARLY:
+        return alike[0][2], "renamed-definition"
+    named = [n for n in module.walk() if n.kind == block.kind and n.key == block.key]
+    if len(named) == 1 and similarity(block, named[0]) >= 0.5:
+        return named[0], "moved-definition"
+    return None
+
+
+def moved_statement(block: Block, theirs: Sequence[Block]) -> tuple[Block, str] | None:
+    """Return a statement that upstream moved below one of its siblings."""
+    blocks = [n for e in theirs for n in e.walk() if n.kind == block.kind]
+    found = [n for n in blocks if similarity(n, block, at_least=ALIKE) >= ALIKE]
+    if len(found) != 1 or not same(found[0], block):
+        return None
+    return found[0], "moved-statement"
+
+
+def made_within(base: Block, ours: Block, new: Sequence[Block]) -> Block | None:
+    """Return what upstream has in a block in the place of a statement, as the patch has it."""
+    outer = (n for n in new if n.kind != ours.kind)
+    inner = [n for one in outer for n in one.walk() if n.kind in (base.kind, ours.kind)]
+    made = [n for n in inner if same(n, ours)]
+    return made[0] if len(made) == 1 and not any(same(n, base) for n in inner) else None
