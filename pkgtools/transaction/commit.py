@@ -36,11 +36,7 @@ from pkgtools.util.progress import Reporter
 
 @contextlib.contextmanager
 def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
-    """Keep every other pkgtools away from trees, and from those of a killed run's transaction.
-
-    Raises:
-        TreeError: another run holds one for too long, or a journal is damaged.
-    """
+    """Keep every other pkgtools away from trees, and from those of a killed run's transaction."""
     wanted = {tree.root for tree in trees}
     while True:
         with contextlib.ExitStack() as stack:
@@ -61,9 +57,6 @@ def reading(sources: Iterable[Source], reporter: Reporter) -> Iterator[None]:
 
     A tree that cannot be locked, as on a file system without flock(2), is read without a lock:
     no other run can lock it to write there either.
-
-    Raises:
-        TreeError: another run holds one for too long.
     """
     with contextlib.ExitStack() as stack:
         for root in sorted({each.root for each in sources if isinstance(each, Tree)}):

@@ -21,18 +21,8 @@ def originals_of(
 ) -> dict[str, Original | None]:
     """Return what a patched tree was before, by path.
 
-    A file comes from an older receipt, from a source, or from the patches read
-    backwards; its blob id says whether it is the right one.
-
-    Args:
-        target: whose series is in the tree.
-        draft: the tree.
-        identity: which revision it is, patched.
-        own: an older receipt of the same target.
-        sources: of that revision.
-
-    Raises:
-        ForeignError: no content that can be had is the one that the lockfile names.
+    A file comes from an older receipt of the same target (`own`), from a source, or from the
+    patches read backwards; its blob id says whether it is the right one.
     """
     made = plan_inverse(target.series.patches, draft.read)
     originals: dict[str, Original | None] = {}

@@ -64,9 +64,6 @@ def apply_targets(
 
     Each series goes on top of what is applied to its tree; an older series of the same target
     is undone. The packages can lie in different folders.
-
-    Raises:
-        PkgtoolsError: a refusal, as `check` raises it, or a tree cannot be written.
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:
         return [_apply(catalog, target, drafts[tree.home]) for target, tree in wanted]
@@ -85,9 +82,6 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
     """Lock and recover trees, give a draft of each by its home, and write all drafts or none.
 
     Nothing is written where the block raises.
-
-    Raises:
-        TreeError: a tree cannot be locked, recovered or written.
     """
     by_home = {tree.home: tree for tree in trees}
     with locked(list(by_home.values()), reporter):
@@ -206,10 +200,7 @@ def _settle(
 
     Another branch was checked out, or the package was unpacked again: where the files
     that the target touches are a known revision's (`known`), what a receipt says of them
-    is void.
-
-    Raises:
-        ForeignError: files that the target touches were edited since they were patched.
+    is void. Where they were edited, nothing is done.
     """
     for entry in draft.stack.entries:
         edited = draft.stack.drifted(entry, draft)
@@ -234,11 +225,7 @@ def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], ve
 
 
 def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
-    """Finish or undo what an earlier run was killed in.
-
-    Raises:
-        TreeError: files were edited since, so that neither is possible.
-    """
+    """Finish or undo what an earlier run was killed in."""
     with locked([tree], reporter):
         return TreeChange(tree.label, tree.place, None, recovered=recover(tree))
 
@@ -248,16 +235,7 @@ def adopt_target(
 ) -> TreeChange:
     """Give a receipt to a tree that is exactly what `target` makes.
 
-    Args:
-        catalog: that has the target.
-        target: whose series is in the tree.
-        tree: the tree.
-        sources: where its files are as they were before.
-        reporter: hears of long work.
-
-    Raises:
-        ForeignError: it is not, or its originals cannot be had.
-        TreeError: the tree cannot be written.
+    `sources` have its files as they were before.
     """
     with open_drafts([tree], reporter) as drafts:
         draft, recovered = drafts[tree.home].draft, drafts[tree.home].recovered

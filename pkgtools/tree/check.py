@@ -83,11 +83,7 @@ def check(
 
 
 def refuse_broken(target: Target, source: Source, plan: Plan) -> None:
-    """Raise where code compiled before and does not after the series.
-
-    Raises:
-        DoesNotApplyError: with the first such file.
-    """
+    """Raise where code compiled before and does not after the series."""
     for change, error in broken_by(plan, compile_for(source)):
         names = " and ".join(change.patches)
         raise DoesNotApplyError(

@@ -23,11 +23,7 @@ def patched_trees(trees: Sequence[Tree]) -> list[Tree]:
 
 
 def patched_tree(trees: Sequence[Tree], target: str | None) -> Tree:
-    """Return the one tree that something, or `target`, is applied to; else the first.
-
-    Raises:
-        UsageError: there are several.
-    """
+    """Return the one tree that something, or `target`, is applied to; else the first."""
     found = patched_trees(trees)
     there = [(tree, entry.target) for tree in found for entry in load_stack(tree).entries]
     if target is not None:
@@ -47,10 +43,6 @@ def target_of(catalog: Catalog, trees: Sequence[Tree]) -> tuple[Target, Tree]:
 
     That is the target of this catalog that is applied last, else the one whose
     revision the files are and whose marker holds. The catalog's default decides between several.
-
-    Raises:
-        UsageError: several targets fit.
-        ForeignError: none can be held against the trees.
     """
     found = [
         (target, tree)

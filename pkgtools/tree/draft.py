@@ -28,11 +28,7 @@ _SECOND = 10**9
 
 
 class TreeDraft:
-    """One tree as it will be: a source that series are done and undone in.
-
-    Raises:
-        TreeError: the receipt is damaged.
-    """
+    """One tree as it will be: a source that series are done and undone in."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -71,13 +67,7 @@ class TreeDraft:
         self.stack = Stack(kept, self.stack.record)
 
     def do(self, entry: StackEntry, plan: Plan, at: int | None = None) -> None:
-        """Do what a plan, made on this draft, says.
-
-        Args:
-            entry: what is applied, as yet without files.
-            plan: the changes.
-            at: the place in the stack; by default the top.
-        """
+        """Do what a plan, made on this draft, says; by default the entry becomes the top."""
         files, compiled = [], []
         for change in plan.changes:
             original = self._original(change.path, self.read(change.path))
@@ -89,13 +79,7 @@ class TreeDraft:
     def adopt(
         self, entry: StackEntry, originals: Mapping[str, Original | None], at: int | None = None
     ) -> None:
-        """Put an entry into the stack for a series that is in the tree already.
-
-        Args:
-            entry: what is adopted, as yet without files.
-            originals: what was there before, by path.
-            at: the place in the stack; by default the top.
-        """
+        """Put an entry into the stack whose series is in the tree, with what was there before."""
         files = [_patched(path, self.read(path), was) for path, was in sorted(originals.items())]
         if self._record:
             # pip uninstalls by RECORD: rows of the patched files would survive a later reverse.

@@ -110,12 +110,7 @@ def verdict(
 ) -> DryRun:
     """Hold a source against a target; a refusal is a verdict too.
 
-    Args:
-        catalog: in which a stranger's nearest revision is looked for.
-        target: whose series.
-        source: where the files are read from.
-        revision: the one that the source must be; by default any of the target's.
-        stack: the series that are in the source.
+    The source must be `revision`, by default any of the target's; `stack` is what is in it.
     """
     try:
         if isinstance(source, Tree):

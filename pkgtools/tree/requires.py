@@ -12,9 +12,6 @@ def check_requires(target: Target, source: Source) -> None:
     """Raise unless METADATA has the requirements of a target.
 
     A tree that `apply` patched keeps the METADATA of its package manager.
-
-    Raises:
-        CheckFailedError: METADATA of a built wheel lacks a requirement.
     """
     metadata = _metadata(source) if target.requires else None
     wrong = differing(metadata, target.requires) if metadata is not None else []

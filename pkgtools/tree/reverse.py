@@ -27,12 +27,6 @@ def reverse_trees(
     """Take entries out of stacks in one transaction: all of them, or none.
 
     An entry is that of a target, or without one the top.
-
-    Raises:
-        DoesNotApplyError: a later entry changed the same files.
-        ForeignError: files were edited since, or pkgtools did not patch them.
-        TreeError: a tree cannot be written.
-        UsageError: a target is not in the stack.
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:
         named = [

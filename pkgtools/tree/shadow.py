@@ -32,9 +32,6 @@ def refuse_shadowed(target: Target, source: Source, paths: Iterable[str]) -> Non
     """Raise if an extension module would hide a patched file at run time.
 
     In a checkout the modules are built again, as after any other edit.
-
-    Raises:
-        DoesNotApplyError: with the first file and its module.
     """
     if isinstance(source, Tree) and source.is_checkout:
         return

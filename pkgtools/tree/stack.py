@@ -92,11 +92,7 @@ class View:
 
 
 def load_stack(tree: Tree) -> Stack:
-    """Return the stack of a tree.
-
-    Raises:
-        TreeError: the receipt is damaged.
-    """
+    """Return the stack of a tree."""
     receipt = load_receipt(tree.home)
     return Stack(receipt.entries, receipt.record) if receipt is not None else Stack()
 
@@ -139,14 +135,7 @@ def _bare(patches: Iterable[str]) -> set[str]:
 
 
 def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str], tree: Tree) -> StackEntry:
-    """Return what the receipt says of a target, as yet without files.
-
-    Args:
-        catalog: that has the target.
-        target: whose series is applied.
-        revisions: the locked revisions that the tree is.
-        tree: that gets it; what an image says is the same wherever it is built.
-    """
+    """Return what the receipt says of a target, as yet without files."""
     return StackEntry(
         format=1,
         pkgtools=__version__,

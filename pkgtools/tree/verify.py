@@ -103,11 +103,7 @@ def _refuse_modules(match: Identity, source: Source) -> None:
 
 
 def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) -> list[Identity]:
-    """Return what a tree is, an answer for each series of the catalog that is in it.
-
-    Raises:
-        PkgtoolsError: it is not what a target makes.
-    """
+    """Return what a tree is, an answer for each series of the catalog that is in it."""
     standing = stack if not stack.edited(tree) else Stack()
     own = [
         (entry, each)
