@@ -57,6 +57,12 @@ def _lines(wanted: Sequence[tuple[Target, Tree]], done: Sequence[TreeChange]) ->
         yield from _change_lines(chosen, each)
         for path, module in shadowed(where, each.changed).items():
             say(f"note: {path} is compiled into {module}: build that again", err=True)
+        if each.changed and where.is_of_conda:
+            say(
+                "note: conda lists the files as they were (conda-meta): `pkgtools reverse` before "
+                f"it updates or removes {chosen.upstream.distribution}",
+                err=True,
+            )
 
 
 def _choose(

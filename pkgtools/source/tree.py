@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from packaging.utils import canonicalize_name
 
@@ -54,6 +54,12 @@ class Tree:
     def place(self) -> str:
         """The folder, as its user knows it."""
         return str(self.root)
+
+    @property
+    def is_of_conda(self) -> bool:
+        """Whether conda installed it, and lists its files in a folder ``conda-meta``."""
+        installer = self.dist_info / "INSTALLER" if self.dist_info else None
+        return bool(installer and installer.is_file() and read_bytes(installer).strip() == b"conda")
 
     @property
     def label(self) -> str:
@@ -191,6 +197,9 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         root = _checkout_root(folder.resolve(), upstream)
         if root is not None:
             return _checkout(root, upstream)
+    for file in (dist_info / "METADATA" if dist_info else folder / "__init__.py", folder):
+        if file.is_symlink() and file.is_file():
+            _refuse_link(file)
     return Tree(upstream, real, False, dist_info, dist_info or home_of(real))
 
 
@@ -210,10 +219,14 @@ def _refuse_shared(folder: Path, here: Path, there: Path | None) -> None:
     """
     if there is None and not (here / "REFER_TO").exists():
         return
+    _refuse_link(folder)
+
+
+def _refuse_link(path: Path) -> NoReturn:
     raise TreeError(
-        f"{folder} is a symbolic link to {folder.resolve()}, which other environments can use too",
-        remedy="reinstall the package with copies or hard links (pdm config install.cache_method "
-        "hardlink)",
+        f"{path} is a symbolic link to {path.resolve()}, which other environments can use too",
+        remedy="reinstall the package with copies or hard links: uv pip install --link-mode copy, "
+        "conda config --set always_softlink false, or pdm config install.cache_method hardlink",
     )
 
 
