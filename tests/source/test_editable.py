@@ -1,9 +1,8 @@
 """Editable installs of each build backend: the checkout is what is patched, or the reason is said.
 
-``PKGTOOLS_BACKENDS`` is a folder with the backends, which is not made by the tests::
+``make test`` installs the backends into the folder that ``PKGTOOLS_BACKENDS`` names::
 
-    pip install --target DIR setuptools hatchling editables pdm-backend flit_core poetry-core \
-        uv_build meson-python meson ninja
+    pip install --target DIR --group backends
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pkgtools.source.python import find_package
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BACKENDS = os.environ.get("PKGTOOLS_BACKENDS")
+BACKENDS = Path(os.environ.get("PKGTOOLS_BACKENDS", "/nonexistent"))
 
 
 @dataclass(frozen=True)
@@ -93,16 +92,15 @@ def _checkout(root: Path, backend: Backend) -> Path:
 
 def _install(checkout: Path, backend: Backend, where: Path) -> Path:
     """Do what pip does for ``pip install --editable``, and return the interpreter (PEP 660)."""
-    libraries = Path(str(BACKENDS))
     (checkout / "dist").mkdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", where], check=True)
     python = where / "bin/python"
     code = f"import {backend.module} as b; print(b.build_editable('dist', {backend.settings!r}))"
-    path = f"{libraries / 'bin'}:{os.environ['PATH']}"
+    path = f"{BACKENDS / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(
         [python, "-c", code],
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(libraries), "PATH": path},
+        env={**os.environ, "PYTHONPATH": str(BACKENDS), "PATH": path},
         capture_output=True,
         text=True,
         check=False,
@@ -111,11 +109,13 @@ def _install(checkout: Path, backend: Backend, where: Path) -> Path:
     (site,) = (where / "lib").glob("python*/site-packages")
     with zipfile.ZipFile(checkout / "dist" / done.stdout.strip().splitlines()[-1]) as wheel:
         wheel.extractall(site)
-    shutil.copytree(libraries / "editables", site / "editables")
+    shutil.copytree(BACKENDS / "editables", site / "editables")
     return python
 
 
-@pytest.mark.skipif(BACKENDS is None, reason="PKGTOOLS_BACKENDS names no folder with the backends")
+@pytest.mark.skipif(
+    not BACKENDS.is_dir(), reason="PKGTOOLS_BACKENDS is not a folder: `make test` makes it"
+)
 @pytest.mark.parametrize("name", _FOUND)
 def test_an_editable_install_is_its_checkout_or_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
