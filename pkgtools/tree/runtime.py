@@ -55,6 +55,9 @@ print()
 print(json.dumps(found))
 """
 _PROJECT: Final = "pyproject.toml"
+_NOT_FOUND: Final = 127  # of a shell that has no such command
+_missing: Final[set[str]] = set()
+"""Commands that do not run: each is started once."""
 
 
 class _Project(msgspec.Struct):
@@ -159,7 +162,7 @@ class _Interpreter:
         self._python = python
 
     def __call__(self, files: Mapping[str, Blob]) -> dict[str, str]:
-        if not files:
+        if not files or self._python in _missing:
             return {}
         coded = {path: base64.b64encode(blob.data).decode() for path, blob in files.items()}
         try:
@@ -172,7 +175,10 @@ class _Interpreter:
                 check=True,
             )
             return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, str])
-        except (OSError, subprocess.SubprocessError, IndexError, msgspec.DecodeError):
+        except (OSError, subprocess.SubprocessError, IndexError, msgspec.DecodeError) as error:
+            # pyenv has a shim for every version that any of its Pythons has.
+            if isinstance(error, subprocess.CalledProcessError) and error.returncode == _NOT_FOUND:
+                _missing.add(self._python)
             return {}  # it cannot run here, so its version is unknown
 
 

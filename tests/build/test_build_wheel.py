@@ -120,7 +120,7 @@ def test_provenance_names_the_base_and_every_patch(project: Project, tmp_path: P
 
 def test_pip_installs_it_and_leaves_nothing_behind(project: Project, tmp_path: Path) -> None:
     built = _build(project, tmp_path)
-    venv.create(tmp_path / "venv", with_pip=True)
+    venv.create(tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
     before = sorted(site.rglob("*"))
@@ -136,8 +136,9 @@ def test_pip_installs_it_and_leaves_nothing_behind(project: Project, tmp_path: P
     ]
 
 
-def _pip(python: Path, *arguments: str) -> None:
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
+def _pip(python: Path, *arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    command += [str(word) for word in arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
