@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
@@ -30,7 +30,7 @@ def adopt(
     python: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Give a receipt to a tree that other means patched exactly, so that it can be reversed.
 
@@ -43,18 +43,17 @@ def adopt(
       pkgtools adopt
       pkgtools adopt --target v0.5.23 --tree ~/src/sglang --git ~/src/sglang
     """
-    table = load_catalog(catalog)
     if target is not None:
-        chosen = table.target(target)
-        where = open_tree(table, chosen, tree, python)
+        chosen = catalog.target(target)
+        where = open_tree(catalog, chosen, tree, python)
     else:
-        trees = open_trees(table, table.upstreams, tree, python)
+        trees = open_trees(catalog, catalog.upstreams, tree, python)
         with reading(trees, common.Progress()):
-            chosen, where = target_of(table, trees)
+            chosen, where = target_of(catalog, trees)
     at_hand = AtHand(
-        common.Progress(), check_wheels(table, wheels), open_repositories(repositories)
+        common.Progress(), check_wheels(catalog, wheels), open_repositories(repositories)
     )
-    done = adopt_target(table, chosen, where, at_hand.find_any(chosen), common.Progress())
+    done = adopt_target(catalog, chosen, where, at_hand.find_any(chosen), common.Progress())
     return Output(done, _lines(done, shadowed(where, chosen.series.paths)))
 
 

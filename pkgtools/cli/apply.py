@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog, Target, load_catalog
+from pkgtools.catalog import Catalog, Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import next_line
@@ -23,7 +23,9 @@ from pkgtools.tree.shadow import shadowed
 @common.tree_options
 @common.catalog_option
 @common.command
-def apply(targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path) -> Output:
+def apply(
+    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Catalog
+) -> Output:
     """Apply a target's series to a tree, exactly or not at all.
 
     Without --target, the files say which target the tree is. Series of several targets,
@@ -39,16 +41,15 @@ def apply(targets: tuple[str, ...], tree: Path | None, python: str | None, catal
       pkgtools apply --python .venv/bin/python
       pkgtools apply -t v0.5.23 -t kernel-0.3.1
     """
-    table = load_catalog(catalog)
-    wanted = [_choose(table, name, tree, python) for name in table.expanded(targets)]
+    wanted = [_choose(catalog, name, tree, python) for name in catalog.expanded(targets)]
     if not wanted:
-        trees = open_trees(table, table.upstreams, tree, python)
+        trees = open_trees(catalog, catalog.upstreams, tree, python)
         with reading(trees, common.Progress()):
-            chosen, where = target_of(table, trees)
-        if table.default not in (None, chosen):
+            chosen, where = target_of(catalog, trees)
+        if catalog.default not in (None, chosen):
             say(f"note: {where.label} is {chosen.name} by its files", err=True)
         wanted = [(chosen, where)]
-    done = apply_targets(table, wanted, common.Progress())
+    done = apply_targets(catalog, wanted, common.Progress())
     return Output(done if len(done) > 1 else done[0], _lines(wanted, done))
 
 
@@ -66,14 +67,14 @@ def _lines(wanted: Sequence[tuple[Target, Tree]], done: Sequence[TreeChange]) ->
 
 
 def _choose(
-    table: Catalog, name: str, tree: Path | None, python: str | None
+    catalog: Catalog, name: str, tree: Path | None, python: str | None
 ) -> tuple[Target, Tree]:
-    chosen = table.target(name)
+    chosen = catalog.target(name)
     if chosen.revision_of(name) is None:
         say(
             f"note: {name} was not validated; its files decide whether {chosen.name} fits", err=True
         )
-    return chosen, open_tree(table, chosen, tree, python)
+    return chosen, open_tree(catalog, chosen, tree, python)
 
 
 def _change_lines(target: Target, outcome: TreeChange) -> Iterator[str]:

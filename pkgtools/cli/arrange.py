@@ -6,7 +6,7 @@ import click
 
 from pkgtools.authoring.arrange import Arranged, Place, drop_patches, rename_patch, reorder_patches
 from pkgtools.authoring.work import CatalogWork
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import choose_series, open_at_hand, series_option, source_options
@@ -24,7 +24,7 @@ def drop(
     series: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Take patches out of a series, and write its lockfile.
 
@@ -57,7 +57,7 @@ def reorder(
     after: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Move patches within a series, and write its lockfile.
 
@@ -84,7 +84,7 @@ def reorder(
 @series_option
 @common.catalog_option
 @common.command
-def rename(patch: str, new: str, series: str | None, catalog: Path) -> Output:
+def rename(patch: str, new: str, series: str | None, catalog: Catalog) -> Output:
     """Give a patch another file name, in every series, lockfile and target that names it.
 
     Nothing is proven again: no content changes. A folder of added files is renamed alike.
@@ -97,9 +97,8 @@ def rename(patch: str, new: str, series: str | None, catalog: Path) -> Output:
     return _arranged(rename_patch(_open(catalog, series), patch, new), "renamed")
 
 
-def _open(catalog: Path, series: str | None) -> CatalogWork:
-    table = load_catalog(catalog)
-    return CatalogWork(table, choose_series(table, series), common.Progress())
+def _open(catalog: Catalog, series: str | None) -> CatalogWork:
+    return CatalogWork(catalog, choose_series(catalog, series), common.Progress())
 
 
 def _arranged(done: Arranged, verb: str) -> Output:

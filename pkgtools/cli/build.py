@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.catalog import Target, load_catalog
+from pkgtools.catalog import Catalog, Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import plain
@@ -64,7 +64,7 @@ def wheel(
     folder: Path,
     index: bool,
     attest: Path | None,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Build the upstream's wheel with a target's series in it.
 
@@ -83,21 +83,20 @@ def wheel(
     """
     from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - only for wheels
 
-    table = load_catalog(catalog)
-    chosen = table.target(target)
+    chosen = catalog.target(target)
     with _source(chosen, path) as source:
         if index:
             from pkgtools.build.index import project_folder, write_index  # noqa: PLC0415 - as above
 
-            built = build_wheel(table, chosen, source, project_folder(folder, chosen.upstream))
+            built = build_wheel(catalog, chosen, source, project_folder(folder, chosen.upstream))
             pages = write_index(folder, chosen.upstream)
             built = replace(built, index=tuple(map(str, pages)))
         else:
-            built = build_wheel(table, chosen, source, folder)
+            built = build_wheel(catalog, chosen, source, folder)
         if attest is not None:
             from pkgtools.build.attest import attest_wheel  # noqa: PLC0415 - few ask for it
 
-            files = attest_wheel(table, chosen, built, source, attest)
+            files = attest_wheel(catalog, chosen, built, source, attest)
             built = replace(built, attestations=files)
     lines = [
         f"built {built.path}",
@@ -142,7 +141,7 @@ def image(
     platform: str | None,
     tree: str | None,
     python: str | None,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Build a base image with a target's series in one layer more, or those of several.
 
@@ -169,8 +168,7 @@ def image(
     from pkgtools.image.model import Image  # noqa: PLC0415
     from pkgtools.image.reference import open_base  # noqa: PLC0415
 
-    table = load_catalog(catalog)
-    chosen = [table.target(n) for n in table.expanded(targets)]
+    chosen = [catalog.target(n) for n in catalog.expanded(targets)]
     trusted: AbstractContextManager[KnownFacts | None] = (
         open_facts(facts) if facts else contextlib.nullcontext()
     )
@@ -178,16 +176,16 @@ def image(
         if known is not None:
             trust_facts(opened, known)
         said = images_of(opened)[0].config.labels
-        chosen = chosen or [labelled_target(table, said) or table.target(None)]
+        chosen = chosen or [labelled_target(catalog, said) or catalog.target(None)]
         pusher = _pushable(opened) if push else None
         if not isinstance(opened, Image):
-            index = build_index(table, chosen, opened, common.Progress(), tag)
+            index = build_index(catalog, chosen, opened, common.Progress(), tag)
             if attest is not None:
                 from pkgtools.build.attest import attest_index  # noqa: PLC0415 - few ask for it
 
                 index = attest_index(chosen, index, attest)
             return Output(index, _index_lines(index))
-        built = build_image(table, chosen, opened, common.Progress(), tag)
+        built = build_image(catalog, chosen, opened, common.Progress(), tag)
         if pusher is not None:
             with common.Progress().task(f"pushing {built.reference}"):
                 built = replace(built, digest=_push(pusher, built))

@@ -1,11 +1,9 @@
 """``pkgtools changelog``."""
 
-from pathlib import Path
-
 import click
 
 from pkgtools.authoring.changelog import check_changelog
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.errors import UsageError
@@ -26,7 +24,7 @@ def changelog() -> None:
 @common.catalog_option
 @common.format_option
 @common.command
-def check(catalog: Path) -> Output:
+def check(catalog: Catalog) -> Output:
     """Check that every series that changed since the last tag has an entry.
 
     CHANGELOG.md is beside targets.toml, in a git repository. If the digest of a
@@ -41,8 +39,7 @@ def check(catalog: Path) -> Output:
       pkgtools changelog check
       pkgtools changelog check --catalog ours/targets.toml --json
     """
-    table = load_catalog(catalog)
-    folder = catalog.resolve().parent
+    folder = catalog.path.resolve().parent
     around = (path for path in (folder, *folder.parents) if (path / ".git").exists())
     root = next(around, None)
     if root is None:
@@ -51,7 +48,7 @@ def check(catalog: Path) -> Output:
             remedy="commit the catalog to a repository (git init), or name another with --catalog",
         )
     repository = open_repositories([root])[0]
-    found = check_changelog(table, repository)
+    found = check_changelog(catalog, repository)
     since = f"since {found.since}" if found.since else "no tag yet"
     lines = [f"{found.changelog} has an entry for every changed series ({since})"]
     lines += [f"  {c.target} at line {c.line}: {', '.join(c.links)}" for c in found.changed]

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from pkgtools.authoring.checkout import check_out
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import from_option, open_work, series_option, source_options
@@ -24,7 +25,7 @@ def checkout(
     start_name: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Make a git repository of a series: its source as the commit `base`, then each patch.
 

@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -173,20 +173,25 @@ class Group(click.Group):
     command_class = Command
 
 
-def command(function: Callable[..., Output]) -> Callable[..., None]:
-    """Add --json to a command; print its output or its error, and exit with the code."""
+def command(function: Callable[..., Output], *, unfinished: bool = False) -> Callable[..., None]:
+    """Add --json to a command; print its output or its error, and exit with the code.
+
+    The command gets --catalog as a `Catalog`; see `load_catalog` for `unfinished`.
+    """
 
     @functools.wraps(function)
     def run(as_json: bool, output_format: str = "text", **options: Any) -> None:
         kind = "json" if as_json and output_format == "text" else output_format
         click.get_current_context().meta[_FORMAT] = kind
         try:
+            if "catalog" in options:
+                options["catalog"] = load_catalog(options["catalog"], unfinished=unfinished)
             done = function(**options)
             if kind == "text":
                 for line in done.lines:
                     say(line)
             else:
-                _print_facts(done.facts, kind, options)
+                _print_facts(done.facts, kind)
             code = done.exit_code
         except PkgtoolsError as error:
             refusal = error
@@ -199,7 +204,7 @@ def command(function: Callable[..., Output]) -> Callable[..., None]:
         if kind in ("text", "json"):
             show_error(refusal, as_json=kind == "json")
         else:
-            _print_facts(error_facts(refusal), kind, options)
+            _print_facts(error_facts(refusal), kind)
         raise SystemExit(refusal.exit_code)
 
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run)
@@ -210,14 +215,15 @@ def is_text() -> bool:
     return bool(click.get_current_context().meta[_FORMAT] == "text")
 
 
-def _print_facts(facts: object, kind: str, options: Mapping[str, Any]) -> None:
+def _print_facts(facts: object, kind: str) -> None:
     if kind == "json":
         print_json(facts)
         return
     from pkgtools.cli.findings import render  # noqa: PLC0415 - for continuous integration
 
-    verb = click.get_current_context().command.name or ""
-    say(render(kind, verb, to_json(facts), options["catalog"]).rstrip("\n"))
+    context = click.get_current_context()
+    verb, catalog = context.command.name or "", context.params["catalog"]
+    say(render(kind, verb, to_json(facts), catalog).rstrip("\n"))
 
 
 def error_facts(error: PkgtoolsError) -> dict[str, object]:

@@ -6,6 +6,7 @@ import click
 
 from pkgtools.authoring.export import export_diff, export_mails, waiver_page
 from pkgtools.authoring.folder import refuse_existing, write_folder
+from pkgtools.catalog import Catalog
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
@@ -37,7 +38,7 @@ def export(
     output: Path,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Write what a series does to its source, with nothing that it shares with others.
 

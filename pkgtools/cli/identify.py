@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.render import match_lines
@@ -31,7 +31,7 @@ def identify(
     wheel: Path | None,
     repository: Path | None,
     rev: str | None,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Name the known revision of a tree, wheel or commit, from its files alone.
 
@@ -49,16 +49,15 @@ def identify(
         raise UsageError("--tree, --python, --wheel and --git name different sources: give one")
     if rev is not None and repository is None:
         raise UsageError("--rev needs --git")
-    table = load_catalog(catalog)
     source: Source
     if wheel is not None:
-        source = open_wheel(table, wheel)
+        source = open_wheel(catalog, wheel)
     elif repository is not None:
         source = open_revision(repository, "HEAD" if rev is None else rev)
     else:
-        source = open_tree(table, None, tree, python)
+        source = open_tree(catalog, None, tree, python)
     with reading([source], common.Progress()):
-        found = identify_source(table, source)
+        found = identify_source(catalog, source)
         hidden = shadowed(source, [file.path for file in found[0].files if file.after])
     best = found[0]
     code = 0 if best.is_known else ForeignError.exit_code

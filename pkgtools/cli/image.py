@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkgtools.catalog import Target, load_catalog
+from pkgtools.catalog import Catalog, Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import plain, say
@@ -43,7 +43,7 @@ def image() -> None:
 @common.catalog_option
 @common.command
 def inspect(
-    reference: str, platform: str | None, tree: str | None, python: str | None, catalog: Path
+    reference: str, platform: str | None, tree: str | None, python: str | None, catalog: Catalog
 ) -> Output:
     """Say what an image is by its files, and whether what it says of itself is true.
 
@@ -57,9 +57,8 @@ def inspect(
       pkgtools image inspect oci:layout:v0.5.23-k3 --json
       pkgtools image inspect docker://registry.example.com/sglang:v0.5.23-k3
     """
-    table = load_catalog(catalog)
     with open_image(reference, tree, python, platform) as opened:
-        found = inspect_image(table, opened, common.Progress())
+        found = inspect_image(catalog, opened, common.Progress())
     refuse_mismatches(found)
     return Output(found, _lines(found))
 
@@ -86,7 +85,7 @@ def facts(
     place: str,
     platform: str | None,
     tree: str | None,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Write what builds on an image need to know of it, for the next machine.
 
@@ -102,10 +101,9 @@ def facts(
       pkgtools image facts docker://lmsysorg/sglang:v0.5.23
         -o docker://registry.example.com/sglang
     """
-    table = load_catalog(catalog)
     with open_base(reference, tree, None, platform) as opened:
-        upstreams = {table.target(name).upstream for name in table.expanded(targets)}
-        exported = export_facts(table, list(upstreams), opened, place, common.Progress())
+        upstreams = {catalog.target(name).upstream for name in catalog.expanded(targets)}
+        exported = export_facts(catalog, list(upstreams), opened, place, common.Progress())
     lines = [
         f"wrote {exported.place}",
         *(f"  facts of {digest}" for digest in exported.manifests),
@@ -128,7 +126,7 @@ def test(
     junit: Path | None,
     tree: str | None,
     python: str | None,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Prove that a patched image does what it must, inside a container of it.
 
@@ -143,8 +141,7 @@ def test(
       pkgtools image test sglang:v0.5.23-k3
       pkgtools image test sglang:v0.5.23-k3 --target v0.5.23 --junit report.xml
     """
-    table = load_catalog(catalog)
-    chosen = [table.target(target)] if target else []
+    chosen = [catalog.target(target)] if target else []
     if junit is not None:
         common.check_output(junit)
     with open_image(reference, tree, python) as opened:
@@ -153,12 +150,12 @@ def test(
                 f"{reference} is not in an engine, and the checks run in a container",
                 remedy=f"copy it into one: skopeo copy {reference} docker-daemon:NAME:TAG",
             )
-        chosen = chosen or claimed_targets(table, opened)
+        chosen = chosen or claimed_targets(catalog, opened)
         checks: list[CheckResult] = []
         held: list[Target | None] = [*chosen] or [None]
         for each in held:
             title = f"{each.name}: " if each and len(held) > 1 else ""
-            for found in check_image(table, each, opened, common.Progress()):
+            for found in check_image(catalog, each, opened, common.Progress()):
                 check = replace(found, name=title + found.name)
                 checks.append(check)
                 if common.is_text():

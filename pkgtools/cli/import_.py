@@ -1,13 +1,14 @@
 """``pkgtools import``."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from pkgtools.authoring.imports import Imported, ImportRules, import_patches
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
@@ -46,7 +47,7 @@ from pkgtools.port.route import Finder
 )
 @source_options
 @common.catalog_option
-@common.command
+@partial(common.command, unfinished=True)
 def import_(
     patches: tuple[Path, ...],
     output: Path,
@@ -56,7 +57,7 @@ def import_(
     package_only: bool,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Make a series of patch files, mailboxes, a flat diff, or a folder of patches.
 
@@ -72,23 +73,22 @@ def import_(
     """
     if name is not None and start_name is None and not package_only:
         raise UsageError("--upstream needs --from", remedy="name the source of the patches: --from")
-    table = load_catalog(catalog, unfinished=True)
-    upstream = table.upstream(name) if start_name is not None or package_only else None
+    upstream = catalog.upstream(name) if start_name is not None or package_only else None
     source = None
     if start_name is not None and upstream is not None:
-        finder = Finder(table, upstream, common.Progress(), wheels, repositories)
+        finder = Finder(catalog, upstream, common.Progress(), wheels, repositories)
         source = finder.find(start_name).source
     made = import_patches(
         patches,
         output,
         source,
-        ImportRules(level, upstream if package_only else None, table.shelf_of(output)),
+        ImportRules(level, upstream if package_only else None, catalog.shelf_of(output)),
     )
     facts = {"output": str(output), **msgspec.to_builtins(made)}
     return Output(facts, _lines(output, made, catalog))
 
 
-def _lines(output: Path, made: Imported, catalog: Path) -> Iterator[str]:
+def _lines(output: Path, made: Imported, catalog: Catalog) -> Iterator[str]:
     yield f"wrote {output}: {common.count(len(made.patches), 'patch', 'patches')}"
     for patch in made.patches:
         yield f"  {patch}" + (f" -p{made.levels[patch]}" if patch in made.levels else "")
@@ -96,4 +96,5 @@ def _lines(output: Path, made: Imported, catalog: Path) -> Iterator[str]:
         yield f"outside the package, in {output / 'outside'}:"
     for patch, paths in made.outside.items():
         yield from (f"  {patch}: {path}" for path in paths)
-    yield from proving_lines(named_series(load_catalog(catalog, unfinished=True), str(output)))
+    now = load_catalog(catalog.path, unfinished=True)  # with the target of the new series
+    yield from proving_lines(named_series(now, str(output)))

@@ -7,7 +7,7 @@ import click
 
 from pkgtools.authoring.lock import Proof, check_locks, write_locks
 from pkgtools.authoring.policy import check_policy
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import open_at_hand, source_options
@@ -32,7 +32,7 @@ def lock(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     allow_missing: bool,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Prove series on real sources and write their lockfiles (lock.toml).
 
@@ -52,14 +52,13 @@ def lock(
     """
     if allow_missing and not check:
         raise UsageError("--allow-missing needs --check")
-    table = load_catalog(catalog)
-    chosen = [table.target(name) for name in table.expanded(targets)] or list(table.targets)
+    chosen = [catalog.target(name) for name in catalog.expanded(targets)] or list(catalog.targets)
     if not check:
         paths = {t.directory for t in chosen}
-        chosen = [t for t in table.targets if t.directory in paths]  # all that share a lock
-    at_hand = open_at_hand(table, wheels, repositories)
+        chosen = [t for t in catalog.targets if t.directory in paths]  # all that share a lock
+    at_hand = open_at_hand(catalog, wheels, repositories)
     if check:
-        check_policy(table, chosen)
+        check_policy(catalog, chosen)
     proofs = check_locks(chosen, at_hand) if check else write_locks(chosen, at_hand)
     written = [] if check else sorted({target.lock_path for target in chosen})
     fails = not allow_missing and any(proof.outcome == "unverified" for proof in proofs)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from pkgtools.authoring.new import PatchDraft, new_patch
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import (
@@ -41,7 +42,7 @@ def new(
     author: str,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Make a patch of what a tree has beyond its series, and put it at the series' end.
 

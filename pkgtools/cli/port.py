@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
@@ -77,7 +77,7 @@ def port(
     write: bool,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Move a series to another revision of its upstream, and leave a person only what needs one.
 
@@ -102,7 +102,6 @@ def port(
       pkgtools port --continue --accept sglang/srt/server_args.py -o next
       pkgtools port --abort -o next
     """
-    table = load_catalog(catalog)
     given = (series, start_name, end_name, *via, *wheels, *repositories)
     if go_on or drop:
         if (drop and (go_on or write or accept)) or any(value is not None for value in given):
@@ -110,7 +109,7 @@ def port(
                 "--continue and --abort stand alone, with -o",
                 remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
             )
-        output = output or only_output(table)
+        output = output or only_output(catalog)
     if drop and output is not None:
         dropped = str(abort(output))
         return Output({"dropped": dropped}, [f"dropped {dropped}"])
@@ -129,17 +128,17 @@ def port(
             "a port needs --to", remedy="name a release, or --to latest for the newest"
         )
     if series is None and end_name == "latest":
-        series = newest_target(table).name
+        series = newest_target(catalog).name
         say(f"note: the series is that of {series}", err=True)
     job = new_job(
-        table,
-        choose_series(table, series),
+        catalog,
+        choose_series(catalog, series),
         Route(start_name, end_name, via, wheels, repositories),
         output,
         common.Progress(),
     )
     if write:
-        check_writable(table, job)
+        check_writable(catalog, job)
     return _output(job, start(job, common.Progress()), write=write)
 
 

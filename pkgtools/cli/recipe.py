@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.errors import CheckFailedError, UsageError
@@ -135,7 +135,7 @@ def validate_command(
     image: bool,
     tree: Path | None,
     python: str | None,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Validate a deployment: its plan, its parts, and then the running whole.
 
@@ -154,14 +154,13 @@ def validate_command(
     if path is not None:
         common.check_output(path)
     loaded = load_recipe(file, site)
-    table = load_catalog(catalog)
 
     def open_source() -> Source:
-        chosen = table.target(loaded.recipe.target)
-        return open_tree(table, chosen, tree, None if tree else python)
+        chosen = catalog.target(loaded.recipe.target)
+        return open_tree(catalog, chosen, tree, None if tree else python)
 
     source = None if image else open_source
-    deployment = Deployment(loaded, table, source, python or sys.executable, common.Progress())
+    deployment = Deployment(loaded, catalog, source, python or sys.executable, common.Progress())
     found = validate(deployment, up_to)
     if path is not None:
         common.write_file(path, common.to_json(found))

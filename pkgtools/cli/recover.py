@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.source.choose import open_trees
@@ -16,7 +16,7 @@ from pkgtools.tree.choose import patched_trees
 @common.tree_options
 @common.catalog_option
 @common.command
-def recover(tree: Path | None, python: str | None, catalog: Path) -> Output:
+def recover(tree: Path | None, python: str | None, catalog: Catalog) -> Output:
     """Finish or undo a run that was killed.
 
     `apply` and `reverse` do this before their own work.
@@ -26,8 +26,7 @@ def recover(tree: Path | None, python: str | None, catalog: Path) -> Output:
       pkgtools recover
       pkgtools recover --tree ~/src/sglang
     """
-    table = load_catalog(catalog)
-    trees = patched_trees(open_trees(table, table.upstreams, tree, python))
+    trees = patched_trees(open_trees(catalog, catalog.upstreams, tree, python))
     done = [recover_tree(each, common.Progress()) for each in trees]
     killed = [outcome for outcome in done if outcome.recovered]
     lines = [f"{each.recovered} the run that was killed on {each.tree}" for each in killed]

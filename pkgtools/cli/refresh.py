@@ -7,6 +7,7 @@ import click
 
 from pkgtools.authoring.refresh import Refreshed, refresh_series
 from pkgtools.authoring.work import SeriesWork
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import (
@@ -49,7 +50,7 @@ def refresh(
     patch: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Write the edits of a patched tree into its series, and correct the lines of hunks.
 

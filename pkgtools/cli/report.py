@@ -11,7 +11,7 @@ import click
 from packaging.version import Version
 
 from pkgtools.build.clock import source_date
-from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
@@ -48,7 +48,7 @@ def report(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     references: tuple[str, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Write DIR/index.html: every patch on every revision, with its hunks, and the recipes.
 
@@ -63,13 +63,12 @@ def report(
       pkgtools report
       pkgtools report -o public --git ~/src/sglang --image sglang:v0.5.23-k3
     """
-    table = load_catalog(catalog)
     page = folder / "index.html"
     common.check_output(page, "name another folder with -o")
-    at_hand = open_at_hand(table, wheels, repositories)
-    matrix = build_matrix(table, at_hand)
-    images = _images(table, references)
-    text = render_page(_title(table), matrix, _recipes(table.path.parent), images)
+    at_hand = open_at_hand(catalog, wheels, repositories)
+    matrix = build_matrix(catalog, at_hand)
+    images = _images(catalog, references)
+    text = render_page(_title(catalog), matrix, _recipes(catalog.path.parent), images)
     common.write_file(page, text.encode())
     facts = {"path": page, "matrix": matrix, "images": images}
     return Output(facts, _lines(page, images))
@@ -82,14 +81,14 @@ def _lines(page: Path, images: list[ShownImage]) -> Iterator[str]:
             say(f"{image.reference}: {image.problem}", err=True)
 
 
-def _title(table: Catalog) -> str:
+def _title(catalog: Catalog) -> str:
     """Return the packages with their newest releases, and the date of the catalog."""
     names = []
-    for upstream in table.upstreams:
-        versions = [t.revision.version for t in table.targets if t.upstream == upstream]
+    for upstream in catalog.upstreams:
+        versions = [t.revision.version for t in catalog.targets if t.upstream == upstream]
         newest = max((Version(version) for version in versions if version), default="")
         names.append(f"{upstream.distribution} {newest}".rstrip())
-    date = _date(table.path)
+    date = _date(catalog.path)
     return f"Patches of {', '.join(names)}" + (f" on {date:%Y-%m-%d}" if date else "")
 
 
@@ -105,12 +104,12 @@ def _date(catalog: Path) -> datetime | None:
     return source_date(datetime.fromtimestamp(seconds, UTC))
 
 
-def _images(table: Catalog, references: tuple[str, ...]) -> list[ShownImage]:
+def _images(catalog: Catalog, references: tuple[str, ...]) -> list[ShownImage]:
     if not references:
         return []
     from pkgtools.report.images import show_image  # noqa: PLC0415 - only for images
 
-    return [show_image(table, reference, common.Progress()) for reference in references]
+    return [show_image(catalog, reference, common.Progress()) for reference in references]
 
 
 def _recipes(root: Path) -> dict[str, list[RuleFinding]]:

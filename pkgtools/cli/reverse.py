@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.apply import recovered_lines
 from pkgtools.cli.common import Output
@@ -22,7 +22,7 @@ from pkgtools.tree.reverse import reverse_trees
 @common.catalog_option
 @common.command
 def reverse(
-    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Path
+    targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Catalog
 ) -> Output:
     """Take the series that was applied last out of a tree again, to the byte.
 
@@ -37,24 +37,23 @@ def reverse(
       pkgtools reverse --target v0.5.23
       pkgtools reverse --tree ~/src/sglang
     """
-    table = load_catalog(catalog)
-    trees = open_trees(table, table.upstreams, tree, python)
+    trees = open_trees(catalog, catalog.upstreams, tree, python)
     if targets:
-        names = [table.canonical(name) for name in table.expanded(targets)]
+        names = [catalog.canonical(name) for name in catalog.expanded(targets)]
         done = reverse_trees(
-            table, [(name, patched_tree(trees, name)) for name in names], common.Progress()
+            catalog, [(name, patched_tree(trees, name)) for name in names], common.Progress()
         )
     else:
-        done = [_reverse_top(table, trees)]
+        done = [_reverse_top(catalog, trees)]
     lines = (line for each in done for line in _lines(each))
     return Output(done if len(done) > 1 else done[0], lines)
 
 
-def _reverse_top(table: Catalog, trees: Sequence[Tree]) -> TreeChange:
+def _reverse_top(catalog: Catalog, trees: Sequence[Tree]) -> TreeChange:
     where = patched_tree(trees, None)
     # Without a receipt, a tree that was patched by other means is refused.
     for each in [where, *(each for each in trees if each.home != where.home)]:
-        (outcome,) = reverse_trees(table, [(None, each)], common.Progress())
+        (outcome,) = reverse_trees(catalog, [(None, each)], common.Progress())
         if outcome.changed or outcome.recovered:
             break
     return outcome

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pkgtools.authoring.work import SeriesWork
-from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.catalog.named import NamedSeries, named_series
 from pkgtools.cli import common
 from pkgtools.cli.output import say
@@ -60,29 +60,29 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wheel_option(git_option(function))
 
 
-def choose_series(table: Catalog, given: str | None, trees: Sequence[Tree] = ()) -> NamedSeries:
+def choose_series(catalog: Catalog, given: str | None, trees: Sequence[Tree] = ()) -> NamedSeries:
     """Return the series that --series names, else the last in a tree, else the only one."""
     if given is not None:
-        return named_series(table, given)
-    found = [target for tree in trees if (target := edited_target(table, tree))]
-    series = {target.directory: target for target in reversed(table.targets)}
+        return named_series(catalog, given)
+    found = [target for tree in trees if (target := edited_target(catalog, tree))]
+    series = {target.directory: target for target in reversed(catalog.targets)}
     if not found and len(series) == 1:
         found = list(series.values())
     if not found:
-        names = ", ".join(target.name for target in table.targets)
+        names = ", ".join(target.name for target in catalog.targets)
         raise UsageError(
-            f"--series is missing, and {table.path} has "
+            f"--series is missing, and {catalog.path} has "
             + (f"several: {names}" if names else "no target"),
-            remedy=f"name one of these targets: --target {table.targets[-1].name}"
+            remedy=f"name one of these targets: --target {catalog.targets[-1].name}"
             if names
             else "name the series' folder with --series",
         )
     say(f"note: the series is that of {found[0].name}", err=True)
-    return named_series(table, found[0].name)
+    return named_series(catalog, found[0].name)
 
 
 def open_work(
-    catalog: Path,
+    catalog: Catalog,
     series: str | None,
     start_name: str | None,
     wheels: Sequence[Path],
@@ -99,15 +99,12 @@ def open_work(
     """
     if tree is not None and not wheels and not repositories and (tree / ".git").exists():
         repositories = [tree]
-    table = load_catalog(catalog)
-    named = choose_series(
-        table,
-        series,
-        open_trees(table, table.upstreams, tree, python) if is_edited and series is None else (),
-    )
-    finder = Finder(table, named.upstream, common.Progress(), wheels, repositories)
+    is_open = is_edited and series is None
+    trees = open_trees(catalog, catalog.upstreams, tree, python) if is_open else []
+    named = choose_series(catalog, series, trees)
+    finder = Finder(catalog, named.upstream, common.Progress(), wheels, repositories)
     source = finder.find(named.source_name(start_name)).source
-    return SeriesWork(table, named, common.Progress(), source)
+    return SeriesWork(catalog, named, common.Progress(), source)
 
 
 def open_at_hand(catalog: Catalog, wheels: Sequence[Path], repositories: Sequence[Path]) -> AtHand:

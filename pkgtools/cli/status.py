@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import next_line
@@ -31,7 +31,7 @@ _EXIT: Final = {
 @common.tree_options
 @common.catalog_option
 @common.command
-def status(tree: Path | None, python: str | None, catalog: Path) -> Output:
+def status(tree: Path | None, python: str | None, catalog: Catalog) -> Output:
     """Say what a tree is and what was applied to it, touching nothing.
 
     Every series that is applied is shown with its catalog and digest, the top first.
@@ -43,10 +43,9 @@ def status(tree: Path | None, python: str | None, catalog: Path) -> Output:
       pkgtools status
       pkgtools status --python .venv/bin/python --json
     """
-    table = load_catalog(catalog)
-    trees = open_trees(table, table.upstreams, tree, python)
+    trees = open_trees(catalog, catalog.upstreams, tree, python)
     with reading(trees, common.Progress()):
-        found = [status_of(table, each) for each in patched_trees(trees)]
+        found = [status_of(catalog, each) for each in patched_trees(trees)]
     stack = tuple(entry for each in found for entry in each.stack)
     lines = (line for each in found for line in _lines(each))
     code = next((code for each in found if (code := _EXIT[each.state])), 0)

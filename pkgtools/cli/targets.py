@@ -1,11 +1,10 @@
 """``pkgtools targets``."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog, Revision, Target, load_catalog
+from pkgtools.catalog import Catalog, Revision, Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import next_step
@@ -18,7 +17,7 @@ from pkgtools.patch.headers import headers_of
 @click.option("--patches", is_flag=True, help="Show the headers of each patch.")
 @common.catalog_option
 @common.command
-def targets(patches: bool, catalog: Path) -> Output:
+def targets(patches: bool, catalog: Catalog) -> Output:
     """List the targets, their aliases, revisions and patches, what is validated, and the sets.
 
     \b
@@ -28,21 +27,20 @@ def targets(patches: bool, catalog: Path) -> Output:
       pkgtools targets --json
       pkgtools targets --catalog ours/targets.toml
     """
-    table = load_catalog(catalog)
-    problems = {name: (error.message, next_step(error)) for name, error in table.problems.items()}
+    problems = {name: (error.message, next_step(error)) for name, error in catalog.problems.items()}
     facts = {
         "targets": [
-            _facts(target, is_default=target == table.default) for target in table.sound_targets
+            _facts(target, is_default=target == catalog.default) for target in catalog.sound_targets
         ],
         "sets": [
-            {"name": each.name, "targets": [t.name for t in each.targets]} for each in table.sets
+            {"name": each.name, "targets": [t.name for t in each.targets]} for each in catalog.sets
         ],
         "problems": [
             {"target": name, "message": message, "remedy": remedy}
             for name, (message, remedy) in problems.items()
         ],
     }
-    lines = _lines(table, problems, patches=patches)
+    lines = _lines(catalog, problems, patches=patches)
     return Output(facts, lines, MalformedError.exit_code if problems else 0)
 
 
@@ -76,10 +74,10 @@ def _is_validated(target: Target, revision: Revision | None) -> bool:
 
 
 def _lines(
-    table: Catalog, problems: Mapping[str, tuple[str, str]], *, patches: bool
+    catalog: Catalog, problems: Mapping[str, tuple[str, str]], *, patches: bool
 ) -> Iterator[str]:
-    for target in table.sound_targets:
-        mark = click.style("  default", fg="green") if target == table.default else ""
+    for target in catalog.sound_targets:
+        mark = click.style("  default", fg="green") if target == catalog.default else ""
         yield f"{click.style(target.name, bold=True)}{mark}"
         revision = target.revision
         yield f"  revision  {target.upstream.name} {revision.name}{_note(target, revision)}"
@@ -96,7 +94,7 @@ def _lines(
     for name, (message, remedy) in problems.items():
         say(click.style(f"error: {name}: {message}", fg="red"), err=True)
         say(f"  next: {remedy}", err=True)
-    for named in table.sets:
+    for named in catalog.sets:
         members = ", ".join(target.name for target in named.targets)
         yield f"{click.style(named.name, bold=True)}  set of {members}"
 

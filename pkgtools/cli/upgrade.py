@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import accept_option, source_options
@@ -44,7 +44,7 @@ def upgrade(
     accept: tuple[str, ...],
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Port the newest series to the newest release, and write all that a pull request needs.
 
@@ -64,10 +64,9 @@ def upgrade(
       pkgtools upgrade --exec 'python "$PKGTOOLS_CATALOG/checks/smoke.py"'
       pkgtools upgrade --target v0.5.22 --git ~/src/sglang --json
     """
-    table = load_catalog(catalog)
     options = UpgradeOptions(wheels, repositories, checks, accept)
-    done = run_upgrade(table, target, options, common.Progress())
-    page = release_page(table, done.start.upstream, done.version)
+    done = run_upgrade(catalog, target, options, common.Progress())
+    page = release_page(catalog, done.start.upstream, done.version)
     facts = {
         "outcome": done.outcome,
         "start": done.start.name,

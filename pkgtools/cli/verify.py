@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog, Target, load_catalog
+from pkgtools.catalog import Catalog, Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
@@ -35,14 +35,14 @@ from pkgtools.tree.verify import verify as verify_source
 @dataclass(frozen=True)
 class _Request:
     catalog: Catalog
-    target: Target | None
-    name: str | None
-    """What the user typed for it: an alias stands for its own revision."""
     tree: Path | None
     python: str | None
     wheels: tuple[Path, ...]
     repositories: tuple[Path, ...]
     rev: str | None
+    target: Target | None = None
+    name: str | None = None
+    """What the user typed for it: an alias stands for its own revision."""
 
 
 @click.command(cls=common.Command)
@@ -68,7 +68,7 @@ def verify(
     rev: str | None,
     series_only: bool,
     allow_missing: bool,
-    catalog: Path,
+    catalog: Catalog,
 ) -> Output:
     """Check that a tree is patched, or with --dry-run that it could be.
 
@@ -94,17 +94,7 @@ def verify(
       pkgtools verify --target v0.5.23 --tree .venv/lib/python3.12/site-packages
       pkgtools verify -t v0.5.23 -t kernel-0.3.1
     """
-    table = load_catalog(catalog)
-    request = _Request(
-        catalog=table,
-        target=None,
-        name=None,
-        tree=tree,
-        python=python,
-        wheels=wheels,
-        repositories=repositories,
-        rev=rev,
-    )
+    request = _Request(catalog, tree, python, wheels, repositories, rev)
     _refuse_contradictions(request)
     if not dry_run and repositories and rev is None:
         raise UsageError("without --dry-run, --git needs --rev: which revision is meant?")
@@ -112,8 +102,8 @@ def verify(
         raise UsageError("--series-only is for a patched tree: leave --dry-run out")
     if not dry_run and allow_missing:
         raise UsageError("--allow-missing needs --dry-run")
-    names = table.expanded(targets)
-    requests = [replace(request, target=table.target(n), name=n) for n in names] or [request]
+    names = catalog.expanded(targets)
+    requests = [replace(request, target=catalog.target(n), name=n) for n in names] or [request]
     if not dry_run:
         return _verify(requests, series_only=series_only)
     verdicts = []

@@ -445,7 +445,7 @@ def test_an_error_of_the_system_is_a_refusal(
     def refuse(*_arguments: object, **_options: object) -> None:
         raise PermissionError(13, "Permission denied", "/somewhere")
 
-    monkeypatch.setattr("pkgtools.cli.targets.load_catalog", refuse)
+    monkeypatch.setattr("pkgtools.cli.common.load_catalog", refuse)
     done = call("targets", "--catalog", project.targets)
     assert done.code == 7
     assert "error: /somewhere: Permission denied" in done.err
