@@ -5,6 +5,9 @@
 ARG PYTHON=python:3.13-slim
 
 FROM ${PYTHON} AS build
+# For a build that cannot reach a package index: a folder of wheels below /src, with hatchling.
+ARG PIP_NO_INDEX
+ARG PIP_FIND_LINKS
 COPY . /src
 RUN python3 -m venv /opt/pkgtools && \
     /opt/pkgtools/bin/python -m pip install --no-cache-dir --disable-pip-version-check /src

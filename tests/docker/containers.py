@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from engine import docker
+from files import REPOSITORY, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
 _START_TIMEOUT_S: Final = 240
+
+
+def make_context(folder: Path) -> Path:
+    """Make a build context with what lies about in a checkout, and wheels for what it needs."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("checks", "docker", "patches", "pkgtools"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=ignore)
+    for path in REPOSITORY.iterdir():
+        if path.is_file():
+            shutil.copy(path, folder)
+    for name in (".env", "docker/.env", "pkgtools/__pycache__/x.pyc", "wheels/pip.conf"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"HF_TOKEN={SECRET}\n")
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    needed = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"),
+            *("--python-version=3.11", f"--dest={folder / 'wheels'}", *needed),
+        ],
+        check=True,
+    )
+    return folder
 
 
 def find_buildkit(folder: Path) -> str | None:

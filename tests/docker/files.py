@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import yaml
 
@@ -16,6 +17,8 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DOCKER: Final = REPOSITORY / "docker"
 DOCKERFILE: Final = DOCKER / "Dockerfile"
 ENTRYPOINT: Final = DOCKER / "entrypoint.py"
+SECRET: Final = f"hf_{uuid4().hex}"
+"""A token that lies about in a checkout, and must be in no image."""
 
 SERVER: Final = {
     "--host": ["0.0.0.0"],  # noqa: S104 - what the deployment says

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import sys
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import pytest
 import requests
-from containers import Container, Running, find_buildkit, find_compose
+from containers import Container, Running, find_buildkit, find_compose, make_context
 from engine import base_image, docker
-from files import DOCKER, REPOSITORY, clean_environment, read_compose
+from files import DOCKER, REPOSITORY, SECRET, clean_environment, read_compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.engine
 
 _TARGET: Final = "v0.5.23"
-_SECRET: Final = f"hf_{uuid4().hex}"
 _STUBS: Final = REPOSITORY / "checks" / "serving" / "cpu"
 _PROMPT: Final = [5, 17, 200, 31, 8]
 
@@ -55,27 +51,7 @@ def base() -> str:
 
 @pytest.fixture(scope="session")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a build context with what lies about in a checkout, and wheels for what it needs."""
-    folder = tmp_path_factory.mktemp("context")
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("checks", "docker", "patches", "pkgtools"):
-        shutil.copytree(REPOSITORY / name, folder / name, ignore=ignore)
-    for path in REPOSITORY.iterdir():
-        if path.is_file():
-            shutil.copy(path, folder)
-    for name in (".env", "docker/.env", "pkgtools/__pycache__/x.pyc", "wheels/pip.conf"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f"HF_TOKEN={_SECRET}\n")
-    project = tomllib.loads((folder / "pyproject.toml").read_text())
-    needed = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"),
-            *("--python-version=3.11", f"--dest={folder / 'wheels'}", *needed),
-        ],
-        check=True,
-    )
-    return folder
+    return make_context(tmp_path_factory.mktemp("context"))
 
 
 @dataclass(frozen=True)
@@ -169,7 +145,7 @@ def test_another_revisions_target_fails_the_build(base: str, context: Path) -> N
 def test_no_file_that_lies_about_gets_into_a_layer(builder: _Builder) -> None:
     # This stage has the whole context; the others have less.
     image = builder.build("tool")
-    found = _in(image, "sh", "-c", f"cat $(find /src -type f) | grep -c '{_SECRET}' || true")
+    found = _in(image, "sh", "-c", f"cat $(find /src -type f) | grep -c '{SECRET}' || true")
     assert found == "0"
     assert "/src/wheels/hatchling" in _in(image, "find", "/src", "-type", "f")
 
