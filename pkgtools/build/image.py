@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Target
     from pkgtools.image.layer import Member
-    from pkgtools.image.layout_index import LayoutIndex
-    from pkgtools.image.model import Image
-    from pkgtools.image.registry.image import RegistryIndex
+    from pkgtools.image.model import Image, Runnable
+    from pkgtools.image.stored import ImageIndex, LayeredImage
     from pkgtools.image.tree import ExtractedPackage
     from pkgtools.util.progress import Reporter
 
@@ -88,7 +87,7 @@ class BuiltImage:
 def build_image(
     catalog: Catalog,
     targets: Sequence[Target],
-    image: Image,
+    image: Runnable | LayeredImage,
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltImage:
@@ -137,7 +136,7 @@ class BuiltIndex:
 def build_index(
     catalog: Catalog,
     targets: Sequence[Target],
-    index: LayoutIndex | RegistryIndex,
+    index: ImageIndex,
     reporter: Reporter,
     name: str | None = None,
 ) -> BuiltIndex:
@@ -163,7 +162,7 @@ def build_index(
             raise
     with reporter.task(f"storing {name}"):
         news = [each.image for each in patched.values()]
-        stored = store.store_index(index.document, index.media_type, news, name)
+        stored = store.store_index(index, news, name)
     platforms = {
         platform: each.built(index.images[platform], Stored(name, each.image.config.digest, digest))
         for (platform, each), digest in zip(patched.items(), stored.manifests, strict=True)

@@ -21,7 +21,7 @@ from pkgtools.source import WheelSource
 if TYPE_CHECKING:
     from pkgtools.build.image import BuiltImage, BuiltIndex
     from pkgtools.image.known import KnownFacts
-    from pkgtools.image.model import Pushable
+    from pkgtools.image.model import Runnable
 
 
 _attest_option = click.option(
@@ -241,7 +241,7 @@ class PushError(EngineError):
         return self.built
 
 
-def _push(pusher: Pushable, built: BuiltImage) -> str:
+def _push(pusher: Runnable, built: BuiltImage) -> str:
     """Return the digest that the registry has an image by; a refusal says what was built."""
     try:
         return pusher.push(built.reference)
@@ -249,11 +249,11 @@ def _push(pusher: Pushable, built: BuiltImage) -> str:
         raise PushError(error, built) from None
 
 
-def _pushable(image: object) -> Pushable:
+def _pushable(image: object) -> Runnable:
     """Return an image that can be pushed; refused before anything is built."""
-    from pkgtools.image.model import Pushable  # noqa: PLC0415
+    from pkgtools.image.model import Runnable  # noqa: PLC0415
 
-    if not isinstance(image, Pushable):
+    if not isinstance(image, Runnable):
         raise UsageError(
             "--push is for an image in the Docker engine, which the base is not",
             remedy="push the new image by its name: --tag docker://HOST/NAME:TAG",

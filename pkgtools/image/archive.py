@@ -45,9 +45,6 @@ class _Entry(msgspec.Struct):
 class ArchiveImage(LayeredImage):
     """One image of an archive."""
 
-    manifest_digest = None  # uncompressed layers: no registry's digest
-    identity = None  # there is no manifest; the layers have digests
-
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path = path
         self.reference = f"{PREFIX}{path}" + (f":{name}" if name else "")
@@ -89,29 +86,9 @@ class ArchiveImage(LayeredImage):
         place = f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
         return f"{place}:{with_tag(self.name)}-{suffix}" if self.name else place
 
-    def refuse_name(self, name: str) -> None:
-        """Reject an invalid name for the new image; see `Image.refuse_name`."""
-        path, tag = _place(name)
-        sound = tag is None or NAME.fullmatch(tag)
-        if not name.startswith(PREFIX) or in_the_way(path) or not sound:
-            raise UsageError(
-                f"invalid image name {name!r} for an image on {self.reference}",
-                remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
-            )
-        if path.exists() and path.samefile(self._path):
-            raise UsageError(
-                f"{path} is the base, which is never overwritten",
-                remedy="give another file with --tag",
-            )
-
-    def store(self, new: NewImage, name: str) -> Stored:
-        """Write an archive with this one's layers and the new layer."""
-        self.refuse_name(name)
-        path, tag = _place(name)
-        tags = [with_tag(tag)] if tag else []
-        with replacing(path, "name another file with --tag") as out:
-            self.write(new, tags, out)
-        return Stored(name, new.config.digest)
+    def is_at(self, path: Path) -> bool:
+        """Return whether a path is this archive's."""
+        return path.exists() and path.samefile(self._path)
 
     def write(self, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
         """Write the archive of an image built on this one, with its names."""
@@ -187,10 +164,11 @@ class ArchiveImage(LayeredImage):
 
 
 class ArchiveStore:
-    """A new archive for an image from another store."""
+    """A new archive."""
 
-    def __init__(self, base: BaseImage) -> None:
-        self._base = base
+    def __init__(self, image: LayeredImage) -> None:
+        """Take the base, which can be in another store."""
+        self._image = image
 
     def refuse_name(self, name: str) -> None:
         """Reject a name if no archive can be written there; see `ImageStore.refuse_name`."""
@@ -200,23 +178,34 @@ class ArchiveStore:
                 f"invalid image name {name!r}",
                 remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
             )
+        if isinstance(self._image, ArchiveImage) and self._image.is_at(path):
+            raise UsageError(
+                f"{path} is the base, which is never overwritten",
+                remedy="give another file with --tag",
+            )
 
     def store(self, new: NewImage, name: str) -> Stored:
-        """Write an archive with the base's layers; compressed layers stay compressed."""
+        """Write an archive with the base's layers as they are, and the new layer."""
         self.refuse_name(name)
         path, tag = _place(name)
-        names = [layer_name(digest) for digest in self._base.config.facts["rootfs"]["diff_ids"]]
-        with (
-            replacing(path, "name another file with --tag") as out,
-            tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive,
-        ):
-            for layer_file, layer in dict(zip(names, self._base.layers, strict=True)).items():
-                info = tarfile.TarInfo(layer_file)
-                info.size = layer.descriptor["size"]
-                with layer.open() as source:
-                    archive.addfile(info, cast("IO[bytes]", Forward(source)))
-            add_image(archive, new, names, [with_tag(tag)] if tag else [])
+        tags = [with_tag(tag)] if tag else []
+        with replacing(path, "name another file with --tag") as out:
+            if isinstance(self._image, ArchiveImage):
+                self._image.write(new, tags, out)
+            else:
+                _write(self._image.base, new, tags, out)
         return Stored(name, new.config.digest)
+
+
+def _write(base: BaseImage, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
+    names = [layer_name(digest) for digest in base.config.facts["rootfs"]["diff_ids"]]
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, layer in dict(zip(names, base.layers, strict=True)).items():
+            info = tarfile.TarInfo(name)
+            info.size = layer.descriptor["size"]
+            with layer.open() as source:
+                archive.addfile(info, cast("IO[bytes]", Forward(source)))
+        add_image(archive, new, names, tags)
 
 
 def add_image(

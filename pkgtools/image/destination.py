@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pkgtools.errors import UsageError
-from pkgtools.image.archive import PREFIX, ArchiveImage, ArchiveStore
-from pkgtools.image.layout import LayoutImage
+from pkgtools.image.archive import PREFIX, ArchiveStore
 from pkgtools.image.layout_store import LayoutStore
-from pkgtools.image.model import Pushable
+from pkgtools.image.model import Runnable
 from pkgtools.image.names import REGISTRY
 
 if TYPE_CHECKING:
-    from pkgtools.image.layout_index import LayoutIndex
-    from pkgtools.image.model import Image, ImageStore, Portable
-    from pkgtools.image.registry.image import RegistryIndex
+    from collections.abc import Sequence
+
+    from pkgtools.image.model import ImageStore
     from pkgtools.image.registry.store import RegistryStore
+    from pkgtools.image.stored import ImageIndex, LayeredImage
 
 
-def store_of(image: Image, name: str) -> ImageStore:
+def store_of(image: Runnable | LayeredImage, name: str) -> ImageStore:
     """Return the store that a name refers to, for images built on a base.
 
     Args:
@@ -31,60 +31,47 @@ def store_of(image: Image, name: str) -> ImageStore:
 
     """
     is_elsewhere = name.startswith((REGISTRY, "oci:", PREFIX))
-    if isinstance(image, Pushable):  # in an engine, which does not export layers to other stores
+    if isinstance(image, Runnable):  # an engine, which does not export layers to other stores
         if is_elsewhere:
             raise UsageError(
                 f"invalid image name {name!r}: the base {image.reference} is in the Docker engine",
                 remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag, and "
                 f"--push; or give its registry's name as the base: --base {REGISTRY}HOST/NAME",
             )
-        return cast("ImageStore", image)
+        return image
     if not is_elsewhere:
         raise UsageError(
             f"invalid image name {name!r}: the base {image.reference} is not in an engine",
             remedy=f"give {REGISTRY}HOST/NAME[:TAG], oci:DIR:NAME or {PREFIX}FILE[:NAME] with "
             "--tag",
         )
-    portable = cast("Portable", image)
-    if name.startswith("oci:"):
-        folder = _folder(name)
-        if isinstance(image, LayoutImage) and folder.exists() and image.is_at(folder):
-            return image
-        return LayoutStore(folder, [portable.base])
-    if name.startswith(PREFIX):
-        return image if isinstance(image, ArchiveImage) else ArchiveStore(portable.base)
-    from pkgtools.image.registry.image import RegistryImage  # noqa: PLC0415 - requests is slow
-    from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415
-
-    source = image if isinstance(image, RegistryImage) else None
-    return RegistryStore(source, [portable.base])
+    return _index_store([image], name) or ArchiveStore(image)
 
 
-def index_store_of(index: LayoutIndex | RegistryIndex, name: str) -> LayoutStore | RegistryStore:
+def index_store_of(index: ImageIndex, name: str) -> LayoutStore | RegistryStore:
     """Return the store that a name refers to, for images of several platforms.
 
     Raises:
         UsageError: the name refers to no store, or to one that cannot hold an index.
 
     """
-    images = list(index.images.values())
-    bases = [cast("Portable", image).base for image in images]
+    store = _index_store(list(index.images.values()), name)
+    if store is None:
+        raise UsageError(
+            f"invalid image name {name!r} for the {len(index.images)} platforms of "
+            f"{index.reference}",
+            remedy=f"pick one with --platform: {', '.join(index.images)}; {REGISTRY} and oci: "
+            "take all of them",
+        )
+    return store
+
+
+def _index_store(images: Sequence[LayeredImage], name: str) -> LayoutStore | RegistryStore | None:
+    """Return the store of a name if it can hold an index."""
     if name.startswith("oci:"):
-        folder, first = _folder(name), images[0]
-        if isinstance(first, LayoutImage) and folder.exists() and first.is_at(folder):
-            first.refuse_name(name)
-        return LayoutStore(folder, bases)
+        return LayoutStore(Path(name.removeprefix("oci:").partition(":")[0]), images)
     if name.startswith(REGISTRY):
-        from pkgtools.image.registry.image import RegistryIndex  # noqa: PLC0415 - requests is slow
-        from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415
+        from pkgtools.image.registry.store import RegistryStore  # noqa: PLC0415 - requests is slow
 
-        return RegistryStore(index if isinstance(index, RegistryIndex) else None, bases)
-    raise UsageError(
-        f"invalid image name {name!r} for the {len(bases)} platforms of {index.reference}",
-        remedy=f"pick one with --platform: {', '.join(index.images)}; {REGISTRY} and oci: take "
-        "all of them",
-    )
-
-
-def _folder(name: str) -> Path:
-    return Path(name.removeprefix("oci:").partition(":")[0])
+        return RegistryStore(images)
+    return None

@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import docker
 import requests
@@ -24,7 +24,7 @@ from pkgtools.image.archive import ArchiveImage, add_image, layer_name
 from pkgtools.image.container import Container
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
-from pkgtools.image.model import Config, NewImage, Stored
+from pkgtools.image.model import Config, NewImage, Runnable, Stored
 from pkgtools.image.names import NAME, REFERENCE, split_tag, with_tag
 from pkgtools.image.package import METADATA_FILES, FoundPackage, choose_folder, package_at
 from pkgtools.util.files import no_temporary_files
@@ -89,7 +89,7 @@ def _connected() -> tuple[docker.DockerClient, str]:
     return client, str(context.Host)
 
 
-class EngineImage:
+class EngineImage(Runnable):
     """One image of an engine."""
 
     def __init__(self, reference: str, tree: str | None, python: str | None) -> None:
@@ -117,7 +117,7 @@ class EngineImage:
             digests = self._image.attrs.get("RepoDigests") or []
             repository, _ = split_tag(reference)
             own = [d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")]
-        self.manifest_digest: str | None = own[0] if own else None
+        self.manifest_digest = own[0] if own else None
 
     def _identity(self, *asked: str) -> tuple[str, ...] | None:
         """Return what decides where the image's Python finds the package.
@@ -141,10 +141,7 @@ class EngineImage:
         is_id = self.id.removeprefix("sha256:").startswith(reference.removeprefix("sha256:"))
         return None if is_id else name
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
@@ -233,12 +230,7 @@ class EngineImage:
         return Stored(name, str(found.id))
 
     def push(self, name: str) -> str:
-        """Push an image to its registry; return its digest there.
-
-        Raises:
-            EngineError: the registry or the engine refuses.
-
-        """
+        """Push an image to its registry; see `Runnable.push`."""
         digest = None
         with engine_errors():
             for event in self._client.images.push(name, stream=True, decode=True):
@@ -298,17 +290,7 @@ class EngineImage:
                 self._client.images.load(file)
 
     def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
-        """Run the image's Python in a container; yield what it prints, line by line.
-
-        Args:
-            arguments: of the interpreter.
-            files: a tar archive that is unpacked at the container's root first.
-
-        Raises:
-            UsageError: the image does not contain the interpreter.
-            EngineError: the program failed; with the end of its output.
-
-        """
+        """Run the image's Python in a container; see `Runnable.run`."""
         reason = ""
         for python in self._pythons:
             with engine_errors():

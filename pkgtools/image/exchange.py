@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pkgtools.errors import UsageError
 from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.known import KnownFacts
-    from pkgtools.image.layout_index import LayoutIndex
-    from pkgtools.image.model import Portable
     from pkgtools.image.package import FoundPackage, PackageQuery
-    from pkgtools.image.registry.image import RegistryIndex
+    from pkgtools.image.stored import ImageIndex
     from pkgtools.util.progress import Reporter
 
 
@@ -72,7 +70,7 @@ def open_facts(place: str) -> Iterator[KnownFacts]:
         yield facts
 
 
-def trust_facts(opened: Image | LayoutIndex | RegistryIndex, facts: KnownFacts) -> None:
+def trust_facts(opened: Image | ImageIndex, facts: KnownFacts) -> None:
     """Use facts in the place of reading an image, or all its platforms.
 
     Raises:
@@ -104,7 +102,7 @@ class ExportedFacts:
 def export_facts(
     catalog: Catalog,
     upstreams: Sequence[Upstream],
-    opened: Image | LayoutIndex | RegistryIndex,
+    opened: Image | ImageIndex,
     place: str,
     reporter: Reporter,
 ) -> ExportedFacts:
@@ -141,13 +139,12 @@ def export_facts(
 
     with ReferrerFacts(place) as facts, reporter.task(f"pushing facts to {place}"):
         referrers = tuple(
-            facts.attach(cast("Portable", image).base.descriptor, key, package)
-            for image, key, package in found
+            facts.attach(image.base.descriptor, key, package) for image, key, package in found
         )
     return ExportedFacts(opened.reference, place, manifests, referrers)
 
 
-def images_of(opened: Image | LayoutIndex | RegistryIndex) -> list[Image]:
+def images_of(opened: Image | ImageIndex) -> list[Image]:
     """Return an image, or those of all its platforms."""
     return [opened] if isinstance(opened, Image) else list(opened.images.values())
 

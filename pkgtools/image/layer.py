@@ -132,7 +132,9 @@ def open_tar(file: IO[bytes] | Path) -> tarfile.TarFile:
 
 def damaged(what: str) -> MalformedError:
     """Return the error for a malformed image."""
-    return MalformedError(what, remedy="pull or save the image again, or build it anew")
+    return MalformedError(
+        what, remedy="copy the image again, as with skopeo copy or docker save, or build it anew"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Copy images from other stores into OCI image layouts."""
+"""Store images in OCI image layouts: in the base's own, or another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.image.layer import damaged
-from pkgtools.image.layout import LAYOUT_NAME, REF_NAME, name_of, write_named
+from pkgtools.image.layout import (
+    LAYOUT_NAME,
+    REF_NAME,
+    LayoutImage,
+    blob_path,
+    name_of,
+    read_index,
+    write_named,
+)
 from pkgtools.image.manifest import OCI_INDEX, as_oci, described, to_json
 from pkgtools.image.model import Stored
 from pkgtools.util.files import replace_file, replacing
@@ -19,22 +27,39 @@ if TYPE_CHECKING:
     from pkgtools.image.manifest import BaseImage
     from pkgtools.image.merged import StoredLayer
     from pkgtools.image.model import NewImage
+    from pkgtools.image.stored import ImageIndex, LayeredImage
 
 _PART: Final = 1024 * 1024
 _REMEDY: Final = "name another layout with --tag"
 
 
 class LayoutStore:
-    """An existing or new layout, for images whose base is in another store."""
+    """An existing or new layout."""
 
-    def __init__(self, folder: Path, bases: Sequence[BaseImage]) -> None:
+    def __init__(self, folder: Path, images: Sequence[LayeredImage]) -> None:
+        """Take a layout.
+
+        Args:
+            folder: the layout.
+            images: the base, or those of its platforms; their blobs are copied unless they are
+                in this layout.
+
+        """
         self._folder = folder
-        self._bases = [as_oci(base) for base in bases]
+        first = images[0]
+        self._is_own = (
+            isinstance(first, LayoutImage) and folder.exists() and folder.samefile(first.folder)
+        )
+        # Some layouts have Docker's media types, which not every reader takes from a layout.
+        self._bases = [each.base if self._is_own else as_oci(each.base) for each in images]
+        self._names = {name for each in images for name in each.names if self._is_own}
 
     def refuse_name(self, name: str) -> None:
         """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
-        self._tag(name)
-        if self._folder.exists() and not (self._folder / "index.json").is_file():
+        tag = _tag(name)
+        if self._is_own:
+            self._others(read_index(self._folder), tag)
+        elif self._folder.exists() and not (self._folder / "index.json").is_file():
             if self._folder.is_dir() and not any(self._folder.iterdir()):
                 return
             raise UsageError(
@@ -45,39 +70,32 @@ class LayoutStore:
         """Write an image: its blobs first, then its name."""
         (base,) = self._bases
         raw, descriptor = self._put(base, new)
-        self._name(name, descriptor, [raw])
+        self._name(name, descriptor, [new.layer.data, new.config.raw, raw])
         return Stored(name, new.config.digest, descriptor["digest"])
 
-    def store_index(
-        self,
-        index: Mapping[str, Any],
-        media_type: str,  # noqa: ARG002 - in a layout it is always OCI's
-        news: Sequence[NewImage],
-        name: str,
-    ) -> Stored:
+    def store_index(self, index: ImageIndex, news: Sequence[NewImage], name: str) -> Stored:
         """Write an image of each platform, and their index by its name."""
         put = [self._put(base, new) for base, new in zip(self._bases, news, strict=True)]
         entries = [descriptor for _, descriptor in put]
-        raw = to_json({**index, "mediaType": OCI_INDEX, "manifests": entries})
+        raw = to_json({**index.document, "mediaType": OCI_INDEX, "manifests": entries})
         descriptor = described(OCI_INDEX, raw)
-        self._name(name, descriptor, [*(manifest for manifest, _ in put), raw])
+        # Platforms can share a layer.
+        parts = dict.fromkeys(part for new in news for part in (new.layer.data, new.config.raw))
+        self._name(name, descriptor, [*parts, *(manifest for manifest, _ in put), raw])
         manifests = tuple(entry["digest"] for entry in entries)
         return Stored(name, descriptor["digest"], descriptor["digest"], manifests)
 
     def _put(self, base: BaseImage, new: NewImage) -> tuple[bytes, dict[str, Any]]:
-        """Write the blobs of a manifest; return the manifest and its descriptor."""
-        self._prepare()
-        for layer in base.layers:
-            self._copy(layer)
-        for data in (new.layer.data, new.config.raw):
-            path = self._blob(described("", data)["digest"])
-            if not path.exists():
-                replace_file(path, data)
+        """Copy the base's layers; return the new image's manifest and its descriptor."""
+        if not self._is_own:
+            self._prepare()
+            for layer in base.layers:
+                self._copy(layer)
         return base.extended(new)
 
     def _prepare(self) -> None:
         try:
-            self._blob("").parent.mkdir(parents=True, exist_ok=True)
+            blob_path(self._folder, "").parent.mkdir(parents=True, exist_ok=True)
             if not (self._folder / "index.json").exists():
                 replace_file(self._folder / "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
                 empty = to_json({"schemaVersion": 2, "manifests": []})
@@ -90,7 +108,7 @@ class LayoutStore:
     def _copy(self, layer: StoredLayer) -> None:
         """Copy a blob unless it exists with its size; readers check the digest."""
         digest, size = layer.descriptor["digest"], layer.descriptor["size"]
-        path = self._blob(digest)
+        path = blob_path(self._folder, digest)
         if path.is_file() and path.stat().st_size == size:
             return
         found = hashlib.sha256()
@@ -103,20 +121,22 @@ class LayoutStore:
                 raise damaged(f"{layer.label} does not have the digest {digest}")
 
     def _name(self, name: str, descriptor: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
-        tag = self._tag(name)
+        tag = _tag(name)
         named = {**descriptor, "annotations": {REF_NAME: tag}}
-        write_named(
-            self._folder,
-            blobs,
-            named,
-            lambda now: [m for m in now["manifests"] if name_of(m) != tag],
-        )
+        write_named(self._folder, blobs, named, lambda now: self._others(now, tag))
 
-    def _blob(self, digest: str) -> Path:
-        return self._folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
+    def _others(self, index: Mapping[str, Any], tag: str) -> list[dict[str, Any]]:
+        """Return the entries of an index that stay beside a new image of some name."""
+        if any(m["digest"] in self._names for m in index["manifests"] if name_of(m) == tag):
+            raise UsageError(
+                f"{tag} is the name of the base, which is never overwritten",
+                remedy="give another name with --tag",
+            )
+        return [m for m in index["manifests"] if name_of(m) != tag]
 
-    def _tag(self, name: str) -> str:
-        tag = name.removeprefix(f"oci:{self._folder}:")
-        if tag == name or not LAYOUT_NAME.fullmatch(tag):
-            raise UsageError(f"invalid image name {name!r}", remedy="give --tag oci:DIR:NAME")
-        return tag
+
+def _tag(name: str) -> str:
+    _, _, tag = name.removeprefix("oci:").partition(":")
+    if not LAYOUT_NAME.fullmatch(tag):
+        raise UsageError(f"invalid image name {name!r}", remedy="give --tag oci:DIR:NAME")
+    return tag

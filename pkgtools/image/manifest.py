@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from pkgtools.errors import UsageError
-from pkgtools.image.layer import digest_of
+from pkgtools.image.layer import damaged, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,18 +70,18 @@ class Manifest(msgspec.Struct):
     annotations: dict[str, str] | None = None
 
 
-def parse(raw: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
+def parse(raw: bytes, kind: type[msgspec.Struct], label: str) -> dict[str, Any]:
     """Parse a document, with unknown keys, after a check of the known ones.
 
     Raises:
-        ValueError: the check fails.
+        MalformedError: the check fails.
 
     """
     try:
         msgspec.json.decode(raw, type=kind)
         facts: dict[str, Any] = json.loads(raw)
-    except (RecursionError, msgspec.DecodeError) as error:
-        raise ValueError(str(error)) from None
+    except (ValueError, RecursionError, msgspec.DecodeError) as error:
+        raise damaged(f"{label} cannot be read: {error}") from None
     return facts
 
 

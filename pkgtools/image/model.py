@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 
 from pkgtools.image.layer import damaged, digest_of
+from pkgtools.image.manifest import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pkgtools.image.layer import Layer, Member
-    from pkgtools.image.manifest import BaseImage
     from pkgtools.image.package import FoundPackage, PackageQuery
 
 
@@ -62,11 +63,7 @@ class Config:
             MalformedError: it violates the specification.
 
         """
-        try:
-            msgspec.json.decode(self.raw, type=_ConfigFacts)
-            facts = json.loads(self.raw)
-        except (ValueError, RecursionError, msgspec.DecodeError) as error:
-            raise damaged(f"the image's configuration cannot be read: {error}") from None
+        facts = parse(self.raw, _ConfigFacts, "the image's configuration")
         runtime = facts.get("config") or {}
         return {**facts, "config": {**runtime, "Labels": runtime.get("Labels") or {}}}
 
@@ -142,43 +139,32 @@ class Stored:
     """Of an index: the digests of its images' manifests."""
 
 
-@runtime_checkable
-class Image(Protocol):
+class Image(ABC):
     """An image that can be read."""
 
-    @property
-    def reference(self) -> str:
-        """The user's name for it."""
-        ...
+    reference: str
+    """The user's name for it."""
+    name: str | None
+    """Its name in its store, or None."""
+    config: Config
+    id: str
+    """The store's identifier; outside an engine, the digest of the configuration."""
+    manifest_digest: str | None = None
+    """The digest of its manifest, if known."""
+    identity: tuple[str, ...] | None = None
+    """Cache key for `find`, with the folder that the user names; None if no digest decides it."""
 
-    @property
-    def name(self) -> str | None:
-        """Its name in its store, or None."""
-        ...
+    def __enter__(self) -> Self:
+        return self
 
-    @property
-    def config(self) -> Config:
-        """Its configuration."""
-        ...
+    def __exit__(self, *error: object) -> None:
+        """Close open files and connections."""
+        self.close()
 
-    @property
-    def id(self) -> str:
-        """The store's identifier; outside an engine, the digest of the configuration."""
-        ...
+    def close(self) -> None:  # noqa: B027 - few have something to close
+        """Close open files and connections; the default is to do nothing."""
 
-    @property
-    def manifest_digest(self) -> str | None:
-        """The digest of its manifest, if known."""
-        ...
-
-    @property
-    def identity(self) -> tuple[str, ...] | None:
-        """Cache key for `find`, or None if no digest identifies the content.
-
-        It includes the folder that the user names.
-        """
-        ...
-
+    @abstractmethod
     def find(self, query: PackageQuery) -> FoundPackage:
         """Return the location of the package in the image.
 
@@ -192,12 +178,12 @@ class Image(Protocol):
             EngineError: the engine failed.
 
         """
-        ...
 
+    @abstractmethod
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return the member at each existing path; symbolic links are not followed."""
-        ...
 
+    @abstractmethod
     def default_name(self, suffix: str) -> str:
         """Return a name for an image built on this one.
 
@@ -205,11 +191,6 @@ class Image(Protocol):
             UsageError: this one has no tag to which a suffix could be added.
 
         """
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 class ImageStore(Protocol):
@@ -236,19 +217,18 @@ class ImageStore(Protocol):
         ...
 
 
-class Portable(Protocol):
-    """An image that can be copied to another store."""
+class Runnable(Image):
+    """An image in an engine, which runs it, stores images built on it, and pushes them."""
 
-    @property
-    def base(self) -> BaseImage:
-        """Its manifest and layers."""
-        ...
+    @abstractmethod
+    def refuse_name(self, name: str) -> None:
+        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
 
+    @abstractmethod
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Store the new image; see `ImageStore.store`."""
 
-@runtime_checkable
-class Pushable(Protocol):
-    """An image whose store can push it to a registry."""
-
+    @abstractmethod
     def push(self, name: str) -> str:
         """Push an image; return the digest of its manifest in the registry.
 
@@ -256,23 +236,17 @@ class Pushable(Protocol):
             EngineError: the registry or the engine refuses.
 
         """
-        ...
 
-
-@runtime_checkable
-class Runnable(Image, Protocol):
-    """An image in an engine, which can run it."""
-
+    @abstractmethod
     def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
-        """Run the image's Python in a container; yield the lines that it prints.
+        """Run the image's Python in a container; yield what it prints, line by line.
 
         Args:
-            arguments: arguments for the interpreter.
-            files: a tar archive to unpack at the container's root first.
+            arguments: of the interpreter.
+            files: a tar archive that is unpacked at the container's root first.
 
         Raises:
-            UsageError: the image has no Python.
-            EngineError: the program failed, or the engine.
+            UsageError: the image does not contain the interpreter.
+            EngineError: the program or the engine failed; with the end of its output.
 
         """
-        ...

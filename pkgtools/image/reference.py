@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pkgtools.errors import UsageError
+from pkgtools.image.manifest import own_platform
 from pkgtools.image.names import REGISTRY
 
 if TYPE_CHECKING:
-    from pkgtools.image.layout_index import LayoutIndex
-    from pkgtools.image.model import Image
-    from pkgtools.image.registry.image import RegistryIndex
+    from pkgtools.image.model import Runnable
+    from pkgtools.image.stored import ImageIndex, LayeredImage
 
 _PLATFORM: Final = re.compile(r"[a-z0-9_.-]+/[a-z0-9_.-]+(/[a-z0-9_.-]+)?")
 
@@ -27,14 +27,14 @@ def open_image(
     tree: str | None = None,
     python: str | None = None,
     platform: str | None = None,
-) -> Image:
-    """Open an image; of a multi-platform image, one platform.
+) -> Runnable | LayeredImage:
+    """Open an image; of a multi-platform image, the given platform or this machine's.
 
     Args:
         reference: the image's name.
         tree: the folder in it that contains the package; default: where it is found.
         python: the interpreter in it whose package is meant, for images in an engine.
-        platform: ``os/architecture[/variant]``; default: this machine's.
+        platform: ``os/architecture[/variant]``.
 
     Raises:
         UsageError: there is no such image, or an option does not fit it.
@@ -44,45 +44,44 @@ def open_image(
 
     """
     _refuse_options(reference, python, platform)
-    if reference.startswith(REGISTRY):
-        from pkgtools.image.registry.image import open_registry  # noqa: PLC0415 - one is enough
-
-        return open_registry(reference, tree, platform)
-    kind, _, rest = reference.partition(":")
-    place, _, name = rest.partition(":")
-    if kind == "oci":
-        from pkgtools.image.layout import LayoutImage  # noqa: PLC0415
-
-        return LayoutImage(Path(place), name or None, tree, platform)
-    if kind == "docker-archive":
-        from pkgtools.image.archive import ArchiveImage  # noqa: PLC0415
-
-        return ArchiveImage(Path(place), name or None, tree)
-    from pkgtools.image.engine import EngineImage  # noqa: PLC0415 - the SDK is slow to import
-
-    return EngineImage(reference, tree, python)
+    opened = _open(reference, tree, python, platform or own_platform())
+    return cast("Runnable | LayeredImage", opened)
 
 
 def open_base(
     reference: str, tree: str | None, python: str | None, platform: str | None
-) -> Image | LayoutIndex | RegistryIndex:
+) -> Runnable | LayeredImage | ImageIndex:
     """Open an image to build on, with all its platforms unless one is named.
 
     Raises:
         PkgtoolsError: as `open_image`.
 
     """
-    if platform is not None or not reference.startswith((REGISTRY, "oci:")):
-        return open_image(reference, tree, python, platform)
     _refuse_options(reference, python, platform)
-    if reference.startswith("oci:"):
-        from pkgtools.image.layout_index import open_layout  # noqa: PLC0415
+    return _open(reference, tree, python, platform)
 
-        _, place, name = f"{reference}:".split(":", 3)[:3]
-        return open_layout(Path(place), name or None, tree)
-    from pkgtools.image.registry.image import open_platforms  # noqa: PLC0415
 
-    return open_platforms(reference, tree, None)
+def _open(
+    reference: str, tree: str | None, python: str | None, platform: str | None
+) -> Runnable | LayeredImage | ImageIndex:
+    # The libraries of the kinds are slow to import, and one of them is enough.
+    if reference.startswith(REGISTRY):
+        from pkgtools.image.registry.image import open_registry  # noqa: PLC0415
+
+        return open_registry(reference, tree, platform)
+    kind, _, rest = reference.partition(":")
+    place, _, name = rest.partition(":")
+    if kind == "oci":
+        from pkgtools.image.layout import open_layout  # noqa: PLC0415
+
+        return open_layout(Path(place), name or None, tree, platform)
+    if kind == "docker-archive":
+        from pkgtools.image.archive import ArchiveImage  # noqa: PLC0415
+
+        return ArchiveImage(Path(place), name or None, tree)
+    from pkgtools.image.engine import EngineImage  # noqa: PLC0415
+
+    return EngineImage(reference, tree, python)
 
 
 def _refuse_options(reference: str, python: str | None, platform: str | None) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from pkgtools.errors import TreeError
-from pkgtools.image.layer import FileKind, parents
+from pkgtools.image.layer import FileKind, damaged, parents
 from pkgtools.image.location import candidates, installed_last, is_evidence
+from pkgtools.image.manifest import is_attestation, platform_of
 from pkgtools.image.merged import Overlay, StoredLayer, read_paths
+from pkgtools.image.model import Image
 from pkgtools.image.package import FoundPackage, choose_folder, package_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pkgtools.image.known import KnownFacts
     from pkgtools.image.layer import Member
+    from pkgtools.image.manifest import BaseImage
     from pkgtools.image.merged import LayerCache
-    from pkgtools.image.model import Config
     from pkgtools.image.package import PackageQuery
 
 
@@ -81,28 +83,20 @@ class StoredFiles:
                 )
 
 
-class LayeredImage:
-    """The common part of images in registries, layouts and archives; see `Image`."""
+class LayeredImage(Image):
+    """The common part of images in registries, layouts and archives."""
 
-    reference: str
-    name: str | None
-    config: Config
-    id: str
-    manifest_digest: str | None
-    identity: tuple[str, ...] | None
     facts: KnownFacts | None = None
     """A place whose facts are used in the place of reading the image."""
+    names: frozenset[str] = frozenset()
+    """The digests that names of the image lead to: of its manifest, and the index that has it."""
+    _base: BaseImage
     _files: StoredFiles
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close open files and connections."""
-        self.close()
-
-    def close(self) -> None:
-        """Close open files and connections; the default is to do nothing."""
+    @property
+    def base(self) -> BaseImage:
+        """Its manifest and layers, for its copy in another store."""
+        return self._base
 
     def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
         """Return the location of the package; see `Image.find`.
@@ -117,3 +111,63 @@ class LayeredImage:
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return the member at each existing path; see `Image.read`."""
         return self._files.read(paths)
+
+
+@dataclass(frozen=True)
+class ImageIndex:
+    """A multi-platform image."""
+
+    reference: str
+    """The user's name for it."""
+    images: Mapping[str, LayeredImage]
+    """By platform, as ``os/architecture[/variant]``."""
+    document: Mapping[str, Any] = field(repr=False)
+    """The index, with unknown keys."""
+    media_type: str
+    dropped: tuple[str, ...]
+    """Digests of buildx' attestations, which describe the base only."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the connections."""
+        for image in self.images.values():
+            image.close()
+
+    def default_name(self, suffix: str) -> str:
+        """Return this image's name with a suffix."""
+        return next(iter(self.images.values())).default_name(suffix)
+
+
+def open_platforms(
+    reference: str,
+    document: Mapping[str, Any],
+    media_type: str,
+    opened: Callable[[Mapping[str, Any]], LayeredImage],
+) -> ImageIndex:
+    """Open all images of an index.
+
+    Args:
+        reference: the user's name for it.
+        document: the index.
+        media_type: that of the index.
+        opened: opens the image of an entry.
+
+    Raises:
+        MalformedError: there are no images, or two for one platform.
+
+    """
+    images: dict[str, LayeredImage] = {}
+    dropped = []
+    for entry in document["manifests"]:
+        platform = platform_of(entry) or entry["digest"]
+        if is_attestation(entry):
+            dropped.append(entry["digest"])
+        elif platform in images:
+            raise damaged(f"{reference} has two images for {platform}")
+        else:
+            images[platform] = opened(entry)
+    if not images:
+        raise damaged(f"{reference} is an index without images")
+    return ImageIndex(reference, images, document, media_type, tuple(dropped))

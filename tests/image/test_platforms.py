@@ -239,6 +239,13 @@ def test_an_index_in_a_layout_gives_an_index(
     assert "never overwritten" in own.facts["error"]["message"]
     one = call_build(project, layout, "--platform", "linux/arm64")
     assert "platforms" not in one.facts
+    # Another name of the same index is a name of the base, too.
+    index = registry.manifest(repository, "1")
+    registry.put_manifest(repository, "same", index)
+    same = f"docker://{registry.address}/{repository}:same"
+    for more in ([], ["--platform", "linux/arm64"]):
+        own = call_build(project, base, "--tag", same, *more)
+        assert "never overwritten" in own.facts["error"]["message"]
 
 
 def test_a_person_is_told_what_was_dropped(registry: Registry, project: Project, base: str) -> None:

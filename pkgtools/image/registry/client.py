@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from pkgtools import __version__
 from pkgtools.errors import RegistryError
+from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.registry.auth import challenge_of, credentials_of
 from pkgtools.image.registry.certificates import adapter_of
 
@@ -85,6 +86,20 @@ class RegistryClient:
         if self._scopes.get(repository) != actions:
             self._scopes[repository] = actions
             self._authorization = ""
+
+    def verified(self, path: str, limit: int, label: str, accept: str = "*/*") -> bytes:
+        """Return a document whose digest is the last part of its path.
+
+        Raises:
+            MalformedError: it does not exist, or has another digest.
+            RegistryError: as `get`.
+
+        """
+        found = self.get(path, limit, accept)
+        digest = path.rpartition("/")[2]
+        if found is None or digest_of(found[0]) != digest:
+            raise damaged(f"{label}: {self.host} does not have {digest}")
+        return found[0]
 
     def get(
         self, path: str, limit: int, accept: str = "*/*"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pkgtools.errors import UsageError
 from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
-from pkgtools.image.layer import damaged, digest_of
+from pkgtools.image.layer import damaged
 from pkgtools.image.manifest import (
     MANIFEST_LIMIT,
     OCI_INDEX,
@@ -121,27 +121,17 @@ class ReferrerFacts:
 
     def _index(self, path: str) -> dict[str, Any] | None:
         found = self._client.get(f"{self._repository}/{path}", MANIFEST_LIMIT, OCI_INDEX)
-        return None if found is None else self._parsed(found[0], Index)
+        return None if found is None else parse(found[0], Index, f"{self.label} {path}")
 
     def _facts(self, digest: str) -> bytes:
         """Return the facts of a referrer."""
-        facts = self._parsed(self._get(f"manifests/{digest}", digest, MANIFEST_LIMIT), Manifest)
+        path = f"{self._repository}/manifests/{digest}"
+        raw = self._client.verified(path, MANIFEST_LIMIT, self.label, OCI_MANIFEST)
+        facts = parse(raw, Manifest, f"{self.label} {digest}")
         if len(facts["layers"]) != 1:
             raise damaged(f"{self.label}: the referrer {digest} holds no facts")
-        blob = facts["layers"][0]["digest"]
-        return self._get(f"blobs/{blob}", blob, LIMIT)
-
-    def _get(self, path: str, digest: str, limit: int) -> bytes:
-        found = self._client.get(f"{self._repository}/{path}", limit, OCI_MANIFEST)
-        if found is None or digest_of(found[0]) != digest:
-            raise damaged(f"{self.label} does not have {digest}")
-        return found[0]
-
-    def _parsed(self, raw: bytes, kind: type[Any]) -> dict[str, Any]:
-        try:
-            return parse(raw, kind)
-        except ValueError as error:
-            raise damaged(f"{self.label}: a list of referrers cannot be read: {error}") from None
+        path = f"{self._repository}/blobs/{facts['layers'][0]['digest']}"
+        return self._client.verified(path, LIMIT, self.label)
 
 
 def _tag(digest: str) -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import UsageError
-from pkgtools.image.manifest import ACCEPT, described, to_json
+from pkgtools.image.layer import digest_of
+from pkgtools.image.manifest import ACCEPT, to_json
 from pkgtools.image.model import Stored
 from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.client import RegistryClient
-from pkgtools.image.registry.image import RegistryImage, RegistryIndex
+from pkgtools.image.registry.image import RegistryImage
 from pkgtools.image.registry.upload import Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pkgtools.image.manifest import BaseImage
     from pkgtools.image.merged import StoredLayer
     from pkgtools.image.model import NewImage
+    from pkgtools.image.stored import ImageIndex, LayeredImage
 
 _ELSEWHERE: Final = ("foreign", "nondistributable")
 """Parts of the media types of layers that registries do not store, as in Windows images."""
@@ -30,26 +32,15 @@ class RegistryStore:
     pushed last, so that a build that is interrupted leaves no tag.
     """
 
-    def __init__(
-        self, source: RegistryImage | RegistryIndex | None, bases: Sequence[BaseImage]
-    ) -> None:
-        """Prepare to push.
-
-        Args:
-            source: the base, if it is in a registry.
-            bases: the base, or the images of its platforms.
-
-        """
-        self._source = source.at if source else None
-        self._digest = None
-        self._shared: RegistryClient | None = None
-        if isinstance(source, RegistryIndex):
-            self._shared = next(iter(source.images.values())).client
-            self._digest = source.digest
-        elif source is not None:
-            self._shared, self._digest = source.client, source.manifest_digest
-        self._bases = bases
+    def __init__(self, images: Sequence[LayeredImage]) -> None:
+        """Prepare to push images built on a base, or on those of its platforms."""
+        first = images[0]
+        self._source = first.at if isinstance(first, RegistryImage) else None
+        self._bases = [each.base for each in images]
+        self._names = {name for each in images for name in each.names}
         self._clients: dict[str, RegistryClient] = {}
+        if isinstance(first, RegistryImage):
+            self._clients[first.at.host] = first.client
 
     def refuse_name(self, name: str) -> None:
         """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
@@ -59,7 +50,7 @@ class RegistryStore:
         path, headers = f"{at.repository}/manifests/{at.tag}", {"Accept": ACCEPT}
         with self._client(at).request("HEAD", path, ok={200, 404}, headers=headers) as response:
             taken = response.headers.get("Docker-Content-Digest", "")
-        if at == self._source or taken == self._digest:
+        if at == self._source or taken in self._names:
             raise UsageError(
                 f"{name} is a name of the base, which is never overwritten",
                 remedy="give another name with --tag",
@@ -73,9 +64,7 @@ class RegistryStore:
         uploads.put_manifest(at.tag, base.media_type, raw)
         return Stored(name, new.config.digest, descriptor["digest"])
 
-    def store_index(
-        self, index: Mapping[str, Any], media_type: str, news: Sequence[NewImage], name: str
-    ) -> Stored:
+    def store_index(self, index: ImageIndex, news: Sequence[NewImage], name: str) -> Stored:
         """Push the images of the platforms by digest, and their index by tag."""
         at = self._named(name)
         entries = []
@@ -83,9 +72,9 @@ class RegistryStore:
             uploads, raw, descriptor = self._push(base, new, at)
             uploads.put_manifest(descriptor["digest"], base.media_type, raw)
             entries.append(descriptor)
-        raw = to_json({**index, "manifests": entries})
-        Uploads(self._client(at), at.repository).put_manifest(at.tag, media_type, raw)
-        digest = described(media_type, raw)["digest"]
+        raw = to_json({**index.document, "manifests": entries})
+        Uploads(self._client(at), at.repository).put_manifest(at.tag, index.media_type, raw)
+        digest = digest_of(raw)
         return Stored(name, digest, digest, tuple(entry["digest"] for entry in entries))
 
     def _push(
@@ -117,10 +106,9 @@ class RegistryStore:
 
     def _client(self, at: RegistryName) -> RegistryClient:
         """Return a client for a registry; one registry has one client, and one token."""
-        if self._shared is not None and self._shared.host == at.host:
-            client = self._shared
-        else:
-            client = self._clients.setdefault(at.host, RegistryClient(at.host, at.repository))
+        client = self._clients.get(at.host)
+        if client is None:
+            client = self._clients[at.host] = RegistryClient(at.host, at.repository)
         client.allow(at.repository, "pull,push")
         return client
 
