@@ -11,7 +11,8 @@ from pkgtools.plan.explain import absorbed_at, nearest_place, shown_lines
 from pkgtools.plan.match import Misfit, Placement, apply_hunks, text_of
 from pkgtools.plan.model import Reason, Rejection
 
-_Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
+Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
+"""The places of the hunks of a section, or why it is rejected."""
 
 
 _NO_BLOB: Final = "0" * 40
@@ -61,6 +62,12 @@ class PatchProgress:
             return self.written[path]
         return None if path in self.leaving else self.before(path)
 
+    def reject(
+        self, file: FilePatch, reason: Reason, message: str, absorbed: int | None = None
+    ) -> Rejection:
+        """Return the rejection of a whole section."""
+        return Rejection(self.patch, file.new_path, reason, message, file.line, absorbed=absorbed)
+
     def results(self) -> Iterator[tuple[str, Blob | None]]:
         """Yield every path that the patch leaves changed, with what it leaves there."""
         for path in sorted(self.removed - self.written.keys()):
@@ -68,29 +75,25 @@ class PatchProgress:
         yield from sorted(self.written.items())
 
 
-def apply_file(draft: PatchProgress, file: FilePatch) -> _Placed:
+def apply_file(draft: PatchProgress, file: FilePatch) -> Placed:
     """Plan one section; on success its result is in `draft`."""
     old = None if file.kind is Kind.CREATE else draft.read(file)
     problem = _obstacle(draft, file, old)
     if problem is not None:
         return (), (problem,)
-    data, placements, rejections = _content(draft.patch, file, old.data if old else b"")
+    data, placements, rejections = _content(draft, file, old.data if old else b"")
     if old is not None and not rejections and _lost_more(file, old, data):
         message = "the patch file was converted to CRLF, and does not make the blob that it names"
-        rejections = (_reject(draft, file, Reason.WRONG_CONTENT, message),)
+        rejections = (draft.reject(file, Reason.WRONG_CONTENT, message),)
     mode = file.new_mode or (old.mode if old else REGULAR)
     if not rejections and mode == SYMLINK and file.kind is not Kind.DELETE:
-        rejections = _check_link(draft.patch, file, data)
+        rejections = _check_link(draft, file, data)
     if rejections:
         return (), rejections
     if file.kind is Kind.DELETE and data:
-        return (), (_reject(draft, file, Reason.NOT_EMPTIED, "the file holds more than the patch"),)
+        return (), (draft.reject(file, Reason.NOT_EMPTIED, "the file holds more than the patch"),)
     draft.record(file, Blob(data, mode))
     return placements, ()
-
-
-def _reject(draft: PatchProgress, file: FilePatch, reason: Reason, message: str) -> Rejection:
-    return Rejection(draft.patch, file.new_path, reason, message, file.line)
 
 
 def _lost_more(file: FilePatch, old: Blob, made: bytes) -> bool:
@@ -105,24 +108,24 @@ def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Reject
     """Return why the paths themselves do not allow the change."""
     if file.kind is not Kind.CREATE:
         if old is None:
-            return _reject(draft, file, Reason.MISSING, f"{file.old_path} is not in the source")
+            return draft.reject(file, Reason.MISSING, f"{file.old_path} is not in the source")
         if old.is_directory:
-            return _reject(draft, file, Reason.WRONG_TYPE, f"{file.old_path} is a directory")
+            return draft.reject(file, Reason.WRONG_TYPE, f"{file.old_path} is a directory")
         if file.old_mode and (old.mode == SYMLINK) != (file.old_mode == SYMLINK):
             kind = "a symbolic link" if old.mode == SYMLINK else "no symbolic link"
-            return _reject(draft, file, Reason.WRONG_TYPE, f"{file.old_path} is {kind}")
+            return draft.reject(file, Reason.WRONG_TYPE, f"{file.old_path} is {kind}")
         if file.new_mode and (old.mode == SYMLINK) != (file.new_mode == SYMLINK):
             message = "a file and a symbolic link do not become each other by a change of mode"
-            return _reject(draft, file, Reason.WRONG_TYPE, message)
+            return draft.reject(file, Reason.WRONG_TYPE, message)
         if file.lost_line_ends and old.data.count(b"\r\n") not in (0, old.data.count(b"\n")):
             message = (
                 f"{file.old_path} has LF and CRLF, and the patch file was converted to CRLF: which "
                 "lines it changes cannot be told"
             )
-            return _reject(draft, file, Reason.WRONG_CONTENT, message)
+            return draft.reject(file, Reason.WRONG_CONTENT, message)
         if _contradicts(draft, file):
             message = f"the patch removes {file.old_path}, which an earlier section of it writes"
-            return _reject(draft, file, Reason.OVERLAP, message)
+            return draft.reject(file, Reason.OVERLAP, message)
     if file.kind in (Kind.MODIFY, Kind.DELETE):
         return None
     return _way_blocked(draft, file)
@@ -150,7 +153,7 @@ def _way_blocked(draft: PatchProgress, file: FilePatch) -> Rejection | None:
     while parent:
         blob = draft.occupant(parent)
         if blob is not None and not blob.is_directory:
-            return _reject(draft, file, Reason.UNSAFE, f"{parent} is not a directory")
+            return draft.reject(file, Reason.UNSAFE, f"{parent} is not a directory")
         parent = posixpath.dirname(parent)
     return None
 
@@ -158,17 +161,16 @@ def _way_blocked(draft: PatchProgress, file: FilePatch) -> Rejection | None:
 def _already_there(draft: PatchProgress, file: FilePatch, occupant: Blob) -> Rejection:
     """Reject a new file whose path exists, and say whether it is the same file."""
     if occupant.is_directory:
-        return _reject(draft, file, Reason.EXISTS, f"{file.new_path} is a directory")
+        return draft.reject(file, Reason.EXISTS, f"{file.new_path} is a directory")
     if file.kind is Kind.CREATE:
-        made, _, problems = _content(draft.patch, file, b"")
+        made, _, problems = _content(draft, file, b"")
         if not problems and Blob(made, file.new_mode or REGULAR) == occupant:
             message = f"{file.new_path} exists already, with the same content"
-            rejection = _reject(draft, file, Reason.EXISTS, message)
-            return replace(rejection, absorbed=1)
-    return _reject(draft, file, Reason.EXISTS, f"{file.new_path} exists already")
+            return draft.reject(file, Reason.EXISTS, message, absorbed=1)
+    return draft.reject(file, Reason.EXISTS, f"{file.new_path} exists already")
 
 
-def _check_link(patch: str, file: FilePatch, target: bytes) -> tuple[Rejection, ...]:
+def _check_link(draft: PatchProgress, file: FilePatch, target: bytes) -> tuple[Rejection, ...]:
     """Refuse a symbolic link that leads out of the tree.
 
     A ``..`` behind a name is refused wherever it leads: the name may itself be a
@@ -181,23 +183,23 @@ def _check_link(patch: str, file: FilePatch, target: bytes) -> tuple[Rejection, 
     if target and not target.startswith(b"/") and b"\0" not in target and inside:
         return ()
     message = f"the symbolic link {file.new_path} leads out of the tree"
-    return (Rejection(patch, file.new_path, Reason.UNSAFE, message, file.line),)
+    return (draft.reject(file, Reason.UNSAFE, message),)
 
 
 def _content(
-    patch: str, file: FilePatch, old: bytes
+    draft: PatchProgress, file: FilePatch, old: bytes
 ) -> tuple[bytes, tuple[Placement, ...], tuple[Rejection, ...]]:
     """Return a section's new content, from hunks or a binary change."""
     if file.binary is not None:
-        return _binary_content(patch, file, file.binary, old)
+        return _binary_content(draft, file, file.binary, old)
     if file.lost_line_ends and b"\r\n" in old:
         file = replace(file, hunks=tuple(hunk.with_crlf() for hunk in file.hunks))
     data, placements, misfits = apply_hunks(old, file.hunks)
-    return data, placements, tuple(_explain(patch, file, old, misfit) for misfit in misfits)
+    return data, placements, tuple(_explain(draft.patch, file, old, misfit) for misfit in misfits)
 
 
 def _binary_content(
-    patch: str, file: FilePatch, binary: BinaryChange, old: bytes
+    draft: PatchProgress, file: FilePatch, binary: BinaryChange, old: bytes
 ) -> tuple[bytes, tuple[Placement, ...], tuple[Rejection, ...]]:
     """Apply a binary change: the pre-image must be the very blob that the patch names."""
     found = Blob(old).id
@@ -216,10 +218,7 @@ def _binary_content(
             message = f"the binary change does not make the promised {file.new_id}"
     elif found == file.new_id:
         absorbed = 1
-    rejection = Rejection(
-        patch, file.new_path, Reason.WRONG_CONTENT, message, file.line, absorbed=absorbed
-    )
-    return old, (), (rejection,)
+    return old, (), (draft.reject(file, Reason.WRONG_CONTENT, message, absorbed),)
 
 
 def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejection:

@@ -6,8 +6,7 @@ from pathlib import PurePosixPath
 
 from pkgtools.blob import Blob
 from pkgtools.patch import FilePatch, Patch
-from pkgtools.plan.file import PatchProgress, apply_file
-from pkgtools.plan.match import Placement
+from pkgtools.plan.file import PatchProgress, Placed, apply_file
 from pkgtools.plan.model import Change, Plan, Reason, Rejection, Step
 
 Read = Callable[[str], Blob | None]
@@ -72,20 +71,12 @@ def _plan_patch(patch: Patch, state: _State) -> None:
     leaving = {f.old_path for f in patch.files if f.kind in ("delete", "rename")}
     draft = PatchProgress(patch.name, state.read, leaving)
     for file in patch.files:
-        depends = state.broken & {file.old_path, file.new_path}
-        if depends:
-            rejections: tuple[Rejection, ...] = (
-                Rejection(
-                    patch.name,
-                    file.new_path,
-                    Reason.DEPENDS,
-                    "not tried: an earlier patch of the series does not apply to this file",
-                    file.line,
-                ),
-            )
-            placements: tuple[Placement, ...] = ()
+        if state.broken & {file.old_path, file.new_path}:
+            message = "not tried: an earlier patch of the series does not apply to this file"
+            placed: Placed = (), (draft.reject(file, Reason.DEPENDS, message),)
         else:
-            placements, rejections = apply_file(draft, file)
+            placed = apply_file(draft, file)
+        placements, rejections = placed
         state.steps.append(
             Step(patch.name, file.new_path, file.kind, placements, rejected=bool(rejections))
         )
@@ -94,9 +85,7 @@ def _plan_patch(patch: Patch, state: _State) -> None:
             state.broken |= {file.old_path, file.new_path}
     for file, parent in _collisions(patch, draft, state):
         message = f"{parent} is not a directory"
-        state.rejections.append(
-            Rejection(patch.name, file.new_path, Reason.UNSAFE, message, file.line)
-        )
+        state.rejections.append(draft.reject(file, Reason.UNSAFE, message))
         state.broken |= {file.old_path, file.new_path}
     for path, blob in draft.results():
         state.write(patch.name, path, blob)
