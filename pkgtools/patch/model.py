@@ -94,6 +94,11 @@ class Patch:
         return frozenset(p for f in self.files for p in (f.old_path, f.new_path))
 
 
+def is_same_id(one: str | None, other: str | None) -> bool:
+    """Whether two blob ids can be one; git abbreviates them to different lengths."""
+    return not (one and other) or one.startswith(other) or other.startswith(one)
+
+
 def _change(file: FilePatch) -> tuple[object, ...]:
     lines = [hunk.lines for hunk in file.hunks]
     binary = (file.old_id, file.new_id) if file.binary else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from pkgtools.patch.lines import Lines
 from pkgtools.patch.mailbox import holds_diff, is_mail
-from pkgtools.patch.model import FilePatch, Kind
+from pkgtools.patch.model import FilePatch, Kind, is_same_id
 from pkgtools.patch.parser import parse_patch, shown_level
 
 if TYPE_CHECKING:
@@ -62,16 +62,12 @@ def _files(name: str, patch: bytes) -> tuple[FilePatch, ...]:
 def _follows(patches: Iterable[Sequence[FilePatch]]) -> bool:
     """Whether each patch starts from the blobs that those before it leave."""
     ids: dict[str, str] = {}
-    for file in (file for files in patches for file in files):
-        known = ids.get(file.old_path)
-        said = file.old_id or known
-        if known and said and not (known.startswith(said) or said.startswith(known)):
-            return False  # git abbreviates ids to different lengths
-        made = file.new_id or known
-        if file.kind is Kind.RENAME:
-            ids[file.old_path] = _MISSING
-        if made:
-            ids[file.new_path] = made
+    for files in patches:
+        if not all(is_same_id(ids.get(file.old_path), file.old_id) for file in files):
+            return False
+        made = {file.new_path: file.new_id or ids.get(file.old_path) for file in files}
+        ids |= {file.old_path: _MISSING for file in files if file.kind is Kind.RENAME}
+        ids |= {path: blob for path, blob in made.items() if blob}
     return True
 
 

@@ -19,7 +19,7 @@ from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, s
 from pkgtools.patch.lines import Lines, text
 from pkgtools.patch.mail import decoded, header_length
 from pkgtools.patch.mailbox import split_mails
-from pkgtools.patch.model import FilePatch, Kind, Patch
+from pkgtools.patch.model import FilePatch, Kind, Patch, is_same_id
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
 from pkgtools.patch.prose import check_above, check_behind, check_between, check_text
 from pkgtools.patch.section import (
@@ -144,17 +144,16 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
 
 
 def _refuse_second_change(lines: Lines, files: Sequence[FilePatch]) -> None:
-    """Refuse two changes of one path: one diff has both where a file changes its type only."""
-    seen: set[str] = set()
+    """Refuse a section that does not start from what one above it makes of its file."""
+    made: dict[str, str | None] = {}
     for file in files:
-        if file.new_path in seen:
+        if file.kind is Kind.MODIFY and not is_same_id(made.get(file.new_path), file.old_id):
             lines.fail(
-                f"{file.new_path} changes a second time: the file holds more than one patch",
+                f"{file.new_path} changes again, from another content than the change above makes",
                 line=file.line,
-                remedy="make a file of each, or write them again with `git format-patch`",
+                remedy="make a file of each patch, or write them again with `git format-patch`",
             )
-        if file.kind is not Kind.DELETE:
-            seen.add(file.new_path)
+        made[file.new_path] = file.new_id
 
 
 def _without_line_ends(lines: Lines, file: FilePatch) -> FilePatch:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SECTION = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
 OTHER = SECTION.replace(b"/f", b"/g")
 PLAIN = OTHER.removeprefix(b"diff --git a/g b/g\n")
+A, B, C = (letter * 40 for letter in (b"a", b"b", b"c"))
 SUBJECTS = ("Add f", "Index: g", "diff the two", "====", "Property changes on: h", "", "unchanged:")
 
 
@@ -161,7 +162,23 @@ def test_lines_that_programs_write_between_two_sections_are_read(text: bytes) ->
             parse_patch("x.patch", first + text + b"A word.\n" + PLAIN)
 
 
-def test_path_that_changes_twice_is_two_patches() -> None:
-    for second in (SECTION, SECTION.removeprefix(b"diff --git a/f b/f\n")):
-        with pytest.raises(MalformedError, match="f changes a second time: the file holds more"):
-            parse_patch("x.patch", SECTION + OTHER + second)
+def test_path_changes_again_from_what_it_became() -> None:
+    """As in ``git log --format=``, which writes no line between two commits."""
+    ids = [b"diff --git a/f b/f\nindex %b..%b 100644\n" % pair for pair in ((A, B), (B, C))]
+    first, second = (SECTION.replace(b"diff --git a/f b/f\n", head) for head in ids)
+    assert len(parse_patch("x.patch", first + second).files) == 2
+    with pytest.raises(MalformedError, match="f changes again, from another content") as caught:
+        parse_patch("x.patch", second + first)
+    assert caught.value.remedy is not None
+
+
+def test_copy_and_edit_of_one_file_in_a_log(tmp_path: Path) -> None:
+    """The copy is of the file as it was before the commit."""
+    history = History(tmp_path)
+    history.commit("f", "a\n" * 9, "One")
+    history.commit("f", "b\n" + "a\n" * 8, "Two")
+    (tmp_path / "g").write_text("b\n" + "a\n" * 7 + "c\n")
+    history.commit("f", "c\n" + "a\n" * 8, "Three")
+    log = history.git("log", "-p", "--oneline", "-C", "-C")
+    assert b"copy from f" in log
+    assert read(log) == [["f"], ["f"], ["f", "g"]]
