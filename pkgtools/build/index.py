@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from packaging.metadata import parse_email
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from pkgtools.build.sbom import to_json
+from pkgtools.source.requires import required_python
 from pkgtools.source.wheel import WheelSource
 from pkgtools.util.files import replace_file, sha256
 
@@ -66,7 +66,7 @@ def write_index(index: Path, upstream: Upstream) -> list[Path]:
 
 def _file(path: Path, upstream: Upstream) -> _IndexedFile:
     with WheelSource(path, upstream) as wheel:
-        requires = parse_email(wheel.metadata)[0].get("requires_python")
+        requires = required_python(wheel.metadata)
     return _IndexedFile(path.name, sha256(path), path.stat().st_size, requires)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -84,7 +85,9 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
     """
     if not fits_wheel(target, source.path):
         refuse_unfit(target, source)
-    revisions, plan = check(catalog, target, source)
+    with ThreadPoolExecutor(1) as pool:  # hashlib lets other threads run
+        digesting = pool.submit(sha256, source.path)
+        revisions, plan = check(catalog, target, source)
     if plan is None:
         raise UsageError(
             f"{source.label} is patched with {target.name} already",
@@ -92,7 +95,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         )
     names = _Names(source, local_version(source.version, target))
     files = _patched_files(target, source, plan, names)
-    digest = sha256(source.path)
+    digest = digesting.result()
     package = PatchedPackage(
         target=target,
         revisions=revisions,

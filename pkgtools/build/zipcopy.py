@@ -75,18 +75,15 @@ class ZipCopy:
         """
         if info.flag_bits & 0x1:
             raise UsageError(f"the member {info.filename} is encrypted", remedy=FETCH_AGAIN)
-        source.seek(info.header_offset)
-        header = source.read(_LOCAL.size)
+        descriptor = source.fileno()
+        header = os.pread(descriptor, _LOCAL.size, info.header_offset)
         if len(header) != _LOCAL.size or not header.startswith(b"PK\x03\x04"):
             raise UsageError(
                 f"the member {info.filename} is not where the archive says it is",
                 remedy=FETCH_AGAIN,
             )
         *_, name_length, extra_length = _LOCAL.unpack(header)
-        start = source.seek(name_length + extra_length, os.SEEK_CUR)
-        # The size is what the archive claims: nothing is read, or allocated, on trust.
-        if start + info.compress_size > os.fstat(source.fileno()).st_size:
-            raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
+        start = info.header_offset + _LOCAL.size + name_length + extra_length
         member = _ZipMember(
             method=info.compress_type,
             crc=info.CRC,
@@ -96,10 +93,11 @@ class ZipCopy:
             system=info.create_system,
         )
         self._start(name, info.compress_size, member)
-        left = info.compress_size
-        while left and (data := source.read(min(left, _CHUNK))):
-            left -= self._file.write(data)
-        if left:  # the file became shorter meanwhile
+        # The size is what the archive claims: no more than a piece is allocated on trust.
+        end = start + info.compress_size
+        while start < end and (data := os.pread(descriptor, min(end - start, _CHUNK), start)):
+            start += self._file.write(data)
+        if start < end:
             raise UsageError(f"the member {info.filename} is cut short", remedy=FETCH_AGAIN)
 
     def write(self, name: str, content: bytes, when: DosTime, mode: int) -> None:

@@ -10,7 +10,19 @@ from typing import Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+_PYTHON: Final = re.compile(
+    rb"^Requires-Python:([^\n]*(?:\n[ \t][^\n]*)*)", re.MULTILINE | re.IGNORECASE
+)
 _FIELD: Final = re.compile(rb"^Requires-Dist:((?:[^\n]*\n)(?:[ \t][^\n]*\n)*)", re.MULTILINE)
+
+
+def required_python(metadata: bytes) -> str | None:
+    """Return the versions of Python that METADATA requires, or None.
+
+    `packaging.metadata` reads it too, but takes 20 ms to import and read it.
+    """
+    found = _PYTHON.search(metadata, 0, _end(metadata))
+    return " ".join(found[1].decode(errors="replace").split()) if found else None
 
 
 def with_requirements(metadata: bytes, requires: Sequence[str]) -> bytes:

@@ -13,6 +13,7 @@ import zlib
 from bisect import bisect_left
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, Self
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -227,8 +228,9 @@ class WheelSource:
         modules first (`importlib.machinery.FileFinder`).
         """
         stem = member.rpartition(".")[0] + "."
-        built = (n for n in self._members if n.startswith(stem) and n.endswith((".so", ".pyd")))
-        return next(built, None)
+        first = bisect_left(self._sorted_names, stem)
+        beside = takewhile(lambda n: n.startswith(stem), islice(self._sorted_names, first, None))
+        return next((name for name in beside if name.endswith((".so", ".pyd"))), None)
 
     def has_alike(self, member: str) -> bool:
         """Whether the wheel ships files with the member's suffix beside it, so that it is data.

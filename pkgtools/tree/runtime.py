@@ -23,6 +23,7 @@ import msgspec
 
 from pkgtools.errors import PkgtoolsError
 from pkgtools.plan.compiling import compile_here
+from pkgtools.source.requires import required_python
 from pkgtools.source.tree import Tree
 from pkgtools.source.wheel import WheelSource
 from pkgtools.util.files import read_bytes
@@ -136,9 +137,7 @@ def _required(source: Source) -> SpecifierSet | None:
     """Return the versions of Python that a wheel or a checkout is for, if it says so."""
     text = None
     if isinstance(source, WheelSource):
-        from packaging.metadata import parse_email  # noqa: PLC0415 - slow to import
-
-        text = parse_email(source.metadata)[0].get("requires_python")
+        text = required_python(source.metadata)
     elif not isinstance(source, Tree) or source.is_checkout:
         prefix = source.upstream.prefix if source.upstream is not None else ""
         # A partial clone may not have it, and the file is the upstream's to write as it likes.

@@ -13,7 +13,7 @@ from commands import call
 from packaging.metadata import parse_email
 from project import build_wheel, record_row
 
-from pkgtools.source.requires import differing, with_requirements
+from pkgtools.source.requires import differing, required_python, with_requirements
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,3 +208,19 @@ def test_one_requirement_takes_the_place_of_those_of_its_name(before: bytes, aft
     assert differing(made, ["n>=2"]) == []
     assert differing(before, ["n>=2"]) == ["n>=2"]
     assert with_requirements(made, ["n>=2"]) == made
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Name: a\nRequires-Python: >=3.8\nVersion: 1",
+        b"Name: a\r\nrequires-python:>=3.8, <4\r\n\r\nRequires-Python: >=2\r\n",
+        b"Requires-Python: >=3.8,\n  <4\nName: a\n",
+        b"Name: a\nRequires-Python: >=3.8",
+        b"Name: a\n\nRequires-Python: >=3.8\n",
+        b"Name: a\nX-Requires-Python: >=3.8\n",
+    ],
+)
+def test_requires_python_is_read_as_packaging_does(fields: bytes) -> None:
+    oracle = parse_email(fields)[0].get("requires_python")
+    assert required_python(fields) == (oracle and " ".join(oracle.split()))
