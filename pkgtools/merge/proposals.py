@@ -7,25 +7,41 @@ result by itself.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.lines import has_crlf
 from pkgtools.merge.markers import conflicts_in
 from pkgtools.merge.model import How, Merge, Proposal
+from pkgtools.merge.names import owner_of_lines
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 from pkgtools.merge.words import merge_words
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pkgtools.merge.markers import ConflictLines
     from pkgtools.merge.model import OtherFiles
+
+_WORD: Final = re.compile(rb"\w+|[^\w\s]")
+_PART: Final = re.compile(rb"[A-Z]*[a-z]{3,}|[A-Z]{3,}")
+_REWRITTEN: Final = 1 / 3
+"""Where a side keeps less of the words, it has written the lines anew."""
+_MOSTLY: Final = 0.9
+_MANY: Final = 3
+"""One in so many new words of the patch that upstream has, too, names the same thing."""
+_UPSTREAMS: Final = ("left-out", "upstream-rewrote", "upstream-has-both", "upstream-has-another")
+"""Rules that leave the patch's lines out; the first two drop what these do."""
+_TELLING: Final = 3
+"""The least words that say something about a change."""
 
 
 def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: OtherFiles) -> Merge:
@@ -47,12 +63,15 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
     if not versions.are_sound:
         return merged
     conflicts = list(conflicts_in(*sides[:2], merged))
-    both = {block.line - 1 for block in doubled(versions.base, versions.ours, versions.theirs)}
+    likely = partial(_candidates, _surroundings(versions, conflicts))
     taken: dict[int, Proposal] = {}
-    for _ in range(2):  # one can need what another one brings
+    # One can need what another one brings; only then is one taken that nothing speaks for.
+    for find in (likely, likely, _last_resort):
         for number, conflict in enumerate(conflicts):
-            for proposal in _candidates(conflict, both) if number not in taken else ():
-                if _holds(versions, merged, others, [*taken.values(), proposal]):
+            for text, rule in find(conflict) if number not in taken else ():
+                proposal = Proposal(conflict.chunks, conflict.lines, text, rule)
+                ends = not text or text.endswith(b"\n")
+                if ends and _holds(versions, merged, others, [*taken.values(), proposal]):
                     taken[number] = proposal
                     break
     return replace(merged, proposals=tuple(taken[number] for number in sorted(taken)))
@@ -68,7 +87,7 @@ def filled(data: bytes, proposals: Sequence[Proposal]) -> bytes:
 
 def likely_content(base: bytes, ours: bytes, merged: Merge) -> bytes:
     """Return what a Python file may define once its conflicts are decided."""
-    chosen = list(merged.proposals)
+    chosen = [p for p in merged.proposals if p.rule not in _UPSTREAMS[:2]]
     known = {p.lines.start for p in chosen}
     for conflict in conflicts_in(base, ours, merged):
         if conflict.lines.start in known:
@@ -81,31 +100,64 @@ def likely_content(base: bytes, ours: bytes, merged: Merge) -> bytes:
     return filled(merged.data, chosen)
 
 
-def _candidates(conflict: ConflictLines, both: Collection[int]) -> Iterator[Proposal]:
-    """Yield what may be an answer, the likeliest first.
+@dataclass(frozen=True)
+class _Surroundings:
+    """What a file tells about the answers to its conflicts."""
 
-    Args:
-        conflict: the lines.
-        both: the lines of ours that add what upstream adds as well, or another of that name.
+    doubled: frozenset[int]
+    """The lines of ours that add what upstream adds as well, or another of that name."""
+    known: frozenset[bytes]
+    """The parts of the names in base."""
+    rewritten: frozenset[ConflictLines]
+    """The conflicts in definitions in which upstream has written the lines of one anew."""
 
-    """
+
+def _surroundings(versions: Versions, conflicts: Sequence[ConflictLines]) -> _Surroundings:
+    owners = {
+        c: owner_of_lines(versions.ours, c.chunks[0].new, c.chunks[0].new_end) for c in conflicts
+    }
+    changed = {owners[c] for c in conflicts if _WordChange.between(c.base, c.theirs).is_rewriting}
+    return _Surroundings(
+        frozenset(b.line - 1 for b in doubled(versions.base, versions.ours, versions.theirs)),
+        frozenset(_parts(_WORD.findall(versions.base.source))),
+        frozenset(c for c in conflicts if owners[c] in changed - {()}),
+    )
+
+
+def _candidates(around: _Surroundings, conflict: ConflictLines) -> Iterator[tuple[bytes, str]]:
+    """Yield what may be an answer and its rule, the likeliest first."""
     base, ours, theirs = conflict.base, conflict.ours, conflict.theirs
-    found: list[tuple[bytes, str]] = []
-    if base not in (ours, theirs):
-        if _holds_words(ours, theirs) and _holds_words(theirs, base):
-            found.append((ours, "ours-has-both"))
-        if _holds_words(theirs, ours) and _holds_words(ours, base):
-            found.append((theirs, "upstream-has-both"))
-    if any(line in both for c in conflict.chunks for line in range(c.new, c.new_end)):
-        found.append((theirs, "upstream-has-another"))
-    else:
-        before = _before_a_new_block(base, ours, theirs)
-        found += [(before, "before-new-block")] if before else []
-        words = merge_words(base, ours, theirs)
-        found += [(words, "words")] if words is not None else []
-    for text, rule in found:
-        if not text or text.endswith(b"\n"):
-            yield Proposal(conflict.chunks, conflict.lines, text, rule)
+    mine, upstream = _WordChange.between(base, ours), _WordChange.between(base, theirs)
+    if upstream.is_rewriting or conflict in around.rewritten:
+        yield theirs, "upstream-rewrote"
+        return
+    if mine.holds(upstream, 1):
+        yield ours, "ours-has-both"
+    if upstream.holds(mine, _MOSTLY):
+        yield theirs, "upstream-has-both"
+    lines = {line for c in conflict.chunks for line in range(c.new, c.new_end)}
+    new, told = (_parts(change.added) - around.known for change in (mine, upstream))
+    is_named = not base and _MANY * len(new & told) >= len(new) > 0
+    if theirs and (is_named or lines & around.doubled):
+        yield theirs, "upstream-has-another"
+        return
+    before = _before_a_new_block(base, ours, theirs)
+    if before:
+        yield before, "before-new-block"
+    words = merge_words(base, ours, theirs)
+    if words is not None:
+        yield words, "words"
+
+
+def _last_resort(conflict: ConflictLines) -> Iterator[tuple[bytes, str]]:
+    """Yield the patch's lines, and upstream's where these do not hold."""
+    yield conflict.ours, "as-patched"
+    yield conflict.theirs, "left-out"
+
+
+def _parts(words: Sequence[bytes]) -> set[bytes]:
+    """Return what names consist of: `kv_cache` and `KVCache` of the same."""
+    return {part.lower() for word in words for part in _PART.findall(word)}
 
 
 def _before_a_new_block(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -121,10 +173,31 @@ def _before_a_new_block(base: bytes, ours: bytes, theirs: bytes) -> bytes | None
     return added + theirs if wrapped else None
 
 
-def _holds_words(whole: bytes, part: bytes) -> bool:
-    """Whether `whole` has the words of `part` in the same order."""
-    rest = iter(whole.split())
-    return all(word in rest for word in part.split())
+@dataclass(frozen=True)
+class _WordChange:
+    """The words that one side adds, and whether much of the rest is left."""
+
+    added: tuple[bytes, ...]
+    is_rewriting: bool
+    """Whether only few of the words of base are left."""
+
+    @classmethod
+    def between(cls, base: bytes, side: bytes) -> _WordChange:
+        """Return the change from `base` to `side`."""
+        old, new = _WORD.findall(base), _WORD.findall(side)
+        pairs = list(matching_blocks(old, new))
+        found = {n for _, b, size in pairs for n in range(b, b + size)}
+        return cls(
+            tuple(word for n, word in enumerate(new) if n not in found),
+            len(found) < _REWRITTEN * len(old),
+        )
+
+    def holds(self, other: _WordChange, share: float) -> bool:
+        """Whether this change has at least a share of what another one adds."""
+        if len(other.added) < _TELLING:
+            return False
+        common = Counter(self.added) & Counter(other.added)
+        return common.total() >= share * len(other.added)
 
 
 def _holds(
@@ -133,7 +206,9 @@ def _holds(
     """Whether the file passes the checks with the last of some proposals in it, too."""
     rules = {chunk: p.rule for p in chosen for chunk in p.chunks}
     chunks = tuple(
-        replace(c, how=How.MERGED, rules=(rules[c.chunk],), reason=None) if c.chunk in rules else c
+        replace(c, how=_how(rules[c.chunk]), rules=(rules[c.chunk],), reason=None)
+        if c.chunk in rules
+        else c
         for c in merged.chunks
     )
     made = Merge(filled(merged.data, chosen), chunks, merged.others)
@@ -141,3 +216,7 @@ def _holds(
         return False
     known = {c.chunk for c in chunks} - {*chosen[-1].chunks}
     return rules.keys().isdisjoint(find_faults(versions, made, others, known))
+
+
+def _how(rule: str) -> How:
+    return How.ABSORBED if rule in _UPSTREAMS else How.MERGED

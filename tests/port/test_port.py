@@ -165,7 +165,7 @@ def test_a_conflict_is_worked_on_and_taken_up(small: Small, tmp_path: Path) -> N
 
     again = small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
     assert again.code == 2
-    asked = {"line": 3, "reason": "both change the same expression", "proposal": None}
+    asked = {"line": 3, "reason": "both change the same expression", "proposal": 1}
     (waiting,) = json.loads((tmp_path / "new.port" / "port.json").read_text())["waiting"]
     assert waiting["questions"] == [asked]
     still = call("port", "--continue", "-o", tmp_path / "new")

@@ -35,13 +35,13 @@ def small(tmp_path: Path) -> Small:
     return make_small(
         tmp_path / "small",
         {
-            "1.0": {"a.py": CALLS, "b.py": CALLS, "c.py": VALUE},
-            "1.1": {"a.py": CALLS_THEIRS, "b.py": CALLS_THEIRS, "c.py": "VALUE = 2\n"},
+            "1.0": {"a.py": CALLS, "b.py": CALLS, "c.txt": VALUE},
+            "1.1": {"a.py": CALLS_THEIRS, "b.py": CALLS_THEIRS, "c.txt": "VALUE = 2\n"},
         },
         [
             ("one", {"a.py": CALLS_OURS}),
             ("two", {"b.py": CALLS_OURS}),
-            ("three", {"c.py": "VALUE = 3\n"}),
+            ("three", {"c.txt": "VALUE = 3\n"}),
         ],
     )
 
@@ -65,7 +65,7 @@ def test_a_proposal_is_reported_and_stands_behind_its_conflict(
     ]
     marked = (tmp_path / "new.port/conflicts/src/widget/a.py").read_text()
     assert f"<<<<<<< proposal 1\n{text}>>>>>>> proposal 1\n    end(x)\n" in marked
-    assert "proposal" not in (tmp_path / "new.port/conflicts/src/widget/c.py").read_text()
+    assert "proposal" not in (tmp_path / "new.port/conflicts/src/widget/c.txt").read_text()
     refused = call("port", "--continue", "-o", tmp_path / "new")
     assert refused.code == 3
     assert "line 3 of the old source: " in refused.err
@@ -82,7 +82,7 @@ def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
     left = call(*where, "--accept")
     assert left.code == 3
     assert f"`pkgtools port --continue -o {output} --write --catalog " in left.err
-    (output.with_name("v1.1.port") / "conflicts/src/widget/c.py").write_text("VALUE = 3\n")
+    (output.with_name("v1.1.port") / "conflicts/src/widget/c.txt").write_text("VALUE = 3\n")
     another = output.with_name("other.port")
     another.mkdir()
     several = call(*where)
@@ -99,9 +99,9 @@ def test_all_proposals_are_taken(small: Small, tmp_path: Path) -> None:
     left = call("port", "--continue", "--accept", "-o", tmp_path / "new")
     assert left.code == 3
     assert (folder / "a.py").read_text() == CALLS_BOTH
-    assert "c.py" in left.err
+    assert "c.txt" in left.err
     assert "a.py" not in left.err
-    (folder / "c.py").write_text("VALUE = 3\n")
+    (folder / "c.txt").write_text("VALUE = 3\n")
     done = call("port", "--continue", "-o", tmp_path / "new", "--json")
     assert done.code == 0, done.err
     hunks = [hunk for patch in done.facts["steps"][0]["patches"] for hunk in patch["hunks"]]
@@ -128,7 +128,7 @@ def test_the_proposals_of_one_file_are_taken(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--continue", "--accept", "src/widget/c.py"], "no conflict with a proposal is in it"),
+        (["--continue", "--accept", "src/widget/c.txt"], "no conflict with a proposal is in it"),
         (["--continue", "--accept", "src/widget/d.py"], "no conflict is in it"),
         (["--abort", "--accept"], "stand alone"),
         (["--series", "one", "--to", "1.1", "--accept"], "--accept goes with --continue"),
@@ -163,7 +163,8 @@ def proposed(base: str, ours: str, theirs: str) -> Merge:
 
 def test_a_proposal_must_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pkgtools.merge.proposals.merge_words", lambda *_: b"    if theirs(x)\n")
-    assert not proposed(CALLS, CALLS_OURS, CALLS_THEIRS).proposals
+    rules = [p.rule for p in proposed(CALLS, CALLS_OURS, CALLS_THEIRS).proposals]
+    assert rules == ["as-patched"]
 
 
 def test_a_proposal_must_know_its_names() -> None:
@@ -171,12 +172,14 @@ def test_a_proposal_must_know_its_names() -> None:
     base = "def f(x):\n    y = x + 1\n    one(y)\n    end()\n"
     ours = base.replace("    end", "    ours(y)\n    end")
     theirs = "def f(x):\n    one(x)\n    theirs(x)\n    end()\n"
-    assert not proposed(base, ours, theirs).proposals
+    merged = proposed(base, ours, theirs)
+    assert [p.rule for p in merged.proposals] == ["left-out"]
+    assert filled(merged.data, merged.proposals).decode() == theirs
 
 
 def test_what_upstream_adds_in_another_form_is_not_proposed_twice() -> None:
     base = "class A:\n    def __init__(self, a, b):\n        self.a = a\n"
-    ours = base.replace("a, b", "a, saver, b")
+    ours = base.replace("a, b", "a, saver: int, b")
     theirs = base.replace("a, b", "a, saver=False, b=None")
     assert all(p.text.count(b"saver") == 1 for p in proposed(base, ours, theirs).proposals)
 
@@ -186,6 +189,17 @@ NESTED_OURS = NESTED.replace("        end", "        ours(x)\n        end")
 WRAPPED = NESTED.replace("        end", "        # only some\n        if x.a:\n            end")
 LONGER = CALLS.replace("    end", "    new(x)\n    more(x)\n    end")
 SHORTER = CALLS.replace("    end", "    more(x)\n    end")
+TOTAL = CALLS.replace("    end", "    total = end(x, one=1, two=2)\n    end")
+TOTAL_BY_UPSTREAM = CALLS.replace("    end", "    total = end(x, one=1, two=3)\n    end")
+SENT = CALLS.replace("    end", "    x.sent_tokens = count_all(x)\n    end")
+SENT_BY_UPSTREAM = CALLS.replace("    end", "    note_sent_tokens(x)\n    end")
+CHECKED = (
+    "def f(x):\n    if x.one > x.two:\n        raise ValueError(x.one)\n    keep(x)\n    return x\n"
+)
+CHECKED_OURS = CHECKED.replace("        raise", "        log(x)\n        raise")
+HALVES = CHECKED_OURS.replace("return x\n", "return x + 1\n")
+HALF_REWRITTEN = "def f(x):\n    check_order(x)\n    keep(x)\n    return x * 2\n"
+REWRITTEN = "def f(x):\n    check_order(x)\n    keep(x)\n    return x\n"
 
 
 @pytest.mark.parametrize(
@@ -198,11 +212,24 @@ SHORTER = CALLS.replace("    end", "    more(x)\n    end")
         ),
         ((CALLS, LONGER, SHORTER), "ours-has-both", LONGER),
         ((CALLS, CALLS_OURS, CALLS_THEIRS), "words", CALLS_BOTH),
+        ((CALLS, TOTAL, TOTAL_BY_UPSTREAM), "upstream-has-both", TOTAL_BY_UPSTREAM),
+        ((CALLS, SENT, SENT_BY_UPSTREAM), "upstream-has-another", SENT_BY_UPSTREAM),
+        # No word is new: both calls stay.
+        (
+            (CALLS, CALLS_OURS, CALLS.replace("    end", "    one(x)\n    end")),
+            "words",
+            CALLS.replace("    end", "    one(x)\n    ours(x)\n    end"),
+        ),
+        ((CHECKED, CHECKED_OURS, REWRITTEN), "upstream-rewrote", REWRITTEN),
+        # What is beside rewritten lines of the function goes with these.
+        ((CHECKED, HALVES, HALF_REWRITTEN), "upstream-rewrote", HALF_REWRITTEN),
+        # Nothing speaks for one of two values: the patch's, which a series is there for.
+        (("X = a\n", "X = b\n", "X = c\n"), "as-patched", "X = b\n"),
     ],
 )
 def test_the_likeliest_proposal(sides: tuple[str, str, str], rule: str, made: str) -> None:
     merged = proposed(*sides)
-    assert [proposal.rule for proposal in merged.proposals] == [rule]
+    assert {proposal.rule for proposal in merged.proposals} == {rule}
     assert filled(merged.data, merged.proposals).decode() == made
 
 
