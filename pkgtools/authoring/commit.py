@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +117,8 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         commits = bench.commits()
         bench.fetch({p for c in commits for p in c.changes} | set(series.paths))
         names = _names_of(commits, state.names)
-        reader = _CommitReader(work, series, bench, names, from_wheel=state.from_wheel)
+        patched = PatchedSource(bench.read)
+        reader = _CommitReader(work, series, names, state.from_wheel, patched)
         for commit in commits:
             reader.take(commit)
         entries, dropped = reader.entries, reader.dropped()
@@ -155,30 +157,25 @@ def _names_of(commits: Sequence[MadeCommit], saved: Mapping[str, str]) -> dict[s
     return names
 
 
+@dataclass(frozen=True)
 class _CommitReader:
     """Takes one commit after the other, each on the files of the ones before it."""
 
-    def __init__(
-        self,
-        work: SeriesWork,
-        series: Series,
-        bench: Workbench,
-        names: Mapping[str, str | None],
-        *,
-        from_wheel: bool,
-    ) -> None:
-        self.entries: list[_CommitEntry] = []
-        self.empty: list[str] = []
-        self._work = work
-        self._series = series
-        self._names = names
-        self._from_wheel = from_wheel
-        self._known = {patch.name: patch for patch in series.patches}
-        self._patched = PatchedSource(bench.read)
+    work: SeriesWork
+    series: Series
+    names: Mapping[str, str | None]
+    from_wheel: bool
+    patched: PatchedSource
+    entries: list[_CommitEntry] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+
+    @cached_property
+    def _known(self) -> dict[str, Patch]:
+        return {patch.name: patch for patch in self.series.patches}
 
     def dropped(self) -> list[Patch]:
         kept = {entry.old.name for entry in self.entries if entry.old}
-        return [patch for patch in self._series.patches if patch.name not in kept]
+        return [patch for patch in self.series.patches if patch.name not in kept]
 
     def take(self, commit: MadeCommit) -> None:
         if not commit.changes:
@@ -186,17 +183,17 @@ class _CommitReader:
             return
         self._refuse_outside(commit)
         old = self._patch_of(commit)
-        self.entries.append(self._entry(commit, old, self._names[commit.id]))
-        self._patched.add(commit.file_changes)
+        self.entries.append(self._entry(commit, old, self.names[commit.id]))
+        self.patched.add(commit.file_changes)
 
     def _refuse_outside(self, commit: MadeCommit) -> None:
-        upstream = self._work.named.upstream
+        upstream = self.work.named.upstream
         outside = [
             path
             for path in commit.changes
-            if upstream.installed_path(path) is None and path not in self._series.paths
+            if upstream.installed_path(path) is None and path not in self.series.paths
         ]
-        if self._from_wheel and outside:
+        if self.from_wheel and outside:
             raise UsageError(
                 f"{commit.subject!r} changes what no wheel of {upstream.name} has: "
                 f"{', '.join(outside)}",
@@ -207,24 +204,24 @@ class _CommitReader:
     def _patch_of(self, commit: MadeCommit) -> Patch | None:
         """Return the patch that a commit was: by name, else the one that it still is otherwise."""
         taken = {entry.old.name for entry in self.entries if entry.old}
-        name = self._names[commit.id]
+        name = self.names[commit.id]
         if name in self._known:
             return self._known[name] if name not in taken else None
-        free = self._known.keys() - taken - set(filter(None, self._names.values()))
-        candidates = [patch for patch in self._series.patches if patch.name in free]
+        free = self._known.keys() - taken - set(filter(None, self.names.values()))
+        candidates = [patch for patch in self.series.patches if patch.name in free]
         same = [p for p in candidates if has_message(p, commit.message) or self._makes(p, commit)]
         return same[0] if same else None
 
     def _makes(self, patch: Patch, commit: MadeCommit) -> bool:
         """Whether a patch changes exactly what a commit does."""
-        plan = plan_series([patch], self._patched.read)
+        plan = plan_series([patch], self.patched.read)
         if not plan.ok:
             return False
         made = {c.path: (c.before, c.after) for c in plan.changes if c.before != c.after}
         return made == commit.changes
 
     def _entry(self, commit: MadeCommit, old: Patch | None, name: str | None) -> _CommitEntry:
-        directory = self._series.directory
+        directory = self.series.directory
         if old is None:
             name = check_name(name or self._new_name(commit))
             patch = self._checked(commit, name, _mail(commit) + _diff(commit, full_index=True))
@@ -256,7 +253,7 @@ class _CommitReader:
         patch = old
         if not same_files:
             self._refuse_other_files(commit, old)
-            read = self._patched.read
+            read = self.patched.read
             edited = []
             for change in plan_series([old], read).changes:
                 _, after = commit.changes.get(change.path, (None, change.before))
@@ -308,8 +305,8 @@ class _CommitReader:
 
     def _new_name(self, commit: MadeCommit) -> str:
         """Return a name that is free, with a number where every patch of the series has one."""
-        own = [patch.name for patch in self._series.patches if not patch.is_shared]
-        taken = {*self._known, *filter(None, self._names.values())}
+        own = [patch.name for patch in self.series.patches if not patch.is_shared]
+        taken = {*self._known, *filter(None, self.names.values())}
         taken |= {entry.patch.name for entry in self.entries}
         numbers = [int(match[1]) for name in taken if (match := _NUMBER.match(name))]
         name = file_name(commit.subject)

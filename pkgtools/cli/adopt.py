@@ -9,9 +9,8 @@ from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import source_options
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories, open_tree, open_trees
+from pkgtools.cli.sources import open_at_hand, source_options
+from pkgtools.source.choose import open_tree, open_trees
 from pkgtools.transaction import reading
 from pkgtools.tree.apply import TreeChange, adopt_target
 from pkgtools.tree.choose import target_of
@@ -50,9 +49,7 @@ def adopt(
         trees = open_trees(catalog, catalog.upstreams, tree, python)
         with reading(trees, common.Progress()):
             chosen, where = target_of(catalog, trees)
-    at_hand = AtHand(
-        common.Progress(), check_wheels(catalog, wheels), open_repositories(repositories)
-    )
+    at_hand = open_at_hand(catalog, wheels, repositories, download=False)
     done = adopt_target(catalog, chosen, where, at_hand.find_any(chosen), common.Progress())
     return Output(done, _lines(done, shadowed(where, chosen.series.paths)))
 

@@ -107,10 +107,12 @@ def open_work(
     return SeriesWork(catalog, named, common.Progress(), source)
 
 
-def open_at_hand(catalog: Catalog, wheels: Sequence[Path], repositories: Sequence[Path]) -> AtHand:
+def open_at_hand(
+    catalog: Catalog, wheels: Sequence[Path], repositories: Sequence[Path], *, download: bool = True
+) -> AtHand:
     """Return the sources that the options name; pip downloads other releases."""
     repos = open_repositories(repositories)
-    return AtHand(common.Progress(), check_wheels(catalog, wheels), repos, download=True)
+    return AtHand(common.Progress(), check_wheels(catalog, wheels), repos, download)
 
 
 def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree:

@@ -13,18 +13,10 @@ from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
-from pkgtools.cli.sources import source_options
+from pkgtools.cli.sources import open_at_hand, source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
 from pkgtools.source import Source
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import (
-    check_wheels,
-    installed_trees,
-    open_repositories,
-    open_revision,
-    open_trees,
-    open_wheel,
-)
+from pkgtools.source.choose import installed_trees, open_revision, open_trees, open_wheel
 from pkgtools.transaction import reading
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run, dry_run_source
@@ -194,12 +186,7 @@ def _verdicts(request: _Request) -> Iterator[DryRun]:
         with reading(sources, common.Progress()):
             yield from [dry_run_source(catalog, target, source) for source in sources]
         return
-    at_hand = AtHand(
-        common.Progress(),
-        check_wheels(catalog, request.wheels),
-        open_repositories(request.repositories),
-        download=not given,
-    )
+    at_hand = open_at_hand(catalog, request.wheels, request.repositories, download=not given)
     if target is None or request.name is None:
         revisions = [(t, revision) for t in catalog.targets for revision in t.revisions]
         yield from dry_run(catalog, revisions, at_hand)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,21 +22,15 @@ if TYPE_CHECKING:
     from pkgtools.source.git import Repository
 
 
+@dataclass(frozen=True)
 class AtHand:
     """Wheels and repositories, and pip where it may be asked."""
 
-    def __init__(
-        self,
-        reporter: Reporter,
-        wheels: Sequence[Path] = (),
-        repositories: Sequence[Repository] = (),
-        *,
-        download: bool = False,
-    ) -> None:
-        self.reporter = reporter
-        self._wheels = wheels
-        self._repositories = repositories
-        self._download = download
+    reporter: Reporter
+    given: Sequence[Path] = ()
+    """Wheel files."""
+    repositories: Sequence[Repository] = ()
+    download: bool = False
 
     def find(self, target: Target, revision: Revision) -> list[Source]:
         """Return the sources of one revision: one commit, or every wheel of a release.
@@ -46,7 +41,7 @@ class AtHand:
         if revision.version is None:
             return [self._in_repositories(revision.name)]
         wheels = self._given_wheels(target, revision.version)
-        if not wheels and self._repositories and revision.tag:
+        if not wheels and self.repositories and revision.tag:
             with contextlib.suppress(SourceUnavailableError):
                 return [self._in_repositories(f"refs/tags/{revision.tag}")]
         return list(self.wheels(target, revision.version))
@@ -63,7 +58,7 @@ class AtHand:
         """Return the wheels of a release: those that were given, else pip's."""
         upstream = target.upstream
         given = self._given_wheels(target, version)
-        if not given and self._download:
+        if not given and self.download:
             given = [release_wheel(upstream, version, _known(target, version), self.reporter)]
         if not given:
             raise SourceUnavailableError(
@@ -74,7 +69,7 @@ class AtHand:
 
     def _given_wheels(self, target: Target, version: str) -> list[Path]:
         found = []
-        for path in self._wheels:
+        for path in self.given:
             with contextlib.suppress(UsageError):  # another upstream's
                 same = Version(wheel_version(path, target.upstream)) == Version(version)
                 if same and fits_wheel(target, path):
@@ -82,7 +77,7 @@ class AtHand:
         return found
 
     def _in_repositories(self, revision: str) -> Source:
-        for repository in self._repositories:
+        for repository in self.repositories:
             source = repository.find(revision)
             if source is not None:
                 return source
