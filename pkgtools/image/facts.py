@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import zstandard
 
 from pkgtools.errors import MalformedError
-from pkgtools.image.layer import FileKind, Member, parents, relative
+from pkgtools.image.layer import FileKind, parents, relative
 from pkgtools.image.merged import LayerChanges
 from pkgtools.image.package import FoundPackage, package_at
 
@@ -25,48 +25,16 @@ if TYPE_CHECKING:
 
     from pkgtools.image.package import PackageQuery
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Increment with each change of the format or of the results of `Image.find`."""
 LIMIT: Final = 64 * 1024 * 1024
 """Uncompressed bytes of facts; SGLang's, with all files that series touch, have 10 MB."""
-_ID: Final = 2**63 - 1
-_Owner = Annotated[int, msgspec.Meta(ge=-_ID, le=_ID)]
-
-
-class _MemberFacts(msgspec.Struct, array_like=True):
-    """A `Member` within the bounds of an archive."""
-
-    path: str
-    kind: FileKind
-    permissions: Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
-    uid: _Owner
-    gid: _Owner
-    mtime: Annotated[int, msgspec.Meta(ge=0, le=_ID // 10**9)]
-    data: bytes
-
-
-class _PackageFacts(msgspec.Struct):
-    """A `FoundPackage`."""
-
-    folder: str
-    members: list[_MemberFacts]
-    names: list[str]
-    by_table: list[str]
-
-
-class _LayerFacts(msgspec.Struct):
-    """A `LayerChanges`."""
-
-    members: list[_MemberFacts]
-    hidden: list[str]
-    opaque: list[str]
-    others: list[str]
-    folders: list[str]
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 class _KnownFacts(msgspec.Struct):
     format: int
-    packages: dict[str, _PackageFacts]
+    packages: dict[str, FoundPackage]
     """Packages by `facts_key`."""
 
 
@@ -96,13 +64,7 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
         UnicodeEncodeError: a path is not UTF-8.
 
     """
-    packages = {
-        key: _PackageFacts(
-            each.folder, _packed(each.members), sorted(each.names), list(each.by_table)
-        )
-        for key, each in sorted(found.items())
-    }
-    return _compressed(_KnownFacts(FORMAT, packages))
+    return _compressed(_KnownFacts(FORMAT, dict(found)))
 
 
 def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> FoundPackage | None:
@@ -130,8 +92,7 @@ def encode_layer(changes: LayerChanges) -> bytes:
         UnicodeEncodeError: a path is not UTF-8.
 
     """
-    paths = (changes.hidden, changes.opaque, changes.others, changes.folders)
-    return _compressed(_LayerFacts(_packed(changes.members), *map(sorted, paths)))
+    return _compressed(replace(changes, label="", links={}, names=0, data=0))
 
 
 def decode_layer(raw: bytes) -> LayerChanges:
@@ -142,29 +103,14 @@ def decode_layer(raw: bytes) -> LayerChanges:
 
     """
     try:
-        facts = msgspec.msgpack.decode(_decompressed(raw), type=_LayerFacts)
+        return msgspec.msgpack.decode(_decompressed(raw), type=LayerChanges)
     except (zstandard.ZstdError, msgspec.DecodeError) as error:
         raise ValueError(str(error)) from None
-    return LayerChanges(
-        members=_unpacked(facts.members),
-        hidden=set(facts.hidden),
-        opaque=set(facts.opaque),
-        others=set(facts.others),
-        folders=set(facts.folders),
-    )
 
 
-def _packed(members: Mapping[str, Member]) -> list[_MemberFacts]:
-    return [_MemberFacts(**vars(member)) for _, member in sorted(members.items())]
-
-
-def _unpacked(members: list[_MemberFacts]) -> dict[str, Member]:
-    return {member.path: Member(**msgspec.structs.asdict(member)) for member in members}
-
-
-def _compressed(facts: msgspec.Struct) -> bytes:
-    raw = msgspec.msgpack.encode(facts)
-    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(raw)
+def _compressed(facts: object) -> bytes:
+    compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+    return compressor.compress(_ENCODER.encode(facts))
 
 
 def _decompressed(raw: bytes) -> bytes:
@@ -179,22 +125,23 @@ def _decompressed(raw: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(raw)
 
 
-def _checked(facts: _PackageFacts, query: PackageQuery, label: str) -> FoundPackage:
-    """Return the package that facts describe.
+def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPackage:
+    """Return a package if `Image.find` can return it.
 
     Raises:
         MalformedError: a path leads out of the image.
-        ValueError: `Image.find` cannot return such a package.
+        ValueError: it is not such a package.
 
     """
-    paths = [facts.folder, *facts.names, *(member.path for member in facts.members)]
+    members = found.members
+    paths = [found.folder, *found.names, *members]
     if any(relative(path, label) != path or "\0" in path for path in paths):
         raise ValueError("a path is not as layers have it")
-    members = _unpacked(facts.members)
+    if any(path != member.path for path, member in members.items()):
+        raise ValueError("a file has two paths")
     files = {path for path, member in members.items() if member.kind is not FileKind.FOLDER}
-    if any(not files.isdisjoint(parents(path)) for path in [*members, *facts.names]):
+    if any(not files.isdisjoint(parents(path)) for path in [*members, *found.names]):
         raise ValueError("a file has files below it")
-    found = FoundPackage(facts.folder, members, frozenset(facts.names))
-    if found != package_at(query, facts.folder, members, facts.names):
+    if replace(found, by_table=()) != package_at(query, found.folder, members, found.names):
         raise ValueError("it has files that are not the package's")
-    return replace(found, by_table=tuple(facts.by_table))
+    return found

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import IO, TYPE_CHECKING, Annotated, Final, Self
 
 import zstandard
 from isal import isal_zlib
+from msgspec import Meta
 
 from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError
@@ -54,6 +55,9 @@ _EXTENDED: Final = (
 )
 
 
+_Owner = Annotated[int, Meta(ge=1 - _ID_LIMIT, le=_ID_LIMIT - 1)]
+
+
 class FileKind(Enum):
     """What a path of an image is."""
 
@@ -73,15 +77,15 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class Member:
-    """One path of an image, as a layer has it."""
+    """One path of an image, as a layer has it; facts from elsewhere are held to these bounds."""
 
     path: str
     """Relative to the image's root, without ``..``."""
     kind: FileKind
-    permissions: int = 0o644
-    uid: int = 0
-    gid: int = 0
-    mtime: int = 0
+    permissions: Annotated[int, Meta(ge=0, le=0o7777)] = 0o644
+    uid: _Owner = 0
+    gid: _Owner = 0
+    mtime: Annotated[int, Meta(ge=0, le=_MTIME_LIMIT)] = 0
     """Seconds since the epoch: Python's bytecode counts no finer, and not every tar does."""
     data: bytes = b""
     """A file's content, or a link's target."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -11,15 +12,14 @@ from typing import TYPE_CHECKING, Final
 from packaging.utils import canonicalize_name
 
 from pkgtools.errors import UsageError
-from pkgtools.image.layer import parents
+from pkgtools.image.layer import Member, parents
 from pkgtools.source.receipt import NAME, PROVENANCE
 from pkgtools.source.tree import SITE_FOLDERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from pkgtools.catalog import Upstream
-    from pkgtools.image.layer import Member
 
 METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """The files of a .dist-info that are read."""

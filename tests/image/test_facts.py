@@ -166,17 +166,23 @@ def test_facts_of_an_archive_or_an_image_by_tag_have_no_place(
     assert (done.code, "cannot be read" in done.facts["error"]["message"]) == (2, True)
 
 
+def _first(facts: dict[str, Any]) -> dict[str, Any]:
+    member: dict[str, Any] = next(iter(facts["members"].values()))
+    return member
+
+
 def _outside(facts: dict[str, Any]) -> None:
-    facts["members"][-1][0] = "../../outside"
+    facts["members"]["../../outside"] = {**_first(facts), "path": "../../outside"}
 
 
 def _below_a_file(facts: dict[str, Any]) -> None:
-    member = next(m for m in facts["members"] if m[0].endswith("answer.py"))
-    facts["members"].append([f"{member[0]}/widget/answer.py", *member[1:]])
+    member = next(m for path, m in facts["members"].items() if path.endswith("answer.py"))
+    path = f"{member['path']}/widget/answer.py"
+    facts["members"][path] = {**member, "path": path}
 
 
 def _elsewhere(facts: dict[str, Any]) -> None:
-    facts["members"].append(["etc/passwd", "file", 0o644, 0, 0, 0, b"root"])
+    facts["members"]["etc/passwd"] = {**_first(facts), "path": "etc/passwd", "data": b"root"}
 
 
 def _more_names(facts: dict[str, Any]) -> None:
@@ -184,19 +190,24 @@ def _more_names(facts: dict[str, Any]) -> None:
 
 
 def _owner(facts: dict[str, Any]) -> None:
-    facts["members"][0][3] = 2**63
+    _first(facts)["uid"] = 2**63
 
 
 def _time(facts: dict[str, Any]) -> None:
-    facts["members"][0][5] = -1
+    _first(facts)["mtime"] = -1
 
 
 def _kind(facts: dict[str, Any]) -> None:
-    facts["members"][0][1] = "socket"
+    _first(facts)["kind"] = "socket"
 
 
 def _null(facts: dict[str, Any]) -> None:
-    facts["members"][0][0] += "\0"
+    path = _first(facts)["path"] + "\0"
+    facts["members"][path] = {**_first(facts), "path": path}
+
+
+def _two_paths(facts: dict[str, Any]) -> None:
+    _first(facts)["path"] += "x"
 
 
 def _changed(raw: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
@@ -210,7 +221,17 @@ HOSTILE: dict[str, Callable[[bytes], bytes]] = {
     **{
         change.__name__: lambda raw, change=change: _changed(raw, change)  # type: ignore[misc]
         for change in (
-            *(_outside, _below_a_file, _elsewhere, _more_names, _owner, _time, _kind, _null),
+            *(
+                _outside,
+                _below_a_file,
+                _elsewhere,
+                _more_names,
+                _owner,
+                _time,
+                _kind,
+                _null,
+                _two_paths,
+            ),
         )
     },
     "empty": lambda _: b"",
@@ -243,9 +264,9 @@ def test_facts_cannot_have_another_revision_patched(
     _export(project, layout, path)
 
     def edit(facts: dict[str, Any]) -> None:
-        for member in facts["members"]:
-            if member[0].endswith("widget/answer.py"):
-                member[6] = b"ANSWER = 40\n"
+        for path, member in facts["members"].items():
+            if path.endswith("widget/answer.py"):
+                member["data"] = b"ANSWER = 40\n"
 
     path.write_bytes(_changed(path.read_bytes(), edit))
     fresh()
