@@ -8,28 +8,16 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.image.layer import damaged, digest_of
-from pkgtools.image.manifest import (
-    INDEXES,
-    LAYERS,
-    OCI_INDEX,
-    BaseImage,
-    Index,
-    Manifest,
-    of_platform,
-    parse,
-)
-from pkgtools.image.merged import StoredLayer
-from pkgtools.image.model import Config
-from pkgtools.image.stored import ImageIndex, LayeredImage, StoredFiles, open_platforms
+from pkgtools.image.manifest import INDEXES, OCI_INDEX, Index, of_platform, parse
+from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
 from pkgtools.util.files import locked_folder, read_bytes, replace_file, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 
@@ -57,13 +45,13 @@ def open_layout(
 
     if top.get("mediaType") not in INDEXES:
         return opened(top)
-    document = parse(_read_blob(folder, top), Index, reference)
+    document = parse(_read_blob(folder, top["digest"]), Index, reference)
     if platform is not None:
         return opened(of_platform(document["manifests"], platform, reference))
     return open_platforms(reference, document, OCI_INDEX, opened)
 
 
-class LayoutImage(LayeredImage):
+class LayoutImage(ManifestImage):
     """One image in a layout."""
 
     def __init__(
@@ -74,58 +62,37 @@ class LayoutImage(LayeredImage):
         entry: Mapping[str, Any],
         tree: str | None,
     ) -> None:
-        """Read an image's manifest and its configuration.
-
-        Args:
-            folder: the layout.
-            reference: the user's name for the image.
-            top: the descriptor that has the name.
-            entry: the descriptor of the manifest: `top`, or an entry of the index.
-            tree: the user's choice of the folder that contains the package.
-
-        """
+        """Read an image; `top` has the name, and is `entry` or an index with it."""
         self.folder = folder
-        self._sound: set[Path] = set()
-        self.reference = reference
         self.name = name_of(top)
-        self.manifest_digest = str(entry["digest"])
-        self.names = frozenset((top["digest"], self.manifest_digest))
-        manifest = parse(_read_blob(folder, entry), Manifest, reference)
-        media_type = str(manifest.get("mediaType") or entry.get("mediaType"))
-        if media_type not in LAYERS:
-            raise damaged(f"{reference} is not an image: its media type is {media_type!r}")
-        self.config = Config(_read_blob(folder, manifest["config"]))
-        self.config.refuse_other_layers(len(manifest["layers"]))
-        self.id = self.config.digest
-        layers = [self._layer(each) for each in manifest["layers"]]
-        described = {**entry, "mediaType": media_type}
-        self._base = BaseImage(manifest, media_type, self.config, layers, described)
-        self._files = StoredFiles(reference, layers, tree, self.config.env)
-        self.identity = (self.manifest_digest, tree or "")
+        self._sound: set[Path] = set()
+        super().__init__(reference, (self._blob(entry["digest"]), entry), top["digest"], tree)
+        for layer in self.base.layers:
+            _existing(folder, layer.digest)
 
     def default_name(self, suffix: str) -> str:
         """Return this image's name with a suffix, in the same layout."""
         return f"oci:{self.folder}:{self.name or 'image'}-{suffix}"
 
-    def _layer(self, descriptor: dict[str, Any]) -> StoredLayer:
-        path = _blob_path(self.folder, descriptor)
-        label = f"{self.reference} layer {descriptor['digest'][:19]}"
-        return StoredLayer(
-            label,
-            lambda: self._opened(path, descriptor),
-            descriptor,
-            descriptor["digest"],
-            partial(_read_range, path),
-        )
+    def _blob(self, digest: str) -> bytes:
+        return _read_blob(self.folder, digest)
 
-    def _opened(self, path: Path, descriptor: Mapping[str, Any]) -> BinaryIO:
+    @contextlib.contextmanager
+    def _open(self, descriptor: Mapping[str, Any], label: str) -> Iterator[IO[bytes]]:
         """Open a blob, which is checked against its descriptor the first time."""
-        if path not in self._sound:
-            size = path.stat().st_size
-            if sha256(path) != path.name or descriptor.get("size", size) != size:
-                raise damaged(f"{path} is not what its digest says")
-            self._sound.add(path)
-        return path.open("rb")
+        path = _existing(self.folder, descriptor["digest"])
+        with path.open("rb") as file:
+            if path not in self._sound:
+                size = path.stat().st_size
+                if sha256(path) != path.name or descriptor.get("size", size) != size:
+                    raise damaged(f"{label}: {path} is not what its digest says")
+                self._sound.add(path)
+            yield file
+
+    def _range(self, digest: str, start: int, end: int) -> bytes:
+        with _existing(self.folder, digest).open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
 
 
 def _named(folder: Path, name: str | None) -> dict[str, Any]:
@@ -150,20 +117,20 @@ def _named(folder: Path, name: str | None) -> dict[str, Any]:
     return only
 
 
-def _read_blob(folder: Path, descriptor: Mapping[str, Any]) -> bytes:
+def _read_blob(folder: Path, digest: str) -> bytes:
     """Return a small blob after a check of its digest."""
-    path = _blob_path(folder, descriptor)
+    path = _existing(folder, digest)
     try:
         raw = read_bytes(path)
     except OSError as error:
         raise damaged(f"{path} cannot be read: {error.strerror}") from None
-    if digest_of(raw) != descriptor["digest"]:
+    if digest_of(raw) != digest:
         raise damaged(f"{path} is not what its digest says")
     return raw
 
 
-def _blob_path(folder: Path, descriptor: Mapping[str, Any]) -> Path:
-    path = blob_path(folder, descriptor["digest"])
+def _existing(folder: Path, digest: str) -> Path:
+    path = blob_path(folder, digest)
     if not path.is_file():
         raise damaged(f"{path} is not there")
     return path
@@ -225,12 +192,6 @@ def write_named(
             f"{folder} cannot be written: {error.strerror}",
             remedy="copy the base into a layout of your own",
         ) from None
-
-
-def _read_range(path: Path, start: int, end: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read(end - start)
 
 
 def name_of(descriptor: Mapping[str, Any]) -> str | None:

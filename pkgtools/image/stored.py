@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, damaged, parents
 from pkgtools.image.location import candidates, installed_last, is_evidence
-from pkgtools.image.manifest import is_attestation, platform_of
+from pkgtools.image.manifest import (
+    LAYERS,
+    BaseImage,
+    Manifest,
+    is_attestation,
+    parse,
+    platform_of,
+)
 from pkgtools.image.merged import Overlay, StoredLayer, read_paths
-from pkgtools.image.model import Image
+from pkgtools.image.model import Config, Image
 from pkgtools.image.package import FoundPackage, choose_folder, package_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pkgtools.image.known import KnownFacts
     from pkgtools.image.layer import Member
-    from pkgtools.image.manifest import BaseImage
     from pkgtools.image.merged import LayerCache
     from pkgtools.image.package import PackageQuery
 
@@ -111,6 +120,58 @@ class LayeredImage(Image):
     def read(self, paths: Collection[str]) -> dict[str, Member]:
         """Return the member at each existing path; see `Image.read`."""
         return self._files.read(paths)
+
+
+class ManifestImage(LayeredImage):
+    """An image with a manifest, in a registry or a layout."""
+
+    def __init__(
+        self, reference: str, found: tuple[bytes, Mapping[str, Any]], top: str, tree: str | None
+    ) -> None:
+        """Read an image's manifest and its configuration.
+
+        Args:
+            reference: the user's name for it.
+            found: the manifest and its descriptor.
+            top: the digest that the name leads to: of the manifest, or of an index.
+            tree: the user's choice of the folder that contains the package.
+
+        """
+        raw, entry = found
+        self.reference = reference
+        self.manifest_digest = str(entry["digest"])
+        self.names = frozenset((top, self.manifest_digest))
+        manifest = parse(raw, Manifest, reference)
+        media_type = str(manifest.get("mediaType") or entry.get("mediaType"))
+        if media_type not in LAYERS:
+            raise damaged(f"{reference} is not an image: its media type is {media_type!r}")
+        self.config = Config(self._blob(manifest["config"]["digest"]))
+        self.config.refuse_other_layers(len(manifest["layers"]))
+        self.id = self.config.digest
+        layers = [self._layer(each) for each in manifest["layers"]]
+        described = {**entry, "mediaType": media_type}
+        self._base = BaseImage(manifest, media_type, self.config, layers, described)
+        self._files = StoredFiles(reference, layers, tree, self.config.env)
+        # The same in a registry and a layout.
+        self.identity = (self.manifest_digest, tree or "")
+
+    def _layer(self, descriptor: Mapping[str, Any]) -> StoredLayer:
+        digest = descriptor["digest"]
+        label = f"{self.reference} layer {digest[:19]}"
+        opened = partial(self._open, descriptor, label)
+        return StoredLayer(label, opened, descriptor, digest, partial(self._range, digest))
+
+    @abstractmethod
+    def _blob(self, digest: str) -> bytes:
+        """Return a small blob after a check of its digest."""
+
+    @abstractmethod
+    def _open(self, descriptor: Mapping[str, Any], label: str) -> AbstractContextManager[IO[bytes]]:
+        """Open a layer; see `StoredLayer.open`."""
+
+    @abstractmethod
+    def _range(self, digest: str, start: int, end: int) -> bytes | None:
+        """Read a part of a layer; see `StoredLayer.read_range`."""
 
 
 @dataclass(frozen=True)

@@ -39,19 +39,19 @@ def open_blob(
         stream.drain()
 
 
-def read_range(
-    client: RegistryClient, repository: str, digest: str, start: int, end: int
-) -> bytes | None:
+def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes | None:
     """Return a part of a blob; None if the registry does not support ranges (RFC 9110, section 14).
 
     Raises:
         RegistryError: the registry refuses, or breaks off too often.
 
     """
-    path, headers = f"{repository}/blobs/{digest}", {"Range": f"bytes={start}-{end - 1}"}
+    headers = {"Range": f"bytes={start}-{end - 1}"}
     for count in range(TRIES):
         try:
-            with client.request_once("GET", path, ok={200, 206, 416}, headers=headers) as response:
+            with client.request(
+                "GET", path, ok={200, 206, 416}, headers=headers, tries=1
+            ) as response:
                 said = response.headers.get("Content-Range", "")
                 if response.status_code != 206 or not said.startswith(f"bytes {start}-{end - 1}/"):
                     return None
@@ -63,7 +63,7 @@ def read_range(
             error = broken
         client.pause(error, count)
     raise RegistryError(
-        f"{client.host} broke off bytes {start} to {end} of {digest} {TRIES} times",
+        f"{client.host} broke off bytes {start} to {end} of {path} {TRIES} times",
         remedy="try again",
     )
 

@@ -113,7 +113,7 @@ class RegistryClient:
         for count in range(TRIES):
             try:
                 ok, headers = {200, 404}, {"Accept": accept}
-                with self.request_once("GET", path, ok=ok, headers=headers) as response:
+                with self.request("GET", path, ok=ok, headers=headers, tries=1) as response:
                     body = self.body(response, limit)
                     return (body, response.headers) if response.status_code == 200 else None
             except BrokenConnectionError as error:
@@ -122,7 +122,7 @@ class RegistryClient:
                 self.pause(error, count)
         return None
 
-    def request(
+    def request(  # noqa: PLR0913 - keywords
         self,
         method: str,
         path: str,
@@ -130,6 +130,7 @@ class RegistryClient:
         ok: Collection[int],
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
+        tries: int = TRIES,
     ) -> Any:
         """Return the response to a request, before its body is read; the caller closes it.
 
@@ -139,31 +140,23 @@ class RegistryClient:
             ok: the expected statuses.
             headers: headers other than the credentials.
             data: the body.
+            tries: the number of tries.
 
         Raises:
             BrokenConnectionError: all tries failed.
             RegistryError: the response has another status.
 
         """
-        for count in range(TRIES - 1):
-            try:
-                return self.request_once(method, path, ok=ok, headers=headers, data=data)
-            except BrokenConnectionError as error:
-                self.pause(error, count)
-        return self.request_once(method, path, ok=ok, headers=headers, data=data)
-
-    def request_once(
-        self,
-        method: str,
-        path: str,
-        *,
-        ok: Collection[int],
-        headers: Mapping[str, str] | None = None,
-        data: bytes | None = None,
-    ) -> Any:
-        """Return the response to a request, without a second try."""
         url = urljoin(self.root, path)
-        response = self._authorized(method, url, headers or {}, data)
+        for count in range(1, tries + 1):
+            try:
+                response = self._authorized(method, url, headers or {}, data)
+            except BrokenConnectionError as error:
+                if count == tries:
+                    raise
+                self.pause(error, count - 1)
+            else:
+                break
         if response.status_code not in ok:
             with response:
                 raise self._refused(method, url, response)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.manifest import (
     ACCEPT,
     INDEXES,
-    LAYERS,
     MANIFEST_LIMIT,
-    BaseImage,
     Index,
     Manifest,
     of_platform,
     parse,
 )
-from pkgtools.image.merged import StoredLayer
-from pkgtools.image.model import Config
 from pkgtools.image.names import REGISTRY, RegistryName, default_name
 from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
-from pkgtools.image.stored import ImageIndex, LayeredImage, StoredFiles, open_platforms
+from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
 
 _CONFIG_LIMIT: Final = 16 * 1024 * 1024
@@ -68,7 +64,7 @@ def open_registry(
     return image
 
 
-class RegistryImage(LayeredImage):
+class RegistryImage(ManifestImage):
     """One image in a registry."""
 
     def __init__(
@@ -79,35 +75,11 @@ class RegistryImage(LayeredImage):
         found: tuple[bytes, Mapping[str, Any]],
         top: str,
     ) -> None:
-        """Read an image's manifest and its configuration.
-
-        Args:
-            name: the user's name for it.
-            client: the registry's client, which the image closes.
-            tree: the user's choice of the folder that contains the package.
-            found: the manifest and its descriptor.
-            top: the digest that the name leads to.
-
-        """
-        raw, entry = found
-        self.reference = f"{REGISTRY}{name.name}"
+        """Read an image, whose manifest was `found`; it closes the client."""
         self.name = name.name
         self.client = client
         self.at = name
-        self.manifest_digest = str(entry["digest"])
-        self.names = frozenset((top, self.manifest_digest))
-        manifest = parse(raw, Manifest, self.reference)
-        media_type = str(entry["mediaType"])
-        if media_type not in LAYERS:
-            raise damaged(f"{self.reference} is not an image: its media type is {media_type!r}")
-        path = f"{name.repository}/blobs/{manifest['config']['digest']}"
-        self.config = Config(client.verified(path, _CONFIG_LIMIT, self.reference))
-        self.config.refuse_other_layers(len(manifest["layers"]))
-        self.id = self.config.digest
-        layers = [self._layer(layer) for layer in manifest["layers"]]
-        self._base = BaseImage(manifest, media_type, self.config, layers, entry)
-        self._files = StoredFiles(self.reference, layers, tree, self.config.env)
-        self.identity = (self.manifest_digest, tree or "")  # as the same image in a layout
+        super().__init__(f"{REGISTRY}{name.name}", found, top, tree)
 
     def close(self) -> None:
         """Close the connections."""
@@ -117,16 +89,15 @@ class RegistryImage(LayeredImage):
         """Return this image's name with a suffix on its tag."""
         return default_name(self.at, suffix)
 
-    def _layer(self, descriptor: Mapping[str, Any]) -> StoredLayer:
-        digest, repository = descriptor["digest"], self.at.repository
-        label = f"{self.reference} layer {digest[:19]}"
-        return StoredLayer(
-            label,
-            partial(open_blob, self.client, repository, descriptor, label),
-            descriptor,
-            digest,
-            partial(read_range, self.client, repository, digest),
-        )
+    def _blob(self, digest: str) -> bytes:
+        path = f"{self.at.repository}/blobs/{digest}"
+        return self.client.verified(path, _CONFIG_LIMIT, self.reference)
+
+    def _open(self, descriptor: Mapping[str, Any], label: str) -> AbstractContextManager[IO[bytes]]:
+        return open_blob(self.client, self.at.repository, descriptor, label)
+
+    def _range(self, digest: str, start: int, end: int) -> bytes | None:
+        return read_range(self.client, f"{self.at.repository}/blobs/{digest}", start, end)
 
 
 def _manifest(

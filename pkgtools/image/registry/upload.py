@@ -178,7 +178,7 @@ class Uploads:
     ) -> Any:
         """Send a chunk without a second try: what arrived of it must be asked first."""
         headers = {**_BINARY, **(headers or {})}
-        return self._client.request_once(method, url, ok=ok, headers=headers, data=data)
+        return self._client.request(method, url, ok=ok, headers=headers, data=data, tries=1)
 
     def _location(self, response: Any) -> str:
         """Return the URL of an upload.
@@ -198,7 +198,7 @@ class Uploads:
     def _cancel(self, location: str) -> None:
         with (
             contextlib.suppress(RegistryError),
-            self._client.request_once("DELETE", location, ok={204, 404}),
+            self._client.request("DELETE", location, ok={204, 404}, tries=1),
         ):
             pass
 
