@@ -107,12 +107,7 @@ class ArchiveImage(LayeredImage):
         return oci_base(self.config, list(map(self._described, self._entry.Layers)))
 
     def _named(self, name: str | None, every: list[_Entry]) -> _Entry:
-        """Return the entry of a name, or the only entry if no name is given.
-
-        Raises:
-            UsageError: there is none, or there are several.
-
-        """
+        """Return the entry of a name, or the only entry if no name is given."""
         # A digest in a name is a manifest's, and an archive has no OCI manifest to verify.
         tag = name and (name if "@" in name else with_tag(name))
         found = [e for e in every if tag is None or tag in (e.RepoTags or [])]
@@ -241,12 +236,7 @@ def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _read_headers(archive: tarfile.TarFile) -> None:
-    """Read the headers of all members, which tarfile keeps in memory.
-
-    Raises:
-        tarfile.ReadError: a header is damaged, or there are too many.
-
-    """
+    """Read the headers of all members, which tarfile keeps in memory."""
     for number, _ in enumerate(entries(archive)):
         if number >= _MOST:
             raise tarfile.ReadError(f"it has more than {_MOST} members")

@@ -267,10 +267,6 @@ class TableOfContents:
 
         Args:
             number: of the second file's entry; its content follows its header.
-
-        Raises:
-            MalformedError: they differ.
-
         """
         if number in self._checked:
             return

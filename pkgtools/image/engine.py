@@ -172,12 +172,7 @@ class EngineImage(Runnable):
 
     @contextlib.contextmanager
     def _answer(self, question: str) -> Iterator[None]:
-        """Turn what an answer of the image's Python raises, which may be anything, into a refusal.
-
-        Raises:
-            UsageError: the answer is malformed.
-
-        """
+        """Convert the exceptions of a malformed answer into a `UsageError`."""
         try:
             yield
         except (ValueError, IndexError, TypeError, RecursionError) as error:

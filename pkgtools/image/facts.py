@@ -114,25 +114,14 @@ def _compressed(facts: object) -> bytes:
 
 
 def _decompressed(raw: bytes) -> bytes:
-    """Return a frame's content; zstandard would allocate any size that the header has.
-
-    Raises:
-        ValueError: the size is missing, or larger than `LIMIT`.
-
-    """
+    """Return a frame's content; zstandard would allocate any size that the header has."""
     if not 0 <= zstandard.frame_content_size(raw) <= LIMIT:
         raise ValueError(f"the frame says no size, or one of over {LIMIT} bytes")
     return zstandard.ZstdDecompressor().decompress(raw)
 
 
 def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPackage:
-    """Return a package if `Image.find` can return it.
-
-    Raises:
-        MalformedError: a path leads out of the image.
-        ValueError: it is not such a package.
-
-    """
+    """Return a package if `Image.find` can return it."""
     members = found.members
     paths = [found.folder, *found.names, *members]
     if any(relative(path, label) != path or "\0" in path for path in paths):

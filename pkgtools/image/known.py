@@ -116,10 +116,6 @@ def _read_own(path: Path) -> bytes:
     """Read a file of this user; files of other users are not trusted.
 
     Several users can share a cache, by XDG_CACHE_HOME.
-
-    Raises:
-        ValueError: another user owns it.
-
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:  # noqa: PTH123

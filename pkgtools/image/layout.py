@@ -96,12 +96,7 @@ class LayoutImage(ManifestImage):
 
 
 def _named(folder: Path, name: str | None) -> dict[str, Any]:
-    """Return the descriptor of a name in a layout, or the only one if no name is given.
-
-    Raises:
-        UsageError: none or several match.
-
-    """
+    """Return the descriptor of a name in a layout, or the only one if no name is given."""
     every = read_index(folder)["manifests"]
     found = [m for m in every if name in (None, name_of(m), m["digest"])]
     if len(found) != 1:

@@ -85,12 +85,7 @@ def _open(
 
 
 def _refuse_options(reference: str, python: str | None, platform: str | None) -> None:
-    """Reject options that do not fit the kind of image.
-
-    Raises:
-        UsageError: an option does not fit.
-
-    """
+    """Reject options that do not fit the kind of image."""
     kind, colon, rest = reference.partition(":")
     in_file = bool(colon) and kind in ("oci", "docker-archive")
     if in_file and not rest.partition(":")[0]:  # an unset variable is not the current folder

@@ -76,12 +76,7 @@ class StoredFiles:
         return read_paths(self.layers, paths) if paths else {}
 
     def _refuse_links(self, package: FoundPackage, overlay: Overlay) -> None:
-        """Reject files whose parent path is not a directory, which engines unpack differently.
-
-        Raises:
-            TreeError: there is such a file.
-
-        """
+        """Reject files whose parent path is not a directory, which engines unpack differently."""
         for path in sorted({parent for name in package.names for parent in parents(name)}):
             member = overlay.members.get(path)
             is_folder = member is None or member.kind is FileKind.FOLDER

@@ -167,12 +167,7 @@ def extracted(
 
 
 def _refuse_links(members: Mapping[str, Member], label: str) -> None:
-    """Reject links and devices in the place of files and folders that are read.
-
-    Raises:
-        TreeError: there is one.
-
-    """
+    """Reject links and devices in the place of files and folders that are read."""
     for path, member in members.items():
         name = posixpath.basename(path)
         if name == "__pycache__" or name.endswith(".dist-info"):
@@ -199,12 +194,7 @@ def _receipt_paths(root: Path, tree: ImageTree) -> set[str]:
 
 
 def _write(root: Path, members: Iterable[Member], package: FoundPackage) -> None:
-    """Write members of an image below `root`, never through a link.
-
-    Raises:
-        TreeError: the disk is full.
-
-    """
+    """Write members of an image below `root`, never through a link."""
     try:
         (root / package.folder).mkdir(parents=True, exist_ok=True)
         for member in sorted(members, key=lambda m: m.path):

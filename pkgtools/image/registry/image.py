@@ -103,13 +103,7 @@ class RegistryImage(ManifestImage):
 def _manifest(
     client: RegistryClient, name: RegistryName, wanted: str
 ) -> tuple[bytes, dict[str, Any]]:
-    """Return a manifest or index, and its descriptor.
-
-    Raises:
-        UsageError: there is no such tag or digest.
-        MalformedError: its digest differs, or it is a manifest and an index (CVE-2021-41190).
-
-    """
+    """Return a manifest or index, and its descriptor."""
     label = f"{REGISTRY}{name.name}"
     path = f"{name.repository}/manifests/{wanted}"
     found = client.get(path, MANIFEST_LIMIT, ACCEPT)
@@ -125,6 +119,7 @@ def _manifest(
         raise damaged(f"{label}: the manifest does not have the digest {expected[:71]!r}")
     media_type = said.get("Content-Type", "").partition(";")[0].strip()
     facts = parse(raw, Index if media_type in INDEXES else Manifest, label)
+    # CVE-2021-41190: a document that is a manifest to one reader and an index to another.
     if {"layers", "manifests"} <= facts.keys() or facts.get("mediaType", media_type) != media_type:
         raise damaged(f"{label}: the manifest is not of the type {media_type!r}")
     return raw, {"mediaType": media_type, "digest": digest, "size": len(raw)}

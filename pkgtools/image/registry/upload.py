@@ -181,12 +181,7 @@ class Uploads:
         return self._client.request(method, url, ok=ok, headers=headers, data=data, tries=1)
 
     def _location(self, response: Any) -> str:
-        """Return the URL of an upload.
-
-        Raises:
-            RegistryError: there is none, or it is not allowed.
-
-        """
+        """Return the URL of an upload."""
         location = response.headers.get("Location", "")
         if not location:
             raise RegistryError(
