@@ -27,6 +27,7 @@ _DEEPEST: Final = 500
 """Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
 _SHALLOW: Final = 100
 """So many bytes cannot nest deeper than is still quick to align."""
+_ONE_QUOTE: Final = bytes.maketrans(b"'", b'"')
 _BODIES: Final = {"module", "block"}
 _LISTS: Final = {
     "argument_list",
@@ -140,11 +141,12 @@ class Block:
 
     @cached_property
     def squeezed(self) -> bytes:
-        """Its bytes without space, commas, parentheses and backslashes.
+        """Its bytes without what may differ between equal tokens.
 
         Where these differ, so do the tokens: which is found without reading them.
         """
-        return self.text.translate(None, b" \t\r\n\f,()\\")
+        text = self.text.translate(_ONE_QUOTE, b" \t\r\n\f,()\\")
+        return text.replace(b'f"', b'"').replace(b'F"', b'"')
 
     @cached_property
     def counted(self) -> Counter[bytes]:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pkgtools.merge.tokens import raw_walk
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -112,12 +114,20 @@ def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
             found.writes.add(child.text or b"")
         elif child.type == "parameters":
             for parameter in child.named_children:
-                for role in ("type", "value"):
-                    part = parameter.child_by_field_name(role)
-                    if part is not None:
-                        _visit(part, found)
+                value = parameter.child_by_field_name("value")
+                if value is not None:
+                    _visit(value, found)
+                found.reads |= _annotated(parameter.child_by_field_name("type"))
+        elif child == raw.child_by_field_name("return_type"):
+            found.reads |= _annotated(child)
         else:
             _visit(child, found)
+
+
+def _annotated(raw: tree_sitter.Node | None) -> set[bytes]:
+    """Return the names of an annotation: a call that gets hold of a module leaves its types."""
+    nodes = raw_walk([raw]) if raw is not None else ()
+    return {node.text or b"" for node in nodes if node.type == "identifier"}
 
 
 def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:

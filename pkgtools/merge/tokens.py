@@ -36,7 +36,7 @@ def block_tokens(module: tree_sitter.Node) -> Iterator[tuple[int, bytes]]:
         node, depth = stack.pop()
         if not node.child_count or node.type in _LEAVES:
             if node.text:
-                yield depth, node.text
+                yield depth, _plain(node)
             continue
         inner = depth
         if node.type == "block":
@@ -67,9 +67,8 @@ def raw_tokens(raw: tree_sitter.Node) -> Iterator[bytes]:
     while stack:
         node = stack.pop()
         if not node.child_count or node.type in _LEAVES:
-            text = node.text
-            if text:
-                yield text
+            if node.text:
+                yield _plain(node)
             continue
         if node.type == "tuple" and node.named_child_count == 1:
             yield b"(1-tuple)"
@@ -77,6 +76,19 @@ def raw_tokens(raw: tree_sitter.Node) -> Iterator[bytes]:
             stack += [c for c in reversed(node.children) if c.type not in ("(", ")")]
         else:
             stack += reversed(node.children)
+
+
+def _plain(node: tree_sitter.Node) -> bytes:
+    """Return a token; a string without what a linter changes: an f without values, its quotes."""
+    text = node.text or b""
+    if node.type != "string":
+        return text
+    kinds = {child.type for child in node.children}
+    if kinds == {"string_start", "string_content", "string_end"} and b"{" not in text:
+        text = text.removeprefix(b"f").removeprefix(b"F")
+        if text[:1] == b"'" and b'"' not in text and b"\\" not in text and b"'" not in text[1:-1]:
+            return b'"' + text[1:-1] + b'"'
+    return text
 
 
 _FREE_OF_PRECEDENCE: Final = {

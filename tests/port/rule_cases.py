@@ -239,6 +239,42 @@ CASES: Final = (
         None,
     ),
     Case(
+        "methods, of which upstream's has a decorator of the module that both annotate with",
+        "class A:\n    def a(self):\n        pass\n",
+        "class A:\n    def a(self):\n        pass\n\n"
+        "    def b(self, x: kit.Tensor) -> kit.Tensor:\n        return x\n",
+        "class A:\n    def a(self):\n        pass\n\n"
+        "    @kit.compiled(fast=True)\n    def c(self, x: kit.Tensor):\n        return x\n",
+        "class A:\n    def a(self):\n        pass\n\n"
+        "    def b(self, x: kit.Tensor) -> kit.Tensor:\n        return x\n\n"
+        "    @kit.compiled(fast=True)\n    def c(self, x: kit.Tensor):\n        return x\n",
+        "insertion-beside-insertion",
+    ),
+    Case(
+        "a default that reads what upstream's decorator may change",
+        "class A:\n    def a(self):\n        pass\n",
+        "class A:\n    def a(self):\n        pass\n\n"
+        "    def b(self, x=kit.last):\n        return x\n",
+        "class A:\n    def a(self):\n        pass\n\n"
+        "    @kit.compiled(fast=True)\n    def c(self, x):\n        return x\n",
+        None,
+    ),
+    Case(
+        "a message that upstream writes with other quotes, and without an f",
+        "def f(x):\n    assert x, f'it is there'\n    return x\n",
+        "def f(x):\n    if not x:\n        return None\n    return x\n",
+        'def f(x):\n    assert x, "it is there"\n    return x\n',
+        "def f(x):\n    if not x:\n        return None\n    return x\n",
+        "neighbour-changed",
+    ),
+    Case(
+        "a message to which upstream gives a value",
+        "def f(x):\n    assert x, f'it is there'\n    return x\n",
+        "def f(x):\n    if not x:\n        return None\n    return x\n",
+        "def f(x):\n    assert x, f'it is {x}'\n    return x\n",
+        None,
+    ),
+    Case(
         "cases of a match with values of their own",
         "match x:\n    case 'a':\n        f()\n",
         "match x:\n    case 'a':\n        f()\n    case 'b':\n        g()\n",
