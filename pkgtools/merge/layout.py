@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.blocks import Block, same, similarity, starts_line
+from pkgtools.merge.blocks import Block, starts_line
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WORTH: int = 3
+WORTH: Final = 3
 """The least tokens of an expression that can be recognised by its text."""
 
 
@@ -38,7 +38,7 @@ def apply_edits(source: bytes, edits: Sequence[Edit]) -> bytes | Unsure:
     return b"".join([*out, source[at:]])
 
 
-def _edit(source: bytes, start: int, end: int, *texts: bytes | Unsure) -> Edit | Unsure:
+def edit_of(source: bytes, start: int, end: int, *texts: bytes | Unsure) -> Edit | Unsure:
     """Return the edit that writes some texts one behind the other, unless one of them is unsure."""
     doubt = next((text for text in texts if isinstance(text, Unsure)), None)
     return doubt or Edit(source, start, end, b"".join(t for t in texts if isinstance(t, bytes)))
@@ -64,7 +64,7 @@ def insert_statements(
     between = _blanks(gap.base_before, gap.base_behind)
     if at == 0 or (at < len(siblings) and (before or (above == between != below))):
         start = line_start(source, siblings[at].start)
-        return _edit(source, start, start, block, b"\n" * (below or 0))
+        return edit_of(source, start, start, block, b"\n" * (below or 0))
     above = above if above is not None else (below or 0)
     end = line_end(source, siblings[at - 1].end)
     lead = b"" if source[end - 1 : end] == b"\n" else b"\n"
@@ -72,8 +72,8 @@ def insert_statements(
     found = _blanks(siblings[at - 1], siblings[at]) if at < len(siblings) else None
     if found is not None and found == between != below and below is not None:
         start = line_start(source, siblings[at].start)
-        return _edit(source, end, start, lead, block, b"\n" * below)
-    return _edit(source, end, end, lead, block)
+        return edit_of(source, end, start, lead, block, b"\n" * below)
+    return edit_of(source, end, end, lead, block)
 
 
 def delete_statement(siblings: Sequence[Block], at: int) -> Edit:
@@ -95,38 +95,7 @@ def replace_statements(run: Sequence[Block], added: Sequence[Block]) -> Edit | U
     """Return the edit that puts statements in the place of others."""
     source = run[0].source
     start, end = line_start(source, run[0].start), line_end(source, run[-1].end)
-    return _edit(source, start, end, lines_of(added, indent_at(source, run[0].start)))
-
-
-def wrapped_statements(
-    removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
-) -> Edit | Unsure | None:
-    """Return the edit for statements that the patch only puts into another one, if it does."""
-    if len(run) != len(removed) or not all(starts_line(n.source, n.start) for n in run):
-        return None
-    found: list[Sequence[Block]] = []
-    for body in (n for a in added for n in a.walk()):
-        inner = body.elements if body.kind == "block" else ()
-        for at in range(len(inner) - len(removed) + 1):
-            part = inner[at : at + len(removed)]
-            if all(same(a, b) for a, b in zip(part, removed, strict=True)):
-                found.append(part)
-    if len(found) != 1:
-        return None
-    window = found[0]
-    ours, theirs = added[0].source, run[0].source
-    indent = indent_at(theirs, run[0].start)
-    outer = indent_at(ours, added[0].start)
-    deeper = indent_at(ours, window[0].start).removeprefix(outer)
-    first, last = line_start(ours, added[0].start), line_end(ours, added[-1].end)
-    head = ours[first : line_start(ours, window[0].start)]
-    tail = ours[line_end(ours, window[-1].end) : last]
-    return _edit(
-        *(theirs, line_start(theirs, run[0].start), line_end(theirs, run[-1].end)),
-        _reindent(head, outer, indent, _frozen(added)),
-        lines_of(run, indent + deeper),
-        _reindent(tail, outer, indent, frozenset()),
-    )
+    return edit_of(source, start, end, lines_of(added, indent_at(source, run[0].start)))
 
 
 def add_part(theirs: Block, part: Block, role: str) -> Edit | Unsure:
@@ -135,9 +104,9 @@ def add_part(theirs: Block, part: Block, role: str) -> Edit | Unsure:
     text = lines_of([part], indent_at(source, theirs.start))
     if role == "decorators":
         at = line_start(source, theirs.start)
-        return _edit(source, at, at, text)
+        return edit_of(source, at, at, text)
     at = line_end(source, theirs.end)
-    return _edit(source, at, at, b"" if source[at - 1 : at] == b"\n" else b"\n", text)
+    return edit_of(source, at, at, b"" if source[at - 1 : at] == b"\n" else b"\n", text)
 
 
 def lines_of(nodes: Sequence[Block], indent: bytes) -> bytes | Unsure:
@@ -149,7 +118,7 @@ def lines_of(nodes: Sequence[Block], indent: bytes) -> bytes | Unsure:
         return Unsure("a line holds several statements")
     text = source[line_start(source, start) : line_end(source, end)]
     text += b"" if text.endswith(b"\n") else b"\n"
-    return _reindent(text, indent_at(source, start), indent, _frozen(nodes))
+    return reindent(text, indent_at(source, start), indent, frozen_lines(nodes))
 
 
 # Expressions and elements
@@ -160,8 +129,8 @@ def replace_block(theirs: Block, ours: Block) -> list[Edit | Unsure]:
     if theirs.kind == ours.kind == "import_names":
         return _replace_names(theirs, ours)
     old, new = indent_at(ours.source, ours.start), indent_at(theirs.source, theirs.start)
-    text = _reindent(ours.text, old, new, _frozen([ours]), first=False)
-    return [_edit(theirs.source, theirs.start, theirs.end, text)] if text != theirs.text else []
+    text = reindent(ours.text, old, new, frozen_lines([ours]), first=False)
+    return [edit_of(theirs.source, theirs.start, theirs.end, text)] if text != theirs.text else []
 
 
 def _replace_names(theirs: Block, ours: Block) -> list[Edit | Unsure]:
@@ -175,20 +144,7 @@ def _replace_names(theirs: Block, ours: Block) -> list[Edit | Unsure]:
         spans.append((start, end))
     text = ours.source[slice(*spans[1])]
     old, new = indent_at(ours.source, spans[1][0]), indent_at(theirs.source, spans[0][0])
-    return [_edit(theirs.source, *spans[0], _reindent(text, old, new, frozenset(), first=False))]
-
-
-def wrapped(base: Block, ours: Block, theirs: Block) -> Edit | None:
-    """Return the edit for an expression that the patch only puts into another one."""
-    if len(base.tokens) < _WORTH or similarity(base, theirs) < 0.5:
-        return None
-    found = [r for r in raw_walk(ours.raw) if tokens_of(r) == base.tokens]
-    found = [r for r in found if r.parent is None or tokens_of(r.parent) != base.tokens]
-    if len(found) != 1 or found[0].type != theirs.raw[0].type:
-        return None
-    head = ours.source[ours.start : found[0].start_byte]
-    tail = ours.source[found[0].end_byte : ours.end]
-    return Edit(theirs.source, theirs.start, theirs.end, head + theirs.text + tail)
+    return [edit_of(theirs.source, *spans[0], reindent(text, old, new, frozenset(), first=False))]
 
 
 def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | None:
@@ -209,7 +165,7 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
         path.append(differing[0])
     for one, other in reversed(path):
         tokens = tokens_of(one)
-        if len(tokens) < _WORTH or not one.is_named:
+        if len(tokens) < WORTH or not one.is_named:
             continue
         in_base = [r for r in raw_walk(base.raw) if r.type == one.type and tokens_of(r) == tokens]
         found = [r for r in raw_walk(theirs.raw) if r.type == one.type and tokens_of(r) == tokens]
@@ -217,8 +173,8 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
             start, end = found[0].start_byte, found[0].end_byte
             old = indent_at(ours.source, other.start_byte)
             new = indent_at(theirs.source, start)
-            text = _reindent(other.text or b"", old, new, frozenset(), first=False)
-            return _edit(theirs.source, start, end, text)
+            text = reindent(other.text or b"", old, new, frozenset(), first=False)
+            return edit_of(theirs.source, start, end, text)
     return None
 
 
@@ -227,29 +183,29 @@ def insert_elements(into: Block, at: int, ours: Block, added: Sequence[Block]) -
     source, siblings = into.source, into.elements
     found = [_element_text(ours, node) for node in added]
     if not siblings:
-        return _edit(source, into.start + 1, into.start + 1, *_between(b", ", found))
+        return edit_of(source, into.start + 1, into.start + 1, *_between(b", ", found))
     neighbour = siblings[at - 1] if at else siblings[0]
     own_line = starts_line(source, neighbour.start)
     indent = indent_at(source, neighbour.start)
     old = indent_at(ours.source, added[0].start)
     texts = [
-        t if isinstance(t, Unsure) else _reindent(t, old, indent, frozenset(), first=False)
+        t if isinstance(t, Unsure) else reindent(t, old, indent, frozenset(), first=False)
         for t in found
     ]
     start = neighbour.start
     if not at:
         glue = b",\n" + indent if own_line else b", "
-        return _edit(source, start, start, *_between(glue, texts), glue)
+        return edit_of(source, start, start, *_between(glue, texts), glue)
     end, has_comma = _behind_comma(source, neighbour.end)
     glue = b"\n" + indent if own_line else b" "
     if has_comma:
         end = _behind_comment(source, end) if own_line else end
         last = b"," if at < len(siblings) or own_line else b""
-        return _edit(source, end, end, glue, *_between(b"," + glue, texts), last)
+        return edit_of(source, end, end, glue, *_between(b"," + glue, texts), last)
     end = neighbour.end
     if own_line and b"#" in source[end : line_end(source, end)]:
         return Unsure("a comment stands where a comma must go")
-    return _edit(source, end, end, b"," + glue, *_between(b"," + glue, texts))
+    return edit_of(source, end, end, b"," + glue, *_between(b"," + glue, texts))
 
 
 def _between(glue: bytes, texts: Sequence[bytes | Unsure]) -> list[bytes | Unsure]:
@@ -329,7 +285,7 @@ def _blanks(one: Block | None, other: Block | None) -> int | None:
     return max(one.source.count(b"\n", one.end, other.start) - 1, 0)
 
 
-def _frozen(nodes: Sequence[Block]) -> frozenset[int]:
+def frozen_lines(nodes: Sequence[Block]) -> frozenset[int]:
     """Return the lines, counted from the first node's, that start inside a string."""
     first = nodes[0].raw[0].start_point.row
     strings = (r for n in nodes for r in raw_walk(n.raw) if r.type == "string")
@@ -340,7 +296,7 @@ def _frozen(nodes: Sequence[Block]) -> frozenset[int]:
     )
 
 
-def _reindent(
+def reindent(
     text: bytes, old: bytes, new: bytes, frozen: frozenset[int], *, first: bool = True
 ) -> bytes | Unsure:
     """Return lines moved from one indentation to another; those inside strings stay."""

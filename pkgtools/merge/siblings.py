@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pkgtools.merge import layout
 from pkgtools.merge.align import align
@@ -29,32 +29,12 @@ from pkgtools.merge.parts import (
 )
 from pkgtools.merge.result import Carried, Unsure, carried, join, taken_away
 from pkgtools.merge.twins import as_good_behind, rival, twins
+from pkgtools.merge.wrapping import wrap_call, wrap_statements, wrapped_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pkgtools.merge.result import Edit
-
-
-class Carrier(Protocol):
-    """Carries what lies deeper than one list of siblings."""
-
-    @property
-    def module(self) -> Block:
-        """The module of theirs."""
-        ...
-
-    def carry(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
-        """Carry a change inside one sibling."""
-        ...
-
-    def carry_elsewhere(self, base: Block, ours: Block) -> Carried | Unsure | None:
-        """Carry the change of a definition that is in another file now."""
-        ...
-
-    def absorb(self, base: Block | None, ours: Block, theirs: Block) -> Carried | Unsure:
-        """Return that theirs has a part of the change already."""
-        ...
+    from pkgtools.merge.result import Carrier, Edit
 
 
 @dataclass(frozen=True)
@@ -356,10 +336,21 @@ class Siblings:
         if all(same(one, other) for one, other in pairs):
             rule = "comment-above" if len(run) != len(removed) else "neighbour-changed"
             return carried(rule, layout.replace_statements(run, added))
-        wrapped = layout.wrapped_statements(removed, added, run)
-        if wrapped is None:
-            return self._take_ours(old, removed, added)
-        return carried("wrapped-statement", wrapped)
+        return self._wrapped(removed, added, run) or self._take_ours(old, removed, added)
+
+    def _wrapped(
+        self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
+    ) -> Carried | Unsure | None:
+        """Return statements of theirs in what the patch puts around them, if it does."""
+        window = wrapped_window(removed, added) if len(run) == len(removed) else None
+        if window is not None:
+            inner = join(map(self.into.carry, removed, window, run))
+            if isinstance(inner, Unsure):
+                return inner
+            outer = wrap_statements(window, added, run, inner.edits)
+            return join([carried("wrapped-statement", outer), replace(inner, edits=())])
+        call = wrap_call(removed[0], added, run[0]) if len(removed) == len(run) == 1 else None
+        return carried("wrapped-expression", call) if call else None
 
     def _replace_elements(
         self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]

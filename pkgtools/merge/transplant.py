@@ -14,6 +14,7 @@ from pkgtools.merge import layout
 from pkgtools.merge.blocks import Block, Shape, parse, same
 from pkgtools.merge.result import Carried, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
+from pkgtools.merge.wrapping import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -113,7 +114,7 @@ def _carry_atom(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
     """Carry a change whole, or of one expression inside."""
     if same(base, theirs):
         return carried("neighbour-reformatted", *layout.replace_block(theirs, ours))
-    found = layout.wrapped(base, ours, theirs)
+    found = wrapped(base, ours, theirs)
     if found is not None:
         return carried("wrapped-expression", found)
     inner = layout.inner_change(base, ours, theirs)

@@ -29,7 +29,7 @@ from pkgtools.merge.names import (
 from pkgtools.merge.signatures import misfit, number_of_values, returned_values, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import tree_sitter
 
@@ -115,13 +115,23 @@ def _lost_attribute(use: Landing) -> str | None:
         mine = class_around(use.ours.root, path)
         if mine is None or (before is None) != (behind is None):
             continue
-        old = Definition(before or mine, use.ours).attributes()
-        new = Definition(behind or mine, use.made).attributes()
+        old = Definition(before or mine, use.ours).attributes() | _of_host(path, use.ours)
+        new = Definition(behind or mine, use.made).attributes() | _of_host(path, use.made)
         own = own_attributes(mine) - old if before else own_attributes(mine)
         if name not in old or name in new or name in own or sets(use.ours.root, [use.lines], name):
             continue
         return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
     return None
+
+
+def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[bytes]:
+    """Return the attributes of the class that a mixin's method names as the type of ``self``."""
+    methods = [n for n in path if n.type == "function_definition"]
+    parameters = methods[0].child_by_field_name("parameters") if methods else None
+    first = parameters.named_children[0] if parameters and parameters.named_children else None
+    named = first.child_by_field_name("type") if first is not None else None
+    host = module.resolve((named.text or b"").strip(b"\"'")) if named is not None else None
+    return host.attributes() if host is not None and host.is_class else frozenset()
 
 
 def _undefined_attribute(use: Landing) -> str | None:

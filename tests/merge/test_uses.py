@@ -319,3 +319,45 @@ def test_a_class_on_a_base_class_that_is_no_dataclass_any_more() -> None:
         reasons = [c.reason for c in merged.conflicts]
         lost = "the base class `Base` has lost its decorator `@dataclass`"
         assert reasons == ([lost] if asked else [])
+
+
+_HOSTED: Final = """\
+    from typing import TYPE_CHECKING
+
+    if TYPE_CHECKING:
+        from pk.host import Host
+
+    class Mixin:
+        def run(self: Host, x):
+            one(x)
+            two(x)
+            three(x)
+    """
+
+
+@pytest.mark.parametrize("annotation", ["Host", '"Host"'])
+@pytest.mark.parametrize(
+    ("new", "asked"),
+    [
+        ("self.parts = P()", True),
+        ("self.parts = P()\n        self.rank = 0", False),
+        ("self.parts = P()\n\n    def rank(self): ...", False),
+    ],
+)
+def test_an_attribute_of_the_class_that_a_mixin_is_for(
+    annotation: str,
+    new: str,
+    asked: bool,
+) -> None:
+    base = dedent(_HOSTED).replace("self: Host", f"self: {annotation}")
+    ours = base.replace("    two(x)\n", "    two(x)\n        log(self.rank)\n")
+    host = "class Host:\n    def __init__(self):\n        {}\n".format
+    sources = {"old": host("self.rank = 1").encode(), "new": host(new).encode()}
+    others = OtherFiles(
+        old=lambda name: sources["old"] if name == "pk.host" else None,
+        new=lambda name: sources["new"] if name == "pk.host" else None,
+    )
+    theirs = base.replace("import TYPE_CHECKING", "import TYPE_CHECKING, Any")
+    versions = (text.encode() for text in (base, ours, theirs))
+    reasons = [c.reason for c in merge(*versions, python=True, others=others).conflicts]
+    assert reasons == (["`self.rank` is not there any more"] if asked else [])

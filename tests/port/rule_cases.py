@@ -420,6 +420,47 @@ CASES: Final = (
         "wrapped-statement",
     ),
     Case(
+        "statements that the patch wraps and changes, and to which upstream adds",
+        "def f(x):\n    y = get(x)\n    report(\n        a=x.a,\n        b=y,\n    )\n    g(x)\n",
+        "def f(x):\n    if x.on:\n        y = get(x)\n        report(\n            a=x.get('a'),\n"
+        "            b=y,\n        )\n    g(x)\n",
+        "def f(x):\n    y = get(x)\n    report(\n        c=x,\n        a=x.a,\n"
+        "        b=y,\n    )\n    g(x)\n",
+        "def f(x):\n    if x.on:\n        y = get(x)\n        report(\n            c=x,\n"
+        "            a=x.get('a'),\n            b=y,\n        )\n    g(x)\n",
+        "wrapped-statement",
+    ),
+    Case(
+        "statements that the patch wraps, and changes where upstream does",
+        "def f(x):\n    y = get(x)\n    report(a=x.a, b=y)\n    g(x)\n",
+        "def f(x):\n    if x.on:\n        y = get(x)\n        report(a=x.get('a'), b=y)\n"
+        "    g(x)\n",
+        "def f(x):\n    y = get(x)\n    report(a=x.c, b=y)\n    g(x)\n",
+        None,
+    ),
+    Case(
+        "a call whose value the patch uses, and whose arguments upstream changes",
+        "def f(x):\n    call(x, 1)\n    return x\n",
+        "def f(x):\n    z = call(x, 1)\n    if z:\n        stop(z)\n    return x\n",
+        "def f(x):\n    call(x)\n    return x\n",
+        "def f(x):\n    z = call(x)\n    if z:\n        stop(z)\n    return x\n",
+        "wrapped-expression",
+    ),
+    Case(
+        "a call that the patch makes twice",
+        "def f(x):\n    call(x, 1)\n    return x\n",
+        "def f(x):\n    z = call(x, 1)\n    if z:\n        z = call(x, 1)\n    return x\n",
+        "def f(x):\n    call(x)\n    return x\n",
+        None,
+    ),
+    Case(
+        "a call whose value both use",
+        "def f(x):\n    call(x, 1)\n    return x\n",
+        "def f(x):\n    z = call(x, 1)\n    return x or z\n",
+        "def f(x):\n    w = call(x, 1)\n    return x\n",
+        None,
+    ),
+    Case(
         "a statement that both wrap",
         "def f(x):\n    g(x)\n    return x\n",
         "def f(x):\n    if x.on:\n        g(x)\n    return x\n",
