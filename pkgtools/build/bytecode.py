@@ -45,28 +45,27 @@ _DOES_NOT_COMPILE: Final = 3
 
 
 @contextlib.contextmanager
-def compiler() -> Iterator[Callable[[ExtractedPackage, Sequence[str]], None]]:
-    """Run compiler processes for changed modules while the context lasts.
+def compiler(part: ExtractedPackage) -> Iterator[Callable[[Sequence[str]], None]]:
+    """Run compiler processes for the changed modules of a part of an image.
 
-    The processes start early, so that they are ready when the modules are. Modules are
-    compiled only if the base has bytecode for this version of Python.
+    The processes start early, so that they are ready when the modules are patched. They start
+    only if the base has bytecode for this version of Python.
 
     Yields:
-        a function of a part of an image and the paths that changed. It raises
-        `CheckFailedError` where a module does not compile, and `TreeError` where its
-        bytecode cannot be written.
+        a function of the paths that changed. It raises `CheckFailedError` if a module does not
+        compile, and `TreeError` if its bytecode cannot be written.
 
     Raises:
         TreeError: this Python cannot be started.
 
     """
+    processes: list[subprocess.Popen[str]] = []
     with contextlib.ExitStack() as stack:
-        processes = []
-        for _ in range(_PROCESSES):
-            process = _start()
-            processes.append(stack.enter_context(process))
-            stack.callback(process.kill)
-        yield partial(_compile, processes)
+        if any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
+            for _ in range(_PROCESSES):
+                processes.append(stack.enter_context(_start()))
+                stack.callback(processes[-1].kill)
+        yield partial(_compile, processes, part)
 
 
 def _start() -> subprocess.Popen[str]:
@@ -88,7 +87,7 @@ def _start() -> subprocess.Popen[str]:
 def _compile(
     processes: Sequence[subprocess.Popen[str]], part: ExtractedPackage, changed: Sequence[str]
 ) -> None:
-    if not any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
+    if not processes:
         return
     for process, share in zip(processes, _shares(part, changed), strict=True):
         assert process.stdin is not None  # noqa: S101 - it is a pipe

@@ -217,11 +217,11 @@ def _patched(
     """Return an image plus one layer with the series of its targets."""
     with reporter.task(f"patching {image.reference}"), contextlib.ExitStack() as stack:
         upstreams = {target.upstream.name: target.upstream for target in targets}
-        compilers = {name: stack.enter_context(compiler()) for name in upstreams}
-        parts = {}
+        parts, compilers = {}, {}
         for name, upstream in upstreams.items():
             query = query_of(catalog, upstream)
             parts[name] = stack.enter_context(extracted(image, query, known_package(image, query)))
+            compilers[name] = stack.enter_context(compiler(parts[name]))
         places = [parts[target.upstream.name] for target in targets]
         wanted = [(target, part.tree) for target, part in zip(targets, places, strict=True)]
         outcomes = apply_targets(catalog, wanted, reporter)
@@ -231,14 +231,14 @@ def _patched(
                 f"{places[0].tree.label} is patched with {targets[0].name} already",
                 remedy="give the image that it was built on" + (f": {base}" if base else ""),
             )
-        for name, part in parts.items():
+        for name, compile_again in compilers.items():
             changed = {
                 path
                 for target, outcome in zip(targets, outcomes, strict=True)
                 for path in outcome.changed
                 if target.upstream.name == name
             }
-            compilers[name](part, sorted(changed))
+            compile_again(sorted(changed))
         written, removed = _changes(parts.values(), int(when.timestamp()))
         layer = write_layer(written, removed)
     built = []

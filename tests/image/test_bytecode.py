@@ -39,8 +39,8 @@ def test_every_changed_module_is_compiled_the_same_each_time(tmp_path: Path) -> 
     roots = [tmp_path / "one", tmp_path / "two"]
     for root, order in zip(roots, (sorted(MODULES), sorted(MODULES, reverse=True)), strict=True):
         root.mkdir()
-        with compiler() as compile_again:
-            compile_again(_part(root, MODULES), [*order, "gone.py", "data.txt"])
+        with compiler(_part(root, MODULES)) as compile_again:
+            compile_again([*order, "gone.py", "data.txt"])
     found = _compiled(roots[0])
     assert found == _compiled(roots[1])
     assert set(found) == {name.replace(".py", f".{TAG}.pyc") for name in MODULES}
@@ -56,17 +56,27 @@ def test_a_module_that_does_not_compile_is_refused(bad: str, tmp_path: Path) -> 
     part = _part(tmp_path, {**MODULES, bad: "def (\n"})
     with (
         pytest.raises(CheckFailedError, match="a patched module does not compile") as refused,
-        compiler() as compile_again,
+        compiler(part) as compile_again,
     ):
-        compile_again(part, list(MODULES))
+        compile_again(list(MODULES))
     assert "invalid syntax" in refused.value.message
     assert refused.value.remedy
 
 
-def test_a_compiler_that_is_not_needed_ends() -> None:
-    with compiler() as compile_again:
+def test_a_compiler_that_is_not_needed_ends(tmp_path: Path) -> None:
+    with compiler(_part(tmp_path, MODULES)) as compile_again:
         processes = cast("Any", compile_again).args[0]
+    assert processes
     assert all(process.returncode is not None for process in processes)
+
+
+def test_a_base_without_bytecode_needs_no_compiler(tmp_path: Path) -> None:
+    part = _part(tmp_path, MODULES)
+    part.members = {"__pycache__/m.cpython-30.pyc": None}
+    with compiler(part) as compile_again:
+        assert not cast("Any", compile_again).args[0]
+        compile_again(list(MODULES))
+    assert sorted(tmp_path.iterdir()) == [tmp_path / name for name in MODULES]
 
 
 @pytest.mark.parametrize(
@@ -78,21 +88,24 @@ def test_a_compiler_that_ended_early_is_told(
 ) -> None:
     """Not as a pipe that is broken, which a command takes for a reader that is gone."""
     monkeypatch.setattr(bytecode, "_SCRIPT", script)
-    with compiler() as compile_again:
+    with compiler(_part(tmp_path, MODULES)) as compile_again:
         for process in cast("Any", compile_again).args[0]:
             process.wait()
         with pytest.raises(TreeError, match=f"ended early: .*{reason}"):
-            compile_again(_part(tmp_path, MODULES), list(MODULES))
+            compile_again(list(MODULES))
 
 
-def test_a_python_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_that_does_not_start_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where no process more is allowed."""
 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr("subprocess.Popen", refuse)
-    with pytest.raises(TreeError, match="Resource temporarily") as refused, compiler():
+    part = _part(tmp_path, MODULES)
+    with pytest.raises(TreeError, match="Resource temporarily") as refused, compiler(part):
         pass
     assert sys.executable in refused.value.message
     assert refused.value.remedy
