@@ -219,12 +219,20 @@ def test_the_action_refuses_another_command(project: Project, ours: Path, tmp_pa
     assert not (tmp_path / "it").exists()
 
 
-def test_the_hooks_are_commands(ours: Path) -> None:
+def test_the_hooks_check_the_catalog_of_the_repository(ours: Path, tmp_path: Path) -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     files = [p.relative_to(ours.parent).as_posix() for p in ours.parent.rglob("*.patch")]
     for hook in hooks:
         assert {"id", "name", "entry", "language"} <= set(hook)
         assert all(re.search(hook["files"], name) for name in ["targets.toml", *files])
-        words = hook["entry"].split()
-        assert words[0] == "pkgtools"
-        assert call(*words[1:], "--help").code == 0
+    commands = {hook["id"]: [*hook["entry"].split()[1:], *hook["args"]] for hook in hooks}
+    assert {hook["entry"].split()[0] for hook in hooks} == {"pkgtools"}
+    (tmp_path / "empty").mkdir()
+    for words in commands.values():
+        refused = call(*words, cwd=tmp_path / "empty")
+        assert (refused.code, "targets.toml is not" in refused.err) == (2, True), words
+    assert call(*commands["pkgtools-series"], cwd=ours.parent).code == 0
+    patch = next(ours.parent.rglob("0001-*.patch"))
+    patch.write_text(patch.read_text().replace("+ANSWER = 42", "+ANSWER = 43"))
+    for name in ("pkgtools-series", "pkgtools-lock"):
+        assert call(*commands[name], cwd=ours.parent).code == 6
