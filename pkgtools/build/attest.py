@@ -8,26 +8,25 @@ SOURCE_DATE_EPOCH.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pkgtools import __version__
-from pkgtools.build.clock import source_date
+from pkgtools.build.clock import timestamp, wheel_date
 from pkgtools.build.sbom import TOOL, PatchedPackage, image_sbom, to_json, wheel_sbom
+from pkgtools.build.wheel import BuiltWheel
+from pkgtools.catalog import Catalog, Target
 from pkgtools.patch.headers import headers_of
 from pkgtools.source import WheelSource
 from pkgtools.tree.verify import verify
 from pkgtools.util.files import replacing, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pkgtools.build.image import BuiltImage, BuiltIndex
-    from pkgtools.build.wheel import BuiltWheel
-    from pkgtools.catalog import Catalog, Target
 
 
 @dataclass(frozen=True)
@@ -65,16 +64,16 @@ def attest_wheel(
         version=built.version,
         base_sha256=digest,
     )
-    newest = max(info.date_time for info in base.members())
+    made_at = wheel_date(base)
     subject = Subject(
         kind="wheel",
         name=path.name,
         sha256=built.sha256,
         purl=package.purl,
         base={"uri": package.base_purl, "name": base.path.name, "digest": {"sha256": digest}},
-        made_at=source_date(datetime(*newest, tzinfo=UTC)),
+        made_at=made_at,
     )
-    return _write(folder, path.name, package, subject, wheel_sbom(package))
+    return _write(folder, path.name, package, subject, wheel_sbom(package, path.name, made_at))
 
 
 def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> tuple[str, ...]:
@@ -129,7 +128,7 @@ def _attest_image(
         },
         made_at=datetime.fromisoformat(built.created),
     )
-    sbom = image_sbom(package, built.reference, digest)
+    sbom = image_sbom(package, built.reference, digest, subject.made_at)
     return _write(folder, f"image-{hexadecimal[:12]}{suffix}", package, subject, sbom)
 
 
@@ -205,16 +204,19 @@ def vex(package: PatchedPackage, subject: Subject) -> bytes | None:
     product: dict[str, Any] = {"@id": subject.purl, "hashes": {"sha-256": subject.sha256}}
     if subject.purl != package.purl:
         product["subcomponents"] = [{"@id": package.purl}]
+    when = timestamp(subject.made_at)
     document: dict[str, Any] = {
         "@context": "https://openvex.dev/ns/v0.2.0",
         "@id": "",
         "author": "pkgtools",
-        "timestamp": subject.made_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "role": "Document Creator",
+        "timestamp": when,
         "version": 1,
         "tooling": f"pkgtools/{__version__}",
         "statements": [
             {
                 "vulnerability": {"name": cve},
+                "timestamp": when,
                 "products": [product],
                 "status": "fixed",
                 "status_notes": f"fixed by {', '.join(names)}",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pkgtools.errors import UsageError
+from pkgtools.source import WheelSource
 
 _Default = TypeVar("_Default", bound="datetime | None")
 
@@ -31,3 +32,18 @@ def source_date(default: _Default) -> datetime | _Default:
         f"SOURCE_DATE_EPOCH is {epoch!r}, not seconds since 1970",
         remedy="unset it, or set it to `git log -1 --format=%ct`",
     )
+
+
+def wheel_date(wheel: WheelSource) -> datetime:
+    """Return SOURCE_DATE_EPOCH, or the time of the newest member of a wheel."""
+    newest = max(info.date_time for info in wheel.members())
+    try:
+        found = datetime(*newest, tzinfo=UTC)
+    except ValueError:  # a zip file has fields for the 0th of a month and the 62nd second
+        found = datetime(1980, 1, 1, tzinfo=UTC)
+    return source_date(found)
+
+
+def timestamp(when: datetime) -> str:
+    """Return a time as SBOM and VEX documents have it (RFC 3339)."""
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")

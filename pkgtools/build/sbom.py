@@ -8,20 +8,19 @@ The tests validate it with that library.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from pkgtools import __version__
+from pkgtools.build.clock import timestamp
+from pkgtools.catalog import Target
+from pkgtools.patch import Patch
 from pkgtools.patch.headers import headers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Target
-    from pkgtools.patch import Patch
 
 TOOL: Final = f"pkg:pypi/pkgtools-patch@{__version__}"
 """This program as a package URL: a builder's id in SLSA's words."""
@@ -58,25 +57,37 @@ def to_json(facts: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"
 
 
-def wheel_sbom(package: PatchedPackage) -> bytes:
-    """Return the bill of materials of a wheel (https://peps.python.org/pep-0770/)."""
-    return _document(_component(package), [])
+def wheel_sbom(package: PatchedPackage, name: str, made_at: datetime) -> bytes:
+    """Return the bill of materials of a wheel (https://peps.python.org/pep-0770/).
+
+    Args:
+        package: the patched package in it.
+        name: the wheel's file name.
+        made_at: the time of the base.
+
+    """
+    # Scanners look for packages among the components; few read what the document is about.
+    wheel = {"type": "file", "bom-ref": name, "name": name, "version": package.version}
+    return _document(wheel, [_component(package)], made_at)
 
 
-def image_sbom(package: PatchedPackage, reference: str, digest: str) -> bytes:
+def image_sbom(package: PatchedPackage, reference: str, digest: str, made_at: datetime) -> bytes:
     """Return the bill of materials of the layer that an image has on top of its base.
 
     Args:
         package: the patched package in it.
         reference: the image's name.
         digest: the image's digest in its store.
+        made_at: the time of the base.
 
     """
     image = {"type": "container", "bom-ref": digest, "name": reference, "version": digest}
-    return _document(image, [_component(package)])
+    return _document(image, [_component(package)], made_at)
 
 
-def _document(subject: dict[str, Any], components: list[dict[str, Any]]) -> bytes:
+def _document(
+    subject: dict[str, Any], components: list[dict[str, Any]], made_at: datetime
+) -> bytes:
     tool = {"type": "application", "name": "pkgtools", "version": __version__, "purl": TOOL}
     refs = [component["bom-ref"] for component in components]
     return to_json(
@@ -85,7 +96,11 @@ def _document(subject: dict[str, Any], components: list[dict[str, Any]]) -> byte
             "bomFormat": "CycloneDX",
             "specVersion": "1.6",
             "version": 1,
-            "metadata": {"tools": {"components": [tool]}, "component": subject},
+            "metadata": {
+                "timestamp": timestamp(made_at),
+                "tools": {"components": [tool]},
+                "component": subject,
+            },
             "components": components,
             "dependencies": [
                 {"ref": subject["bom-ref"], "dependsOn": refs},

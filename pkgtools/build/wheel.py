@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
 
 from packaging.version import Version
 
 from pkgtools import __version__
 from pkgtools.blob import REGULAR, SYMLINK, Blob
+from pkgtools.build.clock import wheel_date
 from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
 from pkgtools.build.zipcopy import ZipCopy, dos_time
+from pkgtools.catalog import Catalog, Target
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.plan import Plan
+from pkgtools.source import WheelSource
 from pkgtools.source.receipt import PROVENANCE
 from pkgtools.source.record import make_row, rename_row, row_path
 from pkgtools.source.requires import with_requirements
@@ -29,15 +34,6 @@ from pkgtools.source.wheel import FETCH_AGAIN, fits_wheel
 from pkgtools.tree.check import check
 from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.plan import Plan
-    from pkgtools.source import WheelSource
 
 SBOM: Final = "sboms/pkgtools.cdx.json"
 """Where a bill of materials lies in a .dist-info (PEP 770)."""
@@ -106,7 +102,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
     metadata_files = {
         names.info + "METADATA": _metadata(source, names, target.requires),
         names.info + PROVENANCE: Blob(_provenance(package, source.path.name, digest)),
-        names.info + SBOM: Blob(wheel_sbom(package)),
+        names.info + SBOM: Blob(wheel_sbom(package, names.wheel, wheel_date(source))),
     }
     path = folder / names.wheel
     with (

@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from commands import call
+from commands import call, python
 from cyclonedx.model.bom import Bom
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -22,6 +23,8 @@ from project import lock_all
 from vexipy.document import Document
 
 from image.building import SYSTEM, write_base
+from pkgtools.build.clock import wheel_date
+from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
     from commands import Result
@@ -73,6 +76,24 @@ def valid_vex(data: bytes) -> dict[str, Any]:
     return facts
 
 
+_SCANNED = """
+import json, sys
+from lib4sbom.parser import SBOMParser
+from lib4vex.parser import VEXParser
+sbom, vex = SBOMParser(), VEXParser(vex_type="openvex")
+sbom.parse_file(sys.argv[1])
+vex.parse(sys.argv[2])
+packages = [(p["name"], p["version"]) for p in sbom.get_packages()]
+fixed = [(v["id"], v["product"], v["status"]) for v in vex.get_vulnerabilities()]
+print(json.dumps([packages, fixed]))
+"""
+
+
+def scanned(sbom: str, vex: str) -> Any:
+    """Return the packages and vulnerabilities that the readers of a scanner find."""
+    return json.loads(python(_SCANNED, sbom, vex))
+
+
 def with_headers(project: Project, where: Path, headers: str) -> Path:
     """Copy the catalog with headers in the first patch of w-1.0."""
     targets = project.copy_catalog(where)
@@ -106,7 +127,8 @@ def test_a_wheel_has_its_patches_in_its_sbom(project: Project, tmp_path: Path) -
     targets = with_headers(project, tmp_path / "catalog", headers)
     built = build(project, targets, tmp_path).facts
     facts = valid_sbom(sbom_of(Path(built["path"])))
-    component = facts["metadata"]["component"]
+    assert facts["metadata"]["component"]["name"] == Path(built["path"]).name
+    (component,) = facts["components"]
     assert component["purl"] == f"{_PURL}%2B{built['version'].partition('+')[2]}"
     (ancestor,) = component["pedigree"]["ancestors"]
     digest = hashlib.sha256(project.wheel("1.0").read_bytes()).hexdigest()
@@ -143,6 +165,11 @@ def test_the_files_of_a_wheel(project: Project, tmp_path: Path) -> None:
         for path in (project.wheel("1.0"), *patches)
     }
 
+    assert scanned(files["cdx.json"], files["openvex.json"]) == [
+        [["widget-kit", built["version"]]],
+        [["CVE-2026-1234", "widget-kit", "fixed"]],
+    ]
+
     document = valid_vex(Path(files["openvex.json"]).read_bytes())
     (said,) = document["statements"]
     assert (said["vulnerability"]["name"], said["status"]) == ("CVE-2026-1234", "fixed")
@@ -176,6 +203,15 @@ def test_the_same_build_has_the_same_bytes(
     assert valid_vex(document.read_bytes())["timestamp"] == "1970-01-01T00:00:00Z"
 
 
+def test_a_wheel_whose_members_have_no_date(project: Project) -> None:
+    """A zip file can have the 0th day of the 0th month."""
+    upstream = project.catalog().upstreams[0]
+    with WheelSource(project.wheel("1.0"), upstream) as wheel:
+        for info in wheel.members():
+            info.date_time = (1980, 0, 0, 0, 0, 0)
+        assert wheel_date(wheel) == datetime(1980, 1, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("kind", ["gzip", "archive"])
 def test_the_files_of_an_image(
     kind: str, project: Project, widget: list[Entry], tmp_path: Path
@@ -192,6 +228,9 @@ def test_the_files_of_an_image(
     sbom, statement, document = (Path(path).read_bytes() for path in built["attestations"])
     facts = valid_sbom(sbom)
     assert facts["metadata"]["component"]["name"] == built["reference"]
+    path, _, vex = built["attestations"]
+    name = built["reference"].rpartition("/")[2].partition(":")[0]
+    assert scanned(path, vex) == [[["widget-kit", "1.0"]], [["CVE-2026-1234", name, "fixed"]]]
     assert [c["purl"] for c in facts["components"]] == [_PURL]
     assert len(facts["components"][0]["pedigree"]["patches"]) == 3
     said = valid_statement(statement)
