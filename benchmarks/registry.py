@@ -66,6 +66,7 @@ def counting(address: str, counts: Counts) -> Iterator[str]:
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+        source.close()
 
     def serve() -> None:
         with contextlib.suppress(OSError):
@@ -135,7 +136,12 @@ def write_chunked(
         write(header)
         write(packed)
         entry = {"name": path, "type": "reg", "mode": 0o644, "uid": 0, "gid": 0, "size": 1 << 20}
-        entry |= {"offset": at + len(header), "digest": which, "chunkDigest": which}
+        entry |= {
+            "modtime": "2020-01-02T03:04:05Z",
+            "offset": at + len(header),
+            "digest": which,
+            "chunkDigest": which,
+        }
         table["entries"].append(entry)
         at += len(header) + len(packed)
     write(end_of(at, table))
