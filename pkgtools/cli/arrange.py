@@ -28,9 +28,9 @@ def drop(
 ) -> Output:
     """Take patches out of a series, and write its lockfile.
 
-    The rest is proven on the sources of all revisions of the series first, as `pkgtools lock`
-    does it. Where a later patch needs a dropped one, nothing is written. The file of a shared
-    patch stays for the other series.
+    Before it writes, the command proves the other patches on the sources of all revisions of the
+    series, as `pkgtools lock` does. If a later patch needs a dropped one, it writes nothing. The
+    file of a shared patch stays for the other series.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def drop(
 @click.argument("patches", nargs=-1, required=True, type=common.TEXT)
 @series_option
 @click.option("--before", type=common.TEXT, metavar="PATCH", help="Move them before this one.")
-@click.option("--after", type=common.TEXT, metavar="PATCH", help="Move them behind this one.")
+@click.option("--after", type=common.TEXT, metavar="PATCH", help="Move them after this one.")
 @source_options
 @common.catalog_option
 @common.command
@@ -61,9 +61,9 @@ def reorder(
 ) -> Output:
     """Move patches within a series, and write its lockfile.
 
-    Without --before and --after, PATCHES are all patches of the series in their new order. The
-    new order is proven on the sources of all revisions of the series first; where a patch does
-    not apply in its new place, nothing is written.
+    Without --before and --after, PATCHES are all patches of the series in their new order. Before
+    it writes, the command proves the new order on the sources of all revisions of the series. If a
+    patch does not apply in its new place, it writes nothing.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def reorder(
 def rename(patch: str, new: str, series: str | None, catalog: Catalog) -> Output:
     """Give a patch another file name, in every series, lockfile and target that names it.
 
-    Nothing is proven again: no content changes. A folder of added files is renamed alike.
+    Contents stay the same, so no proof is needed. A folder of added files is renamed alike.
 
     \b
     Examples:

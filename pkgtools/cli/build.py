@@ -33,7 +33,7 @@ _attest_option = click.option(
 
 @click.group(cls=common.Group, short_help="Build a patched wheel or container image.")
 def build() -> None:
-    """Build what a target makes of its upstream.
+    """Build a patched wheel or container image.
 
     \b
     Examples:
@@ -70,9 +70,9 @@ def wheel(
 
     Without --wheel, pip downloads the release into a cache. The version gets a
     local part that names the target and its series (0.5.23+v0.5.23.s2d5cf77c88ff).
-    Same target, same wheel: same bytes. A CycloneDX SBOM with the patches lies in
-    its .dist-info/sboms (PEP 770). The folder serves pip and uv as --find-links, or
-    with --index as --index-url; the printed requirement pins the wheel.
+    The same target and wheel give the same bytes. A CycloneDX SBOM of the patches is
+    in .dist-info/sboms (PEP 770). pip and uv can use the folder as --find-links, or
+    with --index as --index-url. The printed requirement pins the wheel.
 
     \b
     Examples:
@@ -124,7 +124,8 @@ def wheel(
     "--facts",
     metavar="PLACE",
     type=common.TEXT,
-    help="Trust what pkgtools image facts wrote of the base: a file, or docker://HOST/NAME.",
+    help="Trust these facts about the base, from pkgtools image facts: a file, or "
+    "docker://HOST/NAME.",
 )
 @common.image_platform_option
 @common.image_tree_option
@@ -143,15 +144,16 @@ def image(
     python: str | None,
     catalog: Catalog,
 ) -> Output:
-    """Build a base image with a target's series in one layer more, or those of several.
+    """Build an image from a base and one more layer with the series of one or more targets.
 
-    The base is an image of the Docker engine (DOCKER_HOST and contexts count), or
-    without an engine docker://HOST/NAME[:TAG|@DIGEST], an image in a registry, which
-    is not pulled; oci:DIR[:NAME], an OCI image layout; or docker-archive:FILE[:NAME],
-    what docker save wrote. --tag docker://HOST/NAME:TAG pushes the new image; base and
-    new image can lie in different places. Of a base for several platforms, each is
-    patched. The base's own name is never taken. Same target, same base: same digest.
-    Without --target, the base's labels say which one is meant, else the catalog.
+    The base is an image in the Docker engine that DOCKER_HOST or the current context
+    names. Without an engine, it is docker://HOST/NAME[:TAG|@DIGEST], an image in a
+    registry, which is not pulled; oci:DIR[:NAME], an OCI image layout; or
+    docker-archive:FILE[:NAME], a file that docker save wrote. --tag
+    docker://HOST/NAME:TAG pushes the new image; base and new image can be in different
+    places. If the base has several platforms, each is patched. The base keeps its name.
+    The same target and base give the same digest. Without --target, the base's labels
+    choose the target, otherwise the catalog's default.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ def changelog() -> None:
 def check(catalog: Catalog) -> Output:
     """Check that every series that changed since the last tag has an entry.
 
-    CHANGELOG.md is beside targets.toml, in a git repository. If the digest of a
+    CHANGELOG.md is beside targets.toml in a git repository. If the digest of a
     target's series changed since the last tag (or the repository has no tag), a
     new entry must name the target and link to an issue, pull request, commit or
     release on a forge. A link to a release of the upstream must be the target's

@@ -27,10 +27,10 @@ def checkout(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Make a git repository of a series: its source as the commit `base`, then each patch.
+    """Make a git repository of a series: its source as the commit `base`, then its patches.
 
     Edit the commits with any git tool: `git rebase -i base` reorders, drops, edits and squashes
-    them, and a new commit becomes a new patch. `pkgtools commit DIR` brings them back. The line
+    them, and a new commit becomes a new patch. `pkgtools commit DIR` writes them back. The line
     `Patch-Filename` of a message names the patch file.
 
     \b

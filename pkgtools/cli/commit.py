@@ -17,9 +17,9 @@ from pkgtools.cli.common import Output
 def commit(folder: Path) -> Output:
     """Write the commits of a repository that `pkgtools checkout` made into its series.
 
-    A patch whose commit was not edited keeps its bytes; a shared one stays shared, and the output
+    A patch with an unchanged commit keeps its bytes. A shared patch stays shared, and the output
     names the other targets that an edit of it changes. A commit without the line
-    `Patch-Filename` becomes a new patch. All files are written, or none.
+    `Patch-Filename` becomes a new patch. The command writes all files or none.
 
     \b
     Examples:

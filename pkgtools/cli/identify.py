@@ -35,8 +35,8 @@ def identify(
 ) -> Output:
     """Name the known revision of a tree, wheel or commit, from its files alone.
 
-    Exits with 0 if the revision is known, 4 if some of a series is applied, and 5
-    if no target matches; then the output has the nearest target and the files
+    Exits with 0 if the revision is known, 4 if a series is applied in part, and 5
+    if no target matches; then the output names the nearest target and the files
     that differ.
 
     \b

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=common.Group, short_help="Inspect a patched image, or test it inside.")
 def image() -> None:
-    """Say what a container image has in it, or prove it.
+    """Inspect a patched container image, or test it inside.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def image() -> None:
     """
 
 
-@image.command(short_help="Hold what an image says of itself against its files.")
+@image.command(short_help="Compare an image's labels and receipt with its files.")
 @click.argument("reference", metavar="IMAGE", type=common.TEXT)
 @common.image_platform_option
 @common.image_tree_option
@@ -45,11 +45,11 @@ def image() -> None:
 def inspect(
     reference: str, platform: str | None, tree: str | None, python: str | None, catalog: Catalog
 ) -> Output:
-    """Say what an image is by its files, and whether what it says of itself is true.
+    """Identify an image by its files, and compare its labels and receipt with them.
 
-    IMAGE is named as for pkgtools build image; one in a registry is not pulled. Of an
-    image for several platforms, this machine's is read, or --platform's. Labels or a
-    receipt that say what the files do not end with exit code 8.
+    IMAGE has a name as in pkgtools build image; an image in a registry is not pulled.
+    If it has several platforms, this machine's is read, or --platform's. If labels or
+    a receipt contradict the files, the exit code is 8.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def inspect(
     return Output(found, _lines(found))
 
 
-@image.command(short_help="Write what builds on an image need to know of it.")
+@image.command(short_help="Write the facts that builds on an image need.")
 @click.argument("reference", metavar="IMAGE", type=common.TEXT)
 @common.targets_option
 @click.option(
@@ -87,13 +87,13 @@ def facts(
     tree: str | None,
     catalog: Catalog,
 ) -> Output:
-    """Write what builds on an image need to know of it, for the next machine.
+    """Write the facts that builds on an image need, for use on another machine.
 
-    With it, pkgtools build image --facts PLACE reads no layer of the image. PLACE is a
-    file of a few MB, or a repository: there it is an OCI referrer of the image's digest,
-    and the image itself can lie elsewhere. Facts cannot be proved without reading the
-    image, so a build uses those of a place that it is told to trust. Of several
-    packages in one image, --target says which are meant.
+    With these facts, pkgtools build image --facts PLACE reads no layer of the image.
+    PLACE is a file of a few MB, or a repository, where the facts are an OCI referrer
+    of the image's digest; the image can be elsewhere. Facts cannot be proved without
+    reading the image, so a build uses only those that you name. If the image has
+    several packages, --target chooses among them.
 
     \b
     Examples:
@@ -112,7 +112,7 @@ def facts(
     return Output(exported, lines)
 
 
-@image.command(short_help="Prove a patched image inside a container.")
+@image.command(short_help="Test a patched image inside a container.")
 @click.argument("reference", metavar="IMAGE", type=common.TEXT)
 @common.target_option
 @click.option("--junit", type=common.PATH, help="Write the report as JUnit XML, too.")
@@ -128,13 +128,14 @@ def test(
     python: str | None,
     catalog: Catalog,
 ) -> Output:
-    """Prove that a patched image does what it must, inside a container of it.
+    """Test a patched image inside a container.
 
-    Its files are what its target makes, by blob ids, and RECORD agrees; its Python
-    compiles them; and what the catalog names as the upstream's checks holds, run by
-    that Python: for SGLang the guards' proofs and a capture from a real server into a
-    real store, on the CPU. The container has no network and goes afterwards; the image
-    is not changed. Exit code 8 when a check does not hold.
+    The files must be those of the target, by blob ids, and RECORD must agree; the
+    image's Python must compile them; and the upstream's checks that the catalog names
+    must pass with that Python. For SGLang these are the proofs of the guards, and a
+    capture from a real server into a real store, on the CPU. The container has no
+    network and is removed afterwards; the image does not change. If a check fails, the
+    exit code is 8.
 
     \b
     Examples:

@@ -26,7 +26,9 @@ from pkgtools.source.python import find_distribution
 @click.command(cls=common.Command)
 @click.argument("name", metavar="[PACKAGE]", required=False, type=common.TEXT)
 @click.option("--version", type=common.TEXT, help="The release.  [default: the installed one]")
-@click.option("--wheel", type=common.EXISTING_PATH, help="A wheel that says name and version.")
+@click.option(
+    "--wheel", type=common.EXISTING_PATH, help="A wheel with the name and version to use."
+)
 @click.option("--git", type=common.TEXT, metavar="URL", help="Its repository.")
 @click.option(
     "--tag", type=common.TEXT, help="The release's tag there.  [default: v and the version]"
@@ -35,14 +37,14 @@ from pkgtools.source.python import find_distribution
     "--prefix",
     default="",
     metavar="FOLDER",
-    help="The folder of the repository that has the package's folder, such as src.",
+    help="The folder of the repository that contains the package, such as src.",
 )
 @click.option(
     "--import",
     "package",
     type=common.TEXT,
     metavar="NAME",
-    help="What Python imports.  [default: the distribution's one package]",
+    help="The import package.  [default: the distribution's only one]",
 )
 @click.option(
     "-o",
@@ -65,11 +67,11 @@ def init(
     output: Path,
     python: str | None,
 ) -> Output:
-    """Start a catalog: targets.toml with one target, and a series that is still empty.
+    """Start a catalog: targets.toml with one target, and an empty series.
 
-    PACKAGE is the name on PyPI. Version and import name are read from the installed package,
-    else from its wheel on the index. Without PACKAGE and on a terminal, init asks. --git and
-    --tag are for a package whose repository you have; wheels do without.
+    PACKAGE is the name on PyPI. The version and the import name come from the installed package,
+    otherwise from its wheel on the index. Without PACKAGE, init asks on a terminal. --git and
+    --tag are for a package whose repository you have; a package in wheels does not need them.
 
     \b
     Examples:

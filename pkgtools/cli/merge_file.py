@@ -20,7 +20,7 @@ _FAILED: Final = 255
 
 
 class NotMergedError(PkgtoolsError):
-    """The files could not be merged: OURS is as it was."""
+    """The files could not be merged: OURS is unchanged."""
 
     exit_code = _FAILED
     code = "not-merged"
@@ -48,22 +48,22 @@ class _Driver(common.Command):
 @click.argument("base", type=common.PATH)
 @click.argument("ours", type=common.PATH)
 @click.argument("theirs", type=common.PATH)
-@click.option("-p", "--stdout", "show", is_flag=True, help="Print the result, and keep OURS.")
-@click.option("--diff3", is_flag=True, help="Show base in conflicts, too.")
+@click.option(
+    "-p", "--stdout", "show", is_flag=True, help="Print the result, and leave OURS unchanged."
+)
+@click.option("--diff3", is_flag=True, help="Show BASE in conflicts, too.")
 @click.option(
     "-L",
     "labels",
     multiple=True,
     metavar="LABEL",
-    help="What conflicts call ours, base and theirs, in this order; up to three times.  "
+    help="The labels of ours, base and theirs in conflicts, in this order.  "
     "[default: the names of the files]",
 )
 @click.option(
     "--marker-size", type=click.IntRange(1), default=7, help="The length of a conflict marker."
 )
-@click.option(
-    "--path", "name", metavar="NAME", help="The name of the file that is merged, as git's %P."
-)
+@click.option("--path", "name", metavar="NAME", help="The name of the merged file: git's %P.")
 @common.command
 def merge_file(
     base: Path,
@@ -78,10 +78,10 @@ def merge_file(
 ) -> Output:
     """Merge the changes from BASE to OURS and from BASE to THEIRS, and write the result to OURS.
 
-    Python is merged by structure: what git leaves as a conflict is merged where
-    there is a single right way. Every other file is merged by lines, exactly as
-    `git merge-file` does. A file is Python if its name (--path, else OURS) ends
-    with .py or .pyi, or if its first line runs Python.
+    Python is merged by structure: a conflict of git's is merged if there is a single
+    right way. Any other file is merged by lines, exactly as `git merge-file` does. A
+    file is Python if its name (--path, otherwise OURS) ends with .py or .pyi, or if
+    its first line runs Python.
 
     \b
     Exit codes: 0 merged, 1 with conflicts, 255 not merged.

@@ -38,7 +38,7 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
     "end_name",
     type=common.TEXT,
     metavar="SOURCE",
-    help="What it shall be for; latest: the newest release.",
+    help="The new source; latest: the newest release.",
 )
 @click.option(
     "--via",
@@ -54,14 +54,14 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
     metavar="NEWDIR",
     help="The folder of the new series.  [default: beside the old one, named like --to]",
 )
-@click.option("--continue", "go_on", is_flag=True, help="Take the edited conflicts and go on.")
+@click.option("--continue", "go_on", is_flag=True, help="Continue with the edited conflicts.")
 @accept_option
 @click.option(
     "--write",
     is_flag=True,
     help="Add the target of the new series to the catalog, once it is made.",
 )
-@click.option("--abort", "drop", is_flag=True, help="Drop a port that waits for a person.")
+@click.option("--abort", "drop", is_flag=True, help="Discard a port with conflicts.")
 @source_options
 @common.catalog_option
 @common.command
@@ -79,17 +79,17 @@ def port(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Move a series to another revision of its upstream, and leave a person only what needs one.
+    """Move a series to another revision of its upstream; only uncertain merges are left to you.
 
     A SOURCE is a target, a release (0.5.22), a wheel, a tree, or a commit in
-    --git. Without --via the port goes release by release, or commit by commit
-    where --git has both ends. Each patch gets an outcome: unchanged, moved,
-    merged (by which rule), absorbed (by which lines), conflict, empty.
+    --git. Without --via, the port goes release by release, or commit by commit
+    if --git has both ends. Each patch gets an outcome: unchanged, moved, merged
+    (by a rule), absorbed (by upstream lines), conflict, empty.
 
-    What is not certain is a conflict. It lies in NEWDIR.port/conflicts with
-    ordinary markers: edit it there, then --continue. A proposal follows its
-    conflict where there is a likely answer: --accept takes it. No series is
-    written before all conflicts are gone, and the exit code is 3.
+    A merge that is not certain is a conflict, with ordinary markers in
+    NEWDIR.port/conflicts: edit the file there, then use --continue. A proposal
+    follows a conflict with a likely answer; --accept accepts it. While conflicts
+    are left, no series is written and the exit code is 3.
 
     \b
     Examples:

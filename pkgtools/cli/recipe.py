@@ -22,7 +22,9 @@ from pkgtools.source.choose import open_tree
 
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COLORS: Final = {RuleOutcome.OK: "green", RuleOutcome.WRONG: "red", RuleOutcome.OPEN: "yellow"}
-_site_option = click.option("--site", type=_FILE, help="A file that says what the recipe leaves.")
+_site_option = click.option(
+    "--site", type=_FILE, help="A file with the values that the recipe leaves out."
+)
 
 
 @click.group(cls=common.Group, short_help="Check, render and validate a deployment.")
@@ -36,15 +38,15 @@ def recipe() -> None:
     """
 
 
-@recipe.command(short_help="Check the plan, without a machine.")
+@recipe.command(short_help="Check a recipe, without a machine.")
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 @_site_option
 @common.command
 def check(files: tuple[Path, ...], site: Path | None) -> Output:
-    """Hold recipes against the rules, and those of one family against each other.
+    """Check recipes against the rules, and the recipes of one family against each other.
 
-    Exits with 8 when a rule is broken, or when the site has yet to say something
-    that the recipe leaves out.
+    Exits with 8 if a rule is broken, or if the site file lacks a value that the
+    recipe leaves out.
 
     \b
     Examples:
@@ -81,22 +83,22 @@ def _finding_lines(finding: RuleFinding) -> Iterator[str]:
         yield f"       at {finding.where}: {finding.key}"
 
 
-@recipe.command(short_help="Write out what each process is started with.")
+@recipe.command(short_help="Write each process's environment and command.")
 @click.argument("file", type=_FILE)
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
-    help="What is to start them.  [default: shell]",
+    help="The launcher to write for.  [default: shell]",
 )
-@click.option("--process", "name", help="One of them alone.  [default: all]")
+@click.option("--process", "name", help="A single process.  [default: all]")
 @_site_option
 @common.command
 def render(file: Path, form: str | None, name: str | None, site: Path | None) -> Output:
-    """Write out the environment and the command of the master, the server and the trainer.
+    """Write the environment and the command of the master, the server and the trainer.
 
-    The values of credentials are in none of it: they come from the environment in
-    which a process is started.
+    The output has no credentials: their values come from the environment in which a
+    process is started.
 
     \b
     Examples:
@@ -119,11 +121,13 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None) ->
 @recipe.command("validate", short_help="Validate a deployment, step by step.")
 @click.argument("file", type=_FILE)
 @click.option(
-    "--up-to", type=click.Choice(list(STEPS)), required=True, help="The last step to make."
+    "--up-to", type=click.Choice(list(STEPS)), required=True, help="The last step to take."
 )
 @click.option("--report", "path", type=common.PATH, help="A file for the evidence, as JSON.")
 @_site_option
-@click.option("--image", is_flag=True, help="Hold the recipe's image against its target, no tree.")
+@click.option(
+    "--image", is_flag=True, help="Compare the recipe's image with its target, instead of a tree."
+)
 @common.tree_options
 @common.catalog_option
 @common.command
@@ -137,12 +141,12 @@ def validate_command(
     python: str | None,
     catalog: Catalog,
 ) -> Output:
-    """Validate a deployment: its plan, its parts, and then the running whole.
+    """Validate a deployment: its plan, its parts, and then all processes together.
 
-    The steps are made in order, up to the one that is named, and stop at the first
-    that fails, with 8. It runs on the capture node, where the tree is the one that
-    the server runs from and --python has Mooncake. The last step reads what the
-    trainer wrote; the full run after it is a person's.
+    The command takes the steps in order, up to the named one. It stops at the first
+    step that fails, and exits with 8. Run it on the capture node, with the tree that
+    the server runs from and a --python that has Mooncake. The last step reads the
+    trainer's output. The full run is up to you.
 
     \b
     Examples:

@@ -52,11 +52,11 @@ def report(
 ) -> Output:
     """Write DIR/index.html: every patch on every revision, with its hunks, and the recipes.
 
-    Releases come from the --wheel files and as tags from the --git repositories,
-    else pip downloads them into a cache; a revision without a source is shown as
-    unverified. The recipes are those beside the catalog, in docker/recipes; images
-    are named as for pkgtools image inspect. The page needs nothing else: one file,
-    no script, nothing loaded.
+    Releases come from the --wheel files and from tags in the --git repositories;
+    otherwise pip downloads them into a cache. A revision without a source is shown
+    as unverified. The recipes are those in docker/recipes beside the catalog. Images
+    have the names that pkgtools image inspect takes. The page is one file without
+    scripts, and loads nothing.
 
     \b
     Examples:
@@ -93,7 +93,7 @@ def _title(catalog: Catalog) -> str:
 
 
 def _date(catalog: Path) -> datetime | None:
-    """Return SOURCE_DATE_EPOCH or the time of the last commit: a page has no clock."""
+    """Return SOURCE_DATE_EPOCH or the time of the last commit, for a reproducible page."""
     import pygit2  # noqa: PLC0415 - slow to import
 
     found = pygit2.discover_repository(str(catalog.resolve().parent))

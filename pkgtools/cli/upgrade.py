@@ -46,17 +46,17 @@ def upgrade(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Port the newest series to the newest release, and write all that a pull request needs.
+    """Port the newest series to the newest release, and write a pull request's content.
 
-    The new series, its target with what upstream absorbed, its lockfile and an entry
-    in CHANGELOG.md are written; the text for the pull request is printed, in
-    Markdown. A second run changes nothing.
+    The command writes the new series, its target with the absorbed patches, its
+    lockfile and an entry in CHANGELOG.md, and prints the text for the pull request
+    in Markdown. A second run changes nothing.
 
-    Exit code 0: written, or nothing to do; --json says which as "outcome". 3: files
-    in NEWDIR.port/conflicts wait for a person; edit them, or take their proposals
-    with --accept, and run the command again.
-    8: the series is written, and a CHECK failed. A CHECK runs in the folder that
-    the package is imported from; PKGTOOLS_CATALOG is the catalog's folder.
+    Exit code 0: the series is written, or there is nothing to do; "outcome" in the
+    --json output says which. 3: conflicts are left in NEWDIR.port/conflicts; edit
+    these files, or accept proposals with --accept, and run the command again. 8: the
+    series is written, and a CHECK failed. A CHECK runs in the folder that the package
+    is imported from, with the catalog's folder in PKGTOOLS_CATALOG.
 
     \b
     Examples:
