@@ -15,24 +15,38 @@ if TYPE_CHECKING:
 
     from pkgtools.merge.blocks import Block
 
+_ENDS: Final = {"assert_statement", "raise_statement", "return_statement"}
+"""Statements that end the function."""
 _LEAVES_OFF: Final = {
-    "assert_statement",
     "await",
     "break_statement",
     "continue_statement",
     "delete_statement",
     "global_statement",
     "nonlocal_statement",
-    "raise_statement",
-    "return_statement",
     "yield",
 }
-"""Statements that change the control flow or the meaning of names."""
+"""Statements that change the control flow or the meaning of names in another way."""
 _HARMLESS: Final = {
     *(b"abs", b"bool", b"float", b"getattr", b"hasattr", b"int", b"isinstance", b"issubclass"),
     *(b"len", b"max", b"min", b"range", b"repr", b"round", b"str", b"tuple", b"type"),
 }
 """Builtins that do not change their arguments."""
+_GROWS: Final = {b"add", b"append", b"appendleft", b"discard", b"extend", b"update"}
+"""Methods of containers."""
+_EMPTY: Final = re.compile(
+    rb"(?:list|dict|set|deque|defaultdict|Counter)\((?:list|dict|set|int)?\)"
+)
+_DISPLAYS: Final = {"dictionary", "list", "list_comprehension", "set"}
+_LOOKS: Final = {
+    *("argument_list", "attribute", "boolean_operator", "comparison_operator", "interpolation"),
+    *("keyword_argument", "not_operator", "return_statement", "subscript"),
+}
+"""Uses of a container that give it no second name in the function."""
+_LOG: Final = re.compile(
+    rb"(?:self\._?)?(?:log|logger|logging|_logger|LOGGER)"
+    rb"\.(?:critical|debug|error|exception|info|log|warning)"
+)
 _CLASS: Final = re.compile(rb"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
 
 
@@ -42,11 +56,21 @@ class Effects:
 
     reads: set[bytes] = field(default_factory=set)
     writes: set[bytes] = field(default_factory=set)
+    types: set[bytes] = field(default_factory=set)
+    """Names in annotations: only another binding of them would matter."""
     handed_over: set[bytes] = field(default_factory=set)
     """Objects that some call gets hold of, and may change."""
     calls: bool = False
     leaves: bool = False
-    """Whether it may end the function, the loop or the module."""
+    """Whether it may end the loop or the module, wait, or change the meaning of names."""
+    ends: bool = False
+    """Whether it may end the function."""
+    logs: bool = False
+    """Whether it writes to a log."""
+    grows: bool = False
+    """Whether it changes a container that the function made."""
+    in_function: bool = True
+    """Whether it stands in a function, and nothing around it catches what ends that."""
 
     @property
     def names(self) -> set[bytes]:
@@ -60,18 +84,51 @@ def effects(nodes: Iterable[Block]) -> Effects:
     for node in nodes:
         for raw in node.raw:
             _visit(raw, found)
+            found.in_function = found.in_function and _is_plainly_in_function(raw)
     return found
+
+
+def _is_plainly_in_function(raw: tree_sitter.Node) -> bool:
+    outer = raw.parent
+    while outer is not None and outer.type not in ("try_statement", "with_statement"):
+        if outer.type in ("function_definition", "class_definition"):
+            return outer.type == "function_definition"
+        outer = outer.parent
+    return False
 
 
 def independent(one: Effects, other: Effects) -> bool:
     """Whether two runs of statements seem to have the same effect in either order."""
-    if one.leaves or other.leaves or (one.calls and other.calls):
+    if one.leaves or other.leaves or (one.logs and other.logs):
+        return False
+    if (one.calls and (other.calls or other.grows)) or (other.calls and one.grows):
+        return False
+    if (one.ends and not _is_lost_with(other, one)) or (
+        other.ends and not _is_lost_with(one, other)
+    ):
         return False
     return not any(
-        _reaches(mine.writes, yours.reads | yours.writes)
-        or any(name.startswith(owner + b".") for owner in mine.handed_over for name in yours.names)
+        _reaches(mine.writes, yours.names | yours.types) or _reaches(mine.handed_over, yours.names)
         for mine, yours in ((one, other), (other, one))
     )
+
+
+def _is_lost_with(mine: Effects, end: Effects) -> bool:
+    """Whether nothing is left of what `mine` does where the function ends in `end`.
+
+    What only one of the two looks at cannot fail because of the other one's condition.
+    """
+    is_local = (
+        not (mine.calls or mine.logs or mine.grows or mine.ends)
+        and mine.in_function
+        and end.in_function
+    )
+    return is_local and not any(b"." in name for name in mine.writes) and not _share(mine, end)
+
+
+def _share(one: Effects, other: Effects) -> bool:
+    roots = ({name.partition(b".")[0] for name in side.names} for side in (one, other))
+    return not next(roots).isdisjoint(next(roots))
 
 
 def _reaches(writes: set[bytes], names: set[bytes]) -> bool:
@@ -83,8 +140,8 @@ def _visit(raw: tree_sitter.Node, found: Effects) -> None:
     kind = raw.type
     if kind == "comment":
         return
-    if kind in _LEAVES_OFF:
-        found.leaves = True
+    found.leaves = found.leaves or kind in _LEAVES_OFF
+    found.ends = found.ends or kind in _ENDS
     if kind in ("import_statement", "import_from_statement", "future_import_statement"):
         found.writes |= set(imported_names(raw))
     elif kind in ("function_definition", "class_definition"):
@@ -117,15 +174,15 @@ def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
                 value = parameter.child_by_field_name("value")
                 if value is not None:
                     _visit(value, found)
-                found.reads |= _annotated(parameter.child_by_field_name("type"))
+                found.types |= _annotated(parameter.child_by_field_name("type"))
         elif child == raw.child_by_field_name("return_type"):
-            found.reads |= _annotated(child)
+            found.types |= _annotated(child)
         else:
             _visit(child, found)
 
 
 def _annotated(raw: tree_sitter.Node | None) -> set[bytes]:
-    """Return the names of an annotation: a call that gets hold of a module leaves its types."""
+    """Return the names of an annotation."""
     nodes = raw_walk([raw]) if raw is not None else ()
     return {node.text or b"" for node in nodes if node.type == "identifier"}
 
@@ -157,8 +214,15 @@ def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
 
 def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
     function = raw.child_by_field_name("function")
-    harmless = function is not None and _is_harmless(function.text or b"")
+    name = (function.text or b"") if function is not None else b""
+    container, _, method = name.rpartition(b".")
+    is_log, grows = _LOG.fullmatch(name) is not None, method in _GROWS and _is_fresh(raw, container)
+    harmless = _is_harmless(name) or is_log or grows
     found.calls = found.calls or not harmless
+    found.logs = found.logs or is_log
+    if grows:
+        found.grows = True
+        found.writes.add(container)
     if function is not None:
         _visit(function, found)
         if function.type == "attribute":
@@ -173,6 +237,31 @@ def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
         if dotted_name(value) and not harmless:
             found.handed_over.add(dotted_name(value))
         _visit(argument, found)
+
+
+def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
+    """Whether a function only ever binds a name to a container that it makes itself."""
+    outer = raw.parent
+    while outer is not None and outer.type != "function_definition":
+        outer = outer.parent
+    if outer is None or not name:
+        return False
+    uses = [n for n in raw_walk([outer]) if n.type == "identifier" and n.text == name]
+    made = [n.parent for n in uses if n.parent is not None and _use(n) == "assignment"]
+    values = [n.child_by_field_name("right") for n in made]
+    is_made = all(
+        value is not None and (value.type in _DISPLAYS or _EMPTY.fullmatch(value.text or b""))
+        for value in values
+    )
+    return bool(made) and is_made and {_use(n) for n in uses} <= {"assignment", *_LOOKS}
+
+
+def _use(raw: tree_sitter.Node) -> str:
+    """Return what a name is used in, beyond lists of values."""
+    outer = raw.parent
+    while outer is not None and outer.type in ("expression_list", "tuple"):
+        outer = outer.parent
+    return outer.type if outer is not None else ""
 
 
 def _is_harmless(name: bytes) -> bool:

@@ -72,7 +72,7 @@ def _extends_body(whole: Sequence[Block], part: Sequence[Block]) -> bool:
     for node in whole:
         if left and extends(node, left[0]):
             del left[0]
-        elif effects([node]).leaves:
+        elif (done := effects([node])).leaves or done.ends:
             return False
     return not left
 
@@ -119,7 +119,7 @@ def is_call_of(other: Block, run: Sequence[Block], module: Block) -> bool:
     function, given = (call.child_by_field_name(role) for role in ("function", "arguments"))
     done = effects(run)
     # A local variable of the function would not be the caller's.
-    if done.leaves or not all(b"." in name for name in done.writes):
+    if done.leaves or done.ends or not all(b"." in name for name in done.writes):
         return False
     if other.kind != "call" or function is None or given is None:
         return False

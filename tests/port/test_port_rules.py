@@ -6,6 +6,7 @@ import ast
 from textwrap import dedent
 
 import pytest
+from order_cases import ORDERS
 from part_cases import PARTS
 from rename_cases import RENAMES
 from rule_cases import CASES as RULES
@@ -13,7 +14,7 @@ from rule_cases import TWINS, Case
 
 from pkgtools.merge import How, merge
 
-CASES = (*RULES, *TWINS, *RENAMES, *PARTS)
+CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
