@@ -28,9 +28,9 @@ from typing import Final
 from timing import PKGTOOLS, patch_files, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Target, find_catalog, load_catalog
+from pkgtools.cli.common import Progress
 from pkgtools.image.names import with_tag
 from pkgtools.source.release import release_wheel
-from pkgtools.util.progress import Silent
 
 _NAME: Final = "pkgtools-benchmark"
 """Of the images that are built in the engine, and removed behind it."""
@@ -49,7 +49,7 @@ def main() -> None:
             _image(target, options.base, Path(scratch), options.runs)
             return
         assert target.revision.version is not None
-        wheel = release_wheel(target.upstream, target.revision.version, {}, Silent())
+        wheel = release_wheel(target.upstream, target.revision.version, {}, Progress())
         print_header()
         _wheel(target, wheel, Path(scratch), options.runs)
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from timing import PKGTOOLS, patch_files, print_header, print_row, run, seconds
 
 from pkgtools.catalog import Catalog, Target, find_catalog, load_catalog
+from pkgtools.cli.common import Progress
 from pkgtools.source.release import release_wheel
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def main() -> None:
 
 def _wheel(target: Target) -> Path:
     assert target.revision.version is not None
-    return release_wheel(target.upstream, target.revision.version, {}, Silent())
+    return release_wheel(target.upstream, target.revision.version, {}, Progress())
 
 
 def _one_wheel(catalog: Catalog, wheels: dict[str, Path], scratch: Path, runs: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from silent import Silent
+
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import Blob
 from pkgtools.catalog import load_catalog
 from pkgtools.source.at_hand import AtHand
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from silent import Silent
 
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.source.release import release_wheel
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import pygit2
 import pygit2.enums
+from silent import Silent
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
@@ -28,7 +29,6 @@ from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.source import Tree, find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

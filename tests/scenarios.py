@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from project import age
+from silent import Silent
 
 from pkgtools.tree.apply import TreeChange, apply_targets, recover_tree
 from pkgtools.tree.reverse import reverse_trees
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

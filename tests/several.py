@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from commands import call
 from project import age, record_row
+from silent import Silent
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.source import find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.apply import apply_targets
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

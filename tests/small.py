@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from commands import Result, call
 from project import PREFIX, build_wheel, git, make_series, put, remove, write_history
+from silent import Silent
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import Blob
@@ -14,7 +15,6 @@ from pkgtools.catalog import load_catalog, load_series
 from pkgtools.plan import plan_series
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ import pytest
 from commands import call
 from project import git, git_environment
 from sharing import make_sharing, options
+from silent import Silent
 from small import make_small
 from trees import contents, snapshot
 
@@ -16,7 +17,6 @@ from pkgtools.authoring import commit as commit_module
 from pkgtools.authoring.workbench import BenchState, write_state
 from pkgtools.blob import Blob
 from pkgtools.catalog import load_series
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import call
 from sharing import ADDED, RELEASES, A, make_sharing, options
+from silent import Silent
 from small import make_small
 
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.report.matrix import build_matrix
 from pkgtools.source.at_hand import AtHand
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

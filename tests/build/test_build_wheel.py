@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.utils import parse_wheel_filename
 from project import PREFIX, Project, apply_with_git, git, make_series, put
+from silent import Silent
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.build.wheel import BuiltWheel, build_wheel
@@ -28,7 +29,6 @@ from pkgtools.source.at_hand import AtHand
 from pkgtools.source.receipt import PROVENANCE
 from pkgtools.tree.identify import identify
 from pkgtools.tree.state import State
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

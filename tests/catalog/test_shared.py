@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from project import apply_with_git, git
+from silent import Silent
 
 from pkgtools.authoring.lock import check_locks, write_locks
 from pkgtools.catalog import load_catalog, load_patch, load_series
 from pkgtools.errors import MalformedError
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,13 +28,13 @@ from scenarios import (
     make_tree,
     recover,
 )
+from silent import Silent
 from trees import differing, leftovers, record_problems, snapshot, timeless, uninstall
 
 from pkgtools.errors import TreeError
 from pkgtools.source import Tree, find_tree
 from pkgtools.tree.apply import apply_targets, recover_tree
 from pkgtools.tree.reverse import reverse_trees
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands import Result, call
+from silent import Silent
 
 from pkgtools.build.image import BuiltImage, build_image
 from pkgtools.image.reference import open_image
-from pkgtools.util.progress import Silent
 
 from .images import Entry, folder, tar, write_archive, write_layout
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import Result, call
 from scenarios import apply, make_tree
+from silent import Silent
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
@@ -25,7 +26,6 @@ from pkgtools.image.checks import check_image
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.model import Runnable
 from pkgtools.image.reference import open_image
-from pkgtools.util.progress import Silent
 
 from .building import call_build
 from .fake_engine import Engine, sent, serving

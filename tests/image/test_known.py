@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 import pytest
+from silent import Silent
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image import known
@@ -16,7 +17,6 @@ from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
 from pkgtools.image.stored import StoredFiles
 from pkgtools.image.streams import decompressed
-from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
 from .images import SITE, Entry, add_to_index, compress, digest, moved, put_blob, tar

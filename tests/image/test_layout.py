@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crash import fork, in_child
+from silent import Silent
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.image import archive
 from pkgtools.image.reference import open_image
 from pkgtools.util import files
-from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, bytes_of, write_base
 from .images import (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import call
 from project import installed
+from silent import Silent
 from trees import contents, record_problems
 
 from pkgtools.build.image import build_image
@@ -22,7 +23,6 @@ from pkgtools.errors import (
 )
 from pkgtools.image.package import PackageQuery
 from pkgtools.image.reference import open_image
-from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, bytes_of, write_base
 from .images import (

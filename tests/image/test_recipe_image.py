@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from silent import Silent
 
 from pkgtools.errors import PkgtoolsError
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.validate import STEPS, Deployment
-from pkgtools.util.progress import Silent
 
 from .building import SYSTEM, build, write_base
 from .images import Entry, read, write_layout

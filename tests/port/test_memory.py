@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from silent import Silent
 from small import make_small
 
 from pkgtools.authoring.applied import applied_on
@@ -14,7 +15,6 @@ from pkgtools.port.finished import Finished
 from pkgtools.port.memory import StepMemory
 from pkgtools.port.series import port_series
 from pkgtools.source import WheelSource
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

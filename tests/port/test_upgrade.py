@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import call
 from project import git
+from silent import Silent
 from small import FIELDS, FORGE, HAS, MERGED, Small, make_small, stale
 
 from pkgtools.authoring.changelog import with_entry
@@ -14,7 +15,6 @@ from pkgtools.authoring.lock import write_locks
 from pkgtools.catalog import load_catalog
 from pkgtools.port import upgrade as upgrades
 from pkgtools.source.at_hand import AtHand
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from project import PREFIX, build_wheel, substitute
+from silent import Silent
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.catalog import load_catalog, load_series
@@ -13,7 +14,6 @@ from pkgtools.catalog.lock import read_lock
 from pkgtools.report.matrix import CellState, Matrix, build_matrix
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

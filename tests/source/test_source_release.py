@@ -13,11 +13,11 @@ import pytest
 from commands import call
 from crash import fork, in_child
 from project import build_wheel
+from silent import Silent
 
 from pkgtools.errors import SourceUnavailableError
 from pkgtools.source import release as releases
 from pkgtools.source.release import cached_wheel, release_wheel
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

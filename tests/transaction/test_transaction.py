@@ -25,6 +25,7 @@ from scenarios import (
     recover,
     reverse,
 )
+from silent import Silent
 from trees import contents, differing, leftovers, record_problems, snapshot, timeless
 
 from pkgtools.blob import Blob
@@ -37,7 +38,6 @@ from pkgtools.transaction.stage import Write
 from pkgtools.tree.apply import apply_targets
 from pkgtools.util import files
 from pkgtools.util.files import read_file
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

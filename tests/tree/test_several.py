@@ -15,6 +15,7 @@ import pytest
 from crash import KILLS, SHORT, Call, Fault, die, faulty, in_child
 from project import git
 from several import NAMES, Two, make_site, write_table
+from silent import Silent
 from trees import differing, leftovers, record_problems, snapshot, timeless
 
 from pkgtools.authoring.lock import write_locks
@@ -22,7 +23,6 @@ from pkgtools.catalog import load_catalog
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
 from pkgtools.tree.apply import recover_tree
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from project import PREFIX, git, git_environment, make_series, put, substitute
+from silent import Silent
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import DIRECTORY, EXECUTABLE, REGULAR, SYMLINK, Blob, blob_id, canonical_mode
@@ -21,7 +22,6 @@ from pkgtools.source.git import Repository
 from pkgtools.tree.apply import apply_targets
 from pkgtools.tree.identify import identify
 from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
-from pkgtools.util.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
