@@ -56,7 +56,11 @@ def timeline(setup: Setup) -> dict[str, Any]:
     (model / "config.json").write_text(json.dumps(_LLAMA))
     arguments = ["--load-format=dummy", *_LONG, "--max-running-requests=4"]
     arguments += ["--spec-capture-aux-layer-ids", *map(str, _LAYERS)]
-    environment = {**FAST_COPIES, "SGLANG_SPEC_CAPTURE_LOG": "1"}
+    environment = {
+        **FAST_COPIES,
+        "SGLANG_SPEC_CAPTURE_LOG": "1",
+        "PKGTOOLS_E2E_CLOCK": str(setup.folder),
+    }
     with serve(
         setup, setup.release, model, arguments, environment=environment, segment=12 * GIB
     ) as (server, reader):
@@ -84,6 +88,7 @@ def timeline(setup: Setup) -> dict[str, Any]:
         "mooncake_alone_untuned_gb_s": _mooncake_alone(setup.folder, {}),
         "pauses_plain_ms": quiet,
         "pauses_captured_ms": busy,
+        "longest_hooks_ms": _longest_hooks(setup.folder),
     }
 
 
@@ -124,6 +129,16 @@ def _put_rates(log: str) -> list[float]:
     spans = [float(job[4]) - float(job[3]) for job in jobs if len(job) == 5]
     assert spans, "the server logged no times"
     return [round(_BYTES / span / 1e9, 2) for span in spans]
+
+
+def _longest_hooks(folder: Path) -> dict[str, float]:
+    """Return how long each hook of capture took at most on a scheduler's thread, in ms."""
+    longest: dict[str, float] = {}
+    for file in folder.glob("clock-*.json"):
+        for hook, took in json.loads(file.read_text()).items():
+            longest[hook] = max(round(took, 2), longest.get(hook, 0.0))
+    assert "_before_logits" in longest, longest
+    return longest
 
 
 def _mooncake_alone(folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
