@@ -50,9 +50,9 @@ class BuiltImage:
 
     reference: str
     id: str
-    """What its store has it by: on disk, the digest of its configuration."""
+    """The store's identifier; on disk, the digest of the configuration."""
     digest: str | None
-    """The manifest's, by which a layout has it, and the registry that it was pushed to."""
+    """The manifest's digest, in a layout or the registry that it was pushed to."""
     target: str
     revisions: tuple[str, ...]
     base: str
@@ -60,14 +60,14 @@ class BuiltImage:
     """The new layer's digest."""
     layer_bytes: int
     written: tuple[str, ...]
-    """The paths in the image that the layer has, and, next, those that it removes."""
+    """The paths in the image that the layer writes; `removed` has those that it removes."""
     removed: tuple[str, ...]
     replaced: str | None
     """The digest of an older series that the base had."""
     version: str
-    """The patched package's; without a .dist-info, the revision."""
+    """The patched package's version; without a .dist-info, the revision."""
     base_digest: str
-    """The base's manifest digest, or where that is not known its id."""
+    """The base's manifest digest, or its id if the digest is unknown."""
     created: str
     """The time in its configuration, as ISO 8601."""
     also: tuple[BuiltTarget, ...] = ()
@@ -79,7 +79,7 @@ class BuiltImage:
 
     @property
     def targets(self) -> tuple[BuiltTarget, ...]:
-        """All targets, the first one too."""
+        """All targets."""
         first = BuiltTarget(self.target, self.revisions, self.replaced, self.version)
         return (first, *self.also)
 
@@ -261,7 +261,7 @@ def _patched(
 
 
 def _changes(parts: Iterable[ExtractedPackage], mtime: int) -> tuple[list[Member], list[str]]:
-    """Return what the packages' files became, for one layer.
+    """Return the changes of the packages' files, for one layer.
 
     Raises:
         UsageError: packages of one checkout share a receipt, and each has its own here.

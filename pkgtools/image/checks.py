@@ -44,10 +44,10 @@ class CheckResult:
 
     name: str
     message: str | None
-    """Why it does not hold; None if it does."""
+    """The reason of a failure; None if the check passed."""
     seconds: float
     remedy: str | None = None
-    """What to do next, where that is known."""
+    """The next step, if known."""
 
 
 def claimed_targets(catalog: Catalog, image: Image) -> list[Target]:
@@ -67,14 +67,13 @@ def check_image(
 ) -> Iterator[CheckResult]:
     """Run the checks of an image and yield each result.
 
-    Identity by blob ids and RECORD first; then that the image's Python compiles the
-    modules; then the upstream's own checks, as the catalog names them. A check that
-    cannot be made does not hold.
+    Identity by blob ids and RECORD is first, then compilation by the image's Python, then the
+    upstream's own checks, which the catalog names. A check that cannot run fails.
 
     Args:
         catalog: where targets and checks come from.
-        target: what the image should be; None for whichever its files are.
-        image: in an engine, which runs it.
+        target: the expected target; None for the target that the files match.
+        image: the image.
         reporter: receives progress.
 
     """
@@ -94,7 +93,7 @@ def check_image(
 
 
 def junit_report(reference: str, checks: Sequence[CheckResult]) -> bytes:
-    """Return a report in the XML that JUnit made common, as CI systems read it."""
+    """Return a report in JUnit's XML, which CI systems read."""
     failures = [check for check in checks if check.message is not None]
     suite = ET.Element(
         "testsuite", name=reference, tests=str(len(checks)), failures=str(len(failures))
@@ -173,7 +172,7 @@ def _own(image: Runnable, script: Path, folder: str) -> Iterator[CheckResult]:
 
 
 def _archive(folder: Path) -> bytes:
-    """Return the folder of the checks as an archive that anyone in the container can read."""
+    """Return the folder of the checks as an archive; its files are world-readable."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for path in sorted(folder.rglob("*")):

@@ -23,7 +23,7 @@ READ: Final = (
 take(sys.argv[1:])
 """
 )
-"""Prints an archive, in base64, of what is at the paths that are its arguments."""
+"""Prints an archive, in base64, of the existing paths among its arguments."""
 
 FIND: Final = (
     _TAKE
@@ -102,4 +102,4 @@ for path in sys.argv[1:]:
 print()
 print(json.dumps(found))
 """
-"""Prints of each path why it does not compile; empty if it does."""
+"""Prints for each path the reason why it does not compile, or an empty text."""

@@ -29,18 +29,17 @@ class Inspection:
     reference: str
     id: str
     digest: str | None
-    """Both as `Image` has them."""
+    """As in `Image`, like `id`."""
     tree: str
-    """Where the package lies in the image."""
+    """The package's folder in the image."""
     labels: Mapping[str, str]
-    """Those of this tool, and those that OCI defined."""
+    """The labels of pkgtools, and the labels that OCI defines."""
     status: Status
-    """What the files are."""
+    """The state of the files."""
     mismatches: tuple[str, ...]
-    """What the labels or a receipt say and the files do not; empty where they agree, or say
-    nothing."""
+    """Each statement of the labels or a receipt that the files contradict."""
     also: tuple[Status, ...] = ()
-    """What the files of the other targets are, where the labels name several."""
+    """The state of the other targets' files, if the labels name several."""
     by_table: tuple[str, ...] = ()
     """As `FoundPackage.by_table`."""
 
@@ -138,9 +137,9 @@ def upstream_of(catalog: Catalog, said: Mapping[str, str]) -> Upstream:
 
 
 def labelled_target(catalog: Catalog, said: Mapping[str, str]) -> Target | None:
-    """Return the one target that an image's labels mean: by its name, or by its commit.
+    """Return the only target that an image's labels identify, by its name or its commit.
 
-    Labels narrow the choice of a user who names no target; the files decide whether they are true.
+    Labels choose a target for a user who names none; the files then decide whether they are true.
     """
     commits = {said.get(names.OCI_REVISION), *said.get(names.REVISION, "").split()}
     targets = catalog.sound_targets

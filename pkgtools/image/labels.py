@@ -30,10 +30,9 @@ _NUMBERED: Final = re.compile(r"pkgtools\.(\d{1,3})\.([\w.]+)")
 def labels_of(
     target: Target, revisions: Sequence[str], image: Image, folder: str
 ) -> dict[str, str]:
-    """Return what an image says that has the series of `target` on top of `image`.
+    """Return the labels of an image with the series of `target` on top of `image`.
 
-    The base's digest is the manifest's, by which a registry has it, where that is
-    known; its id, by which its own store has it, always is.
+    They name the base by its id in its store, and by its manifest's digest if that is known.
     """
     labels = {
         "pkgtools.version": __version__,
@@ -56,9 +55,9 @@ def labels_of(
 
 
 def label_groups(said: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return an image's labels for each target, under the names of the first one's.
+    """Return an image's labels for each target, without numbers in their names.
 
-    The second target's have a number: ``pkgtools.2.target``.
+    The labels of a second target have the number 2: ``pkgtools.2.target``.
     """
     groups: dict[int, dict[str, str]] = {}
     for key, value in said.items():
@@ -72,10 +71,10 @@ def label_groups(said: Mapping[str, str]) -> list[dict[str, str]]:
 def merged_labels(
     base: Mapping[str, str], labels: Mapping[str, str], own: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return `labels` with those of one more target.
+    """Return `labels` and the labels of one more target.
 
-    A target keeps the number that it has in the base, a new one gets the next: what lies
-    below stays in the image, and its labels too.
+    A target keeps its number in the base, and a new target gets the next number: the base's
+    targets stay in the image, and so do their labels.
     """
     said = {**base, **labels}
     numbers = [1] if TARGET in said else []
