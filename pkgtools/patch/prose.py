@@ -198,8 +198,8 @@ def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
         lines.fail(
             f"{what} stands between two sections: a second patch may start here",
             line=start + between.count(b"\n", 0, end),
-            remedy="write a log again with `git format-patch --stdout`, and put a comment above "
-            "the first section",
+            remedy="if this is one patch, move the text above its first section or remove the "
+            "line; write a log again with `git format-patch --stdout`",
         )
 
 

@@ -168,6 +168,68 @@ def test_flowed_text_is_joined_as_git_joins_it(tmp_path: Path, delsp: str) -> No
     assert b"that is long enough" in patch.files[0].hunks[0].new
 
 
+ALTERNATIVE = (
+    b'Content-Type: multipart/alternative; boundary="-2"\n\n---2\nContent-Type: text/plain\n\n'
+    b"Why.\n---\n%b---2\nContent-Type: text/html\n\n<p>\n---2--\n" % DIFF.encode()
+)
+ATTACHED = (
+    b'Content-Type: application/octet-stream\nContent-Disposition: attachment; filename="x.patch"\n'
+    b"Content-Transfer-Encoding: base64\n\n%b" % base64.encodebytes(DIFF.encode())
+)
+
+
+def mixed(*parts: bytes) -> bytes:
+    head = HEAD + b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="-1"\n\n'
+    return head + b"".join(b"---1\n%b\n" % part for part in parts) + b"---1--\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD + b"\nHello,\n\n-- >8 --\nSubject: other\n\nWhy.\n---\n" + DIFF.encode(),
+        HEAD + b"\nHello,\n- - - 8< - - -\nWhy.\n---\n" + DIFF.encode(),
+        HEAD + b"\nFrom: B <b@example.com>\n\nWhy.\n---\n" + DIFF.encode(),
+        HEAD + b"\nWhy.\n---\n" + DIFF.encode() + b"\n____\nlist mailing list\nlist@example.com\n",
+        HEAD + b"\n> diff --git a/g b/g\n> old mode 100644\nNo:\n---\n" + DIFF.encode(),
+        mixed(ALTERNATIVE, b"Content-Type: text/plain\n\na footer\n"),
+        mixed(b"Content-Type: text/plain\n\nWhy.\n", ATTACHED),
+    ],
+    ids=["scissors", "cut", "in-body From", "footer", "quoted", "nested", "octet-stream"],
+)
+@pytest.mark.parametrize("option", ["--scissors", "--no-scissors"])
+def test_mail_as_people_send_it_is_read_as_git_reads_it(
+    tmp_path: Path, data: bytes, option: str
+) -> None:
+    (ours,) = parse_patch("x.patch", data).files
+    (theirs,) = parse_patch("theirs", mailinfo(tmp_path, data, option)).files
+    assert (ours.new_path, [h.lines for h in ours.hunks]) == ("f", [h.lines for h in theirs.hunks])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            HEAD
+            + b"\n-----BEGIN PGP SIGNED MESSAGE-----\n\nWhy.\n- ---\n"
+            + DIFF.encode().replace(b"\n-", b"\n- -"),
+            "a part of a diff, but stands outside",
+        ),
+        (
+            mixed(b"Content-Type: message/rfc822\n\n" + HEAD.partition(b"\n")[2]),
+            "neither text nor a patch",
+        ),
+        (
+            mixed(ATTACHED, ATTACHED.replace(b"x.patch", b"y.patch")),
+            "a second patch may start here",
+        ),
+    ],
+    ids=["dashes escaped (RFC 9580, 7.2)", "forwarded", "two attachments"],
+)
+def test_mail_that_git_reads_otherwise_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(MalformedError, match=said):
+        parse_patch("x.patch", data)
+
+
 def test_subject_in_the_body_stands_for_the_mails_own() -> None:
     data = (
         HEAD + b"\nFrom: B <b@example.com>\nSubject: [PATCH] another\n\nWhy.\n---\n" + DIFF.encode()
