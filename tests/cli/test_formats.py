@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from commands import call
+from image.building import SYSTEM, write_base
+from image.images import installed_entries
 from project import build_wheel, git, substitute
 from sarif_pydantic import Sarif
 
@@ -211,6 +213,20 @@ def test_the_action_builds_a_wheel(project: Project, ours: Path, tmp_path: Path)
     assert done.code == 0, done.err
     assert len(list((tmp_path / "dist").glob("*.whl"))) == 1
     assert len(list((tmp_path / "attest").iterdir())) == 2
+
+
+def test_the_action_builds_an_image(
+    project: Project, ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    widget = installed_entries(project, tmp_path / "installed")
+    base = write_base(tmp_path / "layout", [SYSTEM, widget])
+    inputs = {"base": base, "tag": f"{base}-patched", "attest": "attest"}
+    done = _action(project, ours, tmp_path, command="build image", target="w-1.0", **inputs)
+    assert done.code == 0, done.err
+    assert len(list((tmp_path / "attest").iterdir())) == 2
+    inspected = call("image", "inspect", f"{base}-patched", "--catalog", ours, "--json")
+    assert (inspected.code, inspected.facts["status"]["state"]) == (0, "patched")
 
 
 def test_the_action_refuses_another_command(project: Project, ours: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from commands import call
 from project import git
+from pypdf import PdfReader
 
 from pkgtools.catalog import load_catalog
 from pkgtools.cli.report import _title
@@ -225,25 +226,29 @@ def browser() -> Iterator[str]:
     pytest.skip("neither chromium nor google-chrome is on PATH")
 
 
-def _measure(browser: str, folder: Path, width: int, *, dark: bool) -> Any:
-    (folder / "harness.html").write_text(_HARNESS.replace("@width@", str(width)))
-    done = subprocess.run(
+def _browse(browser: str, folder: Path, *arguments: str) -> str:
+    return subprocess.run(
         [
             browser,
             *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
             *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
             *("--allow-file-access-from-files", "--virtual-time-budget=5000"),
-            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             f"--user-data-dir={folder / 'profile'}",
-            "--dump-dom",
-            (folder / "harness.html").as_uri(),
+            *arguments,
         ],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
-    )
-    out = done.stdout.partition('<pre id="out">')[2].partition("</pre>")[0]
+    ).stdout
+
+
+def _measure(browser: str, folder: Path, width: int, *, dark: bool) -> Any:
+    (folder / "harness.html").write_text(_HARNESS.replace("@width@", str(width)))
+    color = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    page = (folder / "harness.html").as_uri()
+    done = _browse(browser, folder, color, "--dump-dom", page)
+    out = done.partition('<pre id="out">')[2].partition("</pre>")[0]
     text = _Elements(f"<pre>{out}</pre>").texts
     return json.loads("".join(text))
 
@@ -267,3 +272,23 @@ def test_in_a_browser(browser: str, tmp_path: Path, width: int, dark: bool) -> N
     assert found["tall"] >= 24  # what a finger can meet
     assert found["back"] == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
     assert {name: ratio for name, ratio in found["contrasts"].items() if ratio < 4.5} == {}
+
+
+def test_on_paper(browser: str, tmp_path: Path) -> None:
+    """The matrix with every revision, and the chosen cell with all of its hunks, whole lines."""
+    matrix = _matrix("plain")
+    row = matrix.rows[0]
+    other = ShownHunk("@@ -7 +7 @@", ("+elsewhere",), "")
+    cells = (row.cells[0], *(replace(c, files=(ShownFile("b", "modify", (other,), ""),)) if c
+             else None for c in row.cells[1:]))  # fmt: skip
+    page = tmp_path / "index.html"
+    page.write_text(
+        render_page("Patches of x", replace(matrix, rows=(replace(row, cells=cells),)), {})
+    )
+    paper = tmp_path / "page.pdf"
+    _browse(browser, tmp_path, f"--print-to-pdf={paper}", f"{page.as_uri()}#cell-0-0")
+    text = "".join("".join(p.extract_text() for p in PdfReader(paper).pages).split())
+    assert [c.name for i, c in enumerate(matrix.columns) if (c.name in text) == (i == 3)] == []
+    assert text.count("x" * 300) == 2
+    assert "elsewhere" not in text
+    assert "Backtothematrix" not in text
