@@ -12,9 +12,8 @@ import msgspec
 import tomlkit
 
 from pkgtools.authoring.lock import prove_lock, render_lock
-from pkgtools.authoring.names import check_name, refuse_absorbed
 from pkgtools.authoring.shared import targets_of
-from pkgtools.authoring.work import CatalogWork
+from pkgtools.authoring.work import CatalogWork, check_name
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Series, Target
 from pkgtools.catalog.listing import SeriesFile
@@ -53,7 +52,7 @@ def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Ar
     with work.locked():
         series = work.named.load()
         gone = _find_all(series, names)
-        refuse_absorbed(work.catalog, [patch for patch in gone if not patch.is_shared])
+        work.refuse_absorbed([patch for patch in gone if not patch.is_shared])
         left = [patch for patch in series.patches if patch not in gone]
         return _arrange(work, series, left, gone, at_hand)
 

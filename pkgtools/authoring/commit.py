@@ -14,10 +14,9 @@ from pkgtools.authoring.applied import PatchedSource
 from pkgtools.authoring.checkout import has_message, patch_named_in, without_trailer
 from pkgtools.authoring.gitdiff import FileChange, diff_text, patch_index, text_around, with_headers
 from pkgtools.authoring.message import author_of, file_name, mail_head
-from pkgtools.authoring.names import check_name, refuse_absorbed
 from pkgtools.authoring.refresh import EditedShared, edited_shared
 from pkgtools.authoring.shared import edit_shared
-from pkgtools.authoring.work import SeriesWork
+from pkgtools.authoring.work import SeriesWork, check_name
 from pkgtools.authoring.workbench import MadeCommit, Workbench, read_state, write_state
 from pkgtools.blob import Blob
 from pkgtools.catalog import Series, load_catalog
@@ -124,7 +123,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         entries, dropped = reader.entries, reader.dropped()
         renamed = [entry.old for entry in entries if entry.old and entry.was]
         gone = [patch for patch in (*dropped, *renamed) if not patch.is_shared]
-        refuse_absorbed(catalog, gone)
+        work.refuse_absorbed(gone)
         now = replace(series, patches=tuple(entry.patch for entry in entries))
         state.names = {e.commit.id: e.patch.name for e in entries}
         # Killed between the two states, the next run finds one of the two series.

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.gitdiff import diff_text
 from pkgtools.authoring.message import mail_head
-from pkgtools.authoring.names import check_name
-from pkgtools.authoring.work import SeriesWork
+from pkgtools.authoring.work import SeriesWork, check_name
 from pkgtools.blob import Blob
 from pkgtools.catalog.series import LISTING
 from pkgtools.errors import UsageError

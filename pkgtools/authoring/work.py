@@ -1,17 +1,23 @@
-"""A series that a command edits."""
+"""A series that a command edits, and the names that its patches can have."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog
 from pkgtools.catalog.named import NamedSeries
 from pkgtools.catalog.writes import locked_catalog, write_catalog
+from pkgtools.errors import UsageError
+from pkgtools.patch import Patch
 from pkgtools.source import Source, Tree
 from pkgtools.transaction import reading
 from pkgtools.util.progress import Reporter
+
+_NAME: Final = re.compile(r"[^\s/#.][^\s/#]*\.(?:patch|diff)")
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,31 @@ class CatalogWork:
         """Write files of the locked catalog, all or none; None removes a file."""
         write_catalog(self.folder, files)
 
+    def refuse_absorbed(self, patches: Iterable[Patch]) -> None:
+        """Raise where a target calls a patch absorbed whose file shall go."""
+        paths = {patch.path.resolve(): patch.name for patch in patches if patch.path is not None}
+        for target in self.catalog.targets:
+            for path in target.absorbed:
+                if name := paths.get(path.resolve()):
+                    raise UsageError(
+                        f"{name} is kept: {target.name} calls it absorbed, and is proven with it",
+                        remedy=f"take {target.absorbed_name(path)} out of `absorbed` of "
+                        f"{target.name} in {self.catalog.path} first",
+                    )
+
 
 @dataclass(frozen=True)
 class SeriesWork(CatalogWork):
     """A series to edit, with the source that it applies to."""
 
     source: Source
+
+
+def check_name(name: str) -> str:
+    """Return the name of a patch file; a `UsageError` if a ``series`` file cannot hold it."""
+    if not _NAME.fullmatch(name) or not name.isprintable():
+        raise UsageError(
+            f"{name!r} cannot be the name of a patch: a `series` file lists it",
+            remedy="name it like limit.patch, without folder, blank or #",
+        )
+    return name
