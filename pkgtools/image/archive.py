@@ -19,7 +19,7 @@ from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
-from pkgtools.image.stored import LayeredImage, StoredFiles
+from pkgtools.image.stored import LayeredImage
 from pkgtools.image.streams import Forward, HashedStream, compression_of, decompressed
 from pkgtools.util.files import in_the_way, open_regular, replacing
 
@@ -46,7 +46,7 @@ class ArchiveImage(LayeredImage):
     """One image of an archive."""
 
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
-        self._path = path
+        self._path, self.tree = path, tree
         self.reference = f"{PREFIX}{path}" + (f":{name}" if name else "")
         self._archive = _open(path)
         try:
@@ -57,7 +57,7 @@ class ArchiveImage(LayeredImage):
             self.config.refuse_other_layers(len(self._entry.Layers))
             self.id = self.config.digest
             diff_ids = self.config.facts["rootfs"]["diff_ids"]
-            layers = list(map(self._layer, self._entry.Layers, diff_ids))
+            self.layers = list(map(self._layer, self._entry.Layers, diff_ids))
         except PkgtoolsError:
             self._archive.close()
             raise
@@ -75,7 +75,6 @@ class ArchiveImage(LayeredImage):
                 remedy="save it again: docker save -o FILE IMAGE",
             ) from None
         self.name = with_tag(name) if name else next(iter(self._entry.RepoTags or []), None)
-        self._files = StoredFiles(self.reference, layers, tree, self.config.env)
 
     def close(self) -> None:
         """Close the file."""

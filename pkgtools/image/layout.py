@@ -67,7 +67,7 @@ class LayoutImage(ManifestImage):
         self.name = name_of(top)
         self._sound: set[Path] = set()
         super().__init__(reference, (self._blob(entry["digest"]), entry), top["digest"], tree)
-        for layer in self.base.layers:
+        for layer in self.layers:
             _existing(folder, layer.digest)
 
     def default_name(self, suffix: str) -> str:

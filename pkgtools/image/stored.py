@@ -32,23 +32,34 @@ if TYPE_CHECKING:
     from pkgtools.image.package import PackageQuery
 
 
-@dataclass
-class StoredFiles:
-    """The files of an image, from its layers."""
+class LayeredImage(Image):
+    """The common part of images in registries, layouts and archives."""
 
-    label: str
+    facts: KnownFacts | None = None
+    """A place whose facts are used in the place of reading the image."""
+    names: frozenset[str] = frozenset()
+    """The digests that names of the image lead to: of its manifest, and the index that has it."""
     layers: Sequence[StoredLayer]
     """From the lowest to the highest."""
     tree: str | None
     """The user's choice of the folder that contains the package."""
-    env: Sequence[str] = ()
-    """The image's environment, ``NAME=VALUE`` each."""
+    _base: BaseImage
+
+    @property
+    def base(self) -> BaseImage:
+        """Its manifest and layers, for its copy in another store."""
+        return self._base
 
     def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
         """Return the location of the package; see `Image.find`.
 
         Layers are read from the highest to the lowest, each to its end, so that its digest is
         checked. Reading stops when lower layers cannot change the answer; see `installed_last`.
+
+        Args:
+            query: the package, and the files of it that are read.
+            cache: the changes of layers that were read before.
+
         """
 
         def is_read(path: str) -> bool:
@@ -58,15 +69,15 @@ class StoredFiles:
             return query.keeps(path) or is_evidence(query, path)
 
         overlay = Overlay(is_read, is_kept, cache)
-        folder = None
+        folder, env = None, self.config.env
         for layer in reversed(self.layers):
             overlay.add(layer)
-            folder = installed_last(query, overlay, self.tree, self.env)
+            folder = installed_last(query, overlay, self.tree, env)
             if folder is not None:
                 break
         if folder is None:
             folders = candidates(query, overlay.members, self.tree)
-            folder = choose_folder(query, folders, self.tree, self.label)
+            folder = choose_folder(query, folders, self.tree, self.reference)
         package = package_at(query, folder, overlay.members, overlay.members)
         self._refuse_links(package, overlay)
         return replace(package, by_table=tuple(overlay.tables))
@@ -82,39 +93,9 @@ class StoredFiles:
             is_folder = member is None or member.kind is FileKind.FOLDER
             if path in overlay.others or not is_folder:
                 raise TreeError(
-                    f"/{path} of {self.label} is not a directory, and has files below it",
+                    f"/{path} of {self.reference} is not a directory, and has files below it",
                     remedy="build the image again, with the package in a directory",
                 )
-
-
-class LayeredImage(Image):
-    """The common part of images in registries, layouts and archives."""
-
-    facts: KnownFacts | None = None
-    """A place whose facts are used in the place of reading the image."""
-    names: frozenset[str] = frozenset()
-    """The digests that names of the image lead to: of its manifest, and the index that has it."""
-    _base: BaseImage
-    _files: StoredFiles
-
-    @property
-    def base(self) -> BaseImage:
-        """Its manifest and layers, for its copy in another store."""
-        return self._base
-
-    def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
-        """Return the location of the package; see `Image.find`.
-
-        Args:
-            query: the package, and the files of it that are read.
-            cache: the changes of layers that were read before.
-
-        """
-        return self._files.find(query, cache)
-
-    def read(self, paths: Collection[str]) -> dict[str, Member]:
-        """Return the member at each existing path; see `Image.read`."""
-        return self._files.read(paths)
 
 
 class ManifestImage(LayeredImage):
@@ -133,7 +114,7 @@ class ManifestImage(LayeredImage):
 
         """
         raw, entry = found
-        self.reference = reference
+        self.reference, self.tree = reference, tree
         self.manifest_digest = str(entry["digest"])
         self.names = frozenset((top, self.manifest_digest))
         manifest = parse(raw, Manifest, reference)
@@ -143,10 +124,9 @@ class ManifestImage(LayeredImage):
         self.config = Config(self._blob(manifest["config"]["digest"]))
         self.config.refuse_other_layers(len(manifest["layers"]))
         self.id = self.config.digest
-        layers = [self._layer(each) for each in manifest["layers"]]
+        self.layers = [self._layer(each) for each in manifest["layers"]]
         described = {**entry, "mediaType": media_type}
-        self._base = BaseImage(manifest, media_type, self.config, layers, described)
-        self._files = StoredFiles(reference, layers, tree, self.config.env)
+        self._base = BaseImage(manifest, media_type, self.config, self.layers, described)
         # The same in a registry and a layout.
         self.identity = (self.manifest_digest, tree or "")
 

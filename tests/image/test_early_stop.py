@@ -23,8 +23,9 @@ from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.image.facts import decode_layer, encode_layer
 from pkgtools.image.layer import FileKind, parents
 from pkgtools.image.merged import StoredLayer, merge
+from pkgtools.image.model import Config
 from pkgtools.image.package import choose_folder, package_at
-from pkgtools.image.stored import StoredFiles
+from pkgtools.image.stored import LayeredImage
 from pkgtools.image.tree import query_of
 from pkgtools.source.git import tracked_paths
 
@@ -83,6 +84,22 @@ class Cache:
         self._known[layer.label] = encode_layer(changes)
 
 
+class Stored(LayeredImage):
+    """An image of some layers."""
+
+    reference = "image"
+
+    def __init__(
+        self, layers: Sequence[StoredLayer], tree: str | None, env: Sequence[str] = PATH
+    ) -> None:
+        self.layers, self.tree = layers, tree
+        facts = {"rootfs": {"diff_ids": []}, "config": {"Env": list(env)}}
+        self.config = Config(json.dumps(facts).encode())
+
+    def default_name(self, suffix: str) -> str:
+        raise NotImplementedError
+
+
 @dataclass
 class Image:
     """The layers of an image, from the lowest, and which of them were opened."""
@@ -109,7 +126,7 @@ class Image:
         self, query: PackageQuery, tree: str | None = None, cache: Cache | None = None
     ) -> FoundPackage | str:
         try:
-            return StoredFiles("image", self.stored(), tree, PATH).find(query, cache)
+            return Stored(self.stored(), tree).find(query, cache)
         except PkgtoolsError as error:
             return type(error).__name__
 
@@ -180,7 +197,7 @@ def test_all_is_read_where_less_does_not_settle_it(
     image = Image([[Entry("etc/hosts")], package])
     refused = pytest.raises(UsageError, match="has 'widget' in")
     with refused if missing == "two" else contextlib.nullcontext():
-        StoredFiles("image", image.stored(), None, env).find(query)
+        Stored(image.stored(), None, env).find(query)
     assert image.opened == [1, 0]
 
 

@@ -15,7 +15,7 @@ from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image import known
 from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
-from pkgtools.image.stored import StoredFiles
+from pkgtools.image.stored import LayeredImage
 from pkgtools.image.streams import decompressed
 
 from .building import SYSTEM, build, write_base
@@ -37,15 +37,15 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the images whose layers are looked through from here on."""
     seen: list[str] = []
-    find = StoredFiles.find
+    find = LayeredImage.find
 
     def counted(
-        self: StoredFiles, query: PackageQuery, cache: LayerCache | None = None
+        self: LayeredImage, query: PackageQuery, cache: LayerCache | None = None
     ) -> FoundPackage:
-        seen.append(self.label)
+        seen.append(self.reference)
         return find(self, query, cache)
 
-    monkeypatch.setattr(StoredFiles, "find", counted)
+    monkeypatch.setattr(LayeredImage, "find", counted)
     return seen
 
 

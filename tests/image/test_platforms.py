@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from commands import call
 
-from pkgtools.image.stored import StoredFiles
+from pkgtools.image.stored import LayeredImage
 
 from .building import SYSTEM, bytes_of, call_build
 from .images import OCI_TYPES, Entry, compress, config_of, digest, moved, tar
@@ -204,7 +204,7 @@ def test_facts_of_an_index_are_those_of_its_platforms(
     assert exported.facts["manifests"] == digests[:3]  # the fourth is an attestation
     expected = call_build(project, base, "--tag", f"docker://{registry.address}/{repository}:new")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
-    monkeypatch.setattr(StoredFiles, "find", None)  # nothing is read
+    monkeypatch.setattr(LayeredImage, "find", None)  # nothing is read
     done = call_build(
         project, base, "--tag", f"docker://{registry.address}/{repository}:known", "--facts", where
     )
