@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import requests
 from docker.errors import DockerException
@@ -21,8 +21,11 @@ _LOG_SIZE: Final = "1g"
 """Far beyond what any program here prints, and a bound for one that never ends."""
 
 
-class Container:
-    """A container without network that runs one program.
+@contextlib.contextmanager
+def new_container(
+    client: docker.DockerClient, image: str, command: Sequence[str], files: bytes = b""
+) -> Iterator[Any]:
+    """Create a container without network, and remove it, with its program, on leaving.
 
     Args:
         client: of the engine.
@@ -31,24 +34,9 @@ class Container:
         files: a tar archive that is unpacked at the container's root first.
 
     """
-
-    def __init__(
-        self, client: docker.DockerClient, image: str, command: Sequence[str], files: bytes = b""
-    ) -> None:
-        name = f"pkgtools-{secrets.token_hex(8)}"
-        try:
-            self._container = self._create(client, image, command, name)
-            if files:
-                self._container.put_archive("/", files)
-        except BaseException:  # the engine may have created it without answering
-            with contextlib.suppress(DockerException, requests.RequestException):
-                client.api.remove_container(name, force=True, v=True)
-            raise
-
-    def _create(
-        self, client: docker.DockerClient, image: str, command: Sequence[str], name: str
-    ) -> Any:
-        return client.containers.create(
+    name = f"pkgtools-{secrets.token_hex(8)}"
+    try:
+        container = client.containers.create(
             image,
             name=name,
             entrypoint=[command[0]],
@@ -62,32 +50,32 @@ class Container:
                 type="json-file", config={"max-size": _LOG_SIZE, "mode": "blocking"}
             ),
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the program and remove the container."""
+        if files:
+            container.put_archive("/", files)
+        yield container
+    finally:  # by name: the engine may have created it without answering
         with contextlib.suppress(DockerException, requests.RequestException):
-            self._container.remove(force=True, v=True)
+            client.api.remove_container(name, force=True, v=True)
 
-    def lines(self) -> Iterator[str]:
-        """Start the program and yield what it prints on stdout, line by line.
 
-        Raises:
-            docker.errors.APIError: the image does not contain the program.
+def run_lines(container: Any) -> Iterator[str]:
+    """Start a container's program and yield what it prints on stdout, line by line.
 
-        """
-        self._container.start()
-        left = b""
-        for chunk in self._container.logs(stdout=True, stderr=False, stream=True, follow=True):
-            *whole, left = (left + chunk).split(b"\n")
-            yield from (line.decode(errors="replace") for line in whole)
-        if left:
-            yield left.decode(errors="replace")
+    Raises:
+        docker.errors.APIError: the image does not contain the program.
 
-    def end(self) -> tuple[int, str]:
-        """Wait for the program; return its exit status and stderr."""
-        status = self._container.wait()["StatusCode"]
-        said = self._container.logs(stdout=False, stderr=True, tail=100)
-        return int(status), said.decode(errors="replace").strip()
+    """
+    container.start()
+    left = b""
+    for chunk in container.logs(stdout=True, stderr=False, stream=True, follow=True):
+        *whole, left = (left + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+    if left:
+        yield left.decode(errors="replace")
+
+
+def wait_for(container: Any) -> tuple[int, str]:
+    """Wait for a container's program; return its exit status and stderr."""
+    status = container.wait()["StatusCode"]
+    said = container.logs(stdout=False, stderr=True, tail=100)
+    return int(status), said.decode(errors="replace").strip()

@@ -21,7 +21,7 @@ from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFou
 
 from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.archive import ArchiveImage, add_image, layer_name
-from pkgtools.image.container import Container
+from pkgtools.image.container import new_container, run_lines, wait_for
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Runnable, Stored
@@ -288,10 +288,9 @@ class EngineImage(Runnable):
         """Run the image's Python in a container; see `Runnable.run`."""
         reason = ""
         for python in self._pythons:
-            with engine_errors():
-                container = Container(self._client, self.id, [python, *arguments], files)
-            with container, engine_errors():
-                lines = container.lines()
+            command = [python, *arguments]
+            with engine_errors(), new_container(self._client, self.id, command, files) as container:
+                lines = run_lines(container)
                 try:
                     first = next(lines, None)
                 except APIError as error:
@@ -303,7 +302,7 @@ class EngineImage(Runnable):
                 if first is not None:
                     yield first
                     yield from lines
-                status, said = container.end()
+                status, said = wait_for(container)
             if status != 0:
                 last = said.splitlines()[-1:] or [f"status {status}"]
                 raise EngineError(f"{python} of {self.reference} failed: {last[0]}")
