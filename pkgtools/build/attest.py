@@ -46,13 +46,7 @@ class Subject:
 def attest_wheel(
     catalog: Catalog, target: Target, built: BuiltWheel, base: WheelSource, folder: Path
 ) -> tuple[str, ...]:
-    """Verify a wheel that was built, and write its attestations; return their paths.
-
-    Raises:
-        PkgtoolsError: the wheel's files differ from what its target makes.
-        TreeError: they cannot be written.
-
-    """
+    """Verify a wheel that was built, and write its attestations; return their paths."""
     path = Path(built.path)
     with WheelSource(path, target.upstream) as wheel:
         verify(catalog, target, wheel)
@@ -77,12 +71,7 @@ def attest_wheel(
 
 
 def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> tuple[str, ...]:
-    """Write the attestations of an image that was built, of each target; return their paths.
-
-    Raises:
-        TreeError: they cannot be written.
-
-    """
+    """Write the attestations of an image that was built, of each target; return their paths."""
     written: list[str] = []
     for target, made in zip(targets, built.targets, strict=True):
         package = PatchedPackage(
@@ -97,12 +86,7 @@ def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> 
 
 
 def attest_index(targets: Sequence[Target], built: BuiltIndex, folder: Path) -> BuiltIndex:
-    """Write the attestations of each platform's image; return the index with their paths.
-
-    Raises:
-        TreeError: they cannot be written.
-
-    """
+    """Write the attestations of each platform's image; return the index with their paths."""
     images = {
         platform: replace(image, attestations=attest_image(targets, image, folder))
         for platform, image in built.platforms.items()
@@ -145,10 +129,6 @@ def _write(
         package: the patched package, already verified against the lockfile.
         subject: what was built.
         sbom: its bill of materials.
-
-    Raises:
-        TreeError: they cannot be written.
-
     """
     documents = {"cdx.json": sbom, "intoto.json": provenance(package, subject)}
     fixed = vex(package, subject)

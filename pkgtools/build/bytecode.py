@@ -54,10 +54,6 @@ def compiler(part: ExtractedPackage) -> Iterator[Callable[[Sequence[str]], None]
     Yields:
         a function of the paths that changed. It raises `CheckFailedError` if a module does not
         compile, and `TreeError` if its bytecode cannot be written.
-
-    Raises:
-        TreeError: this Python cannot be started.
-
     """
     processes: list[subprocess.Popen[str]] = []
     with contextlib.ExitStack() as stack:

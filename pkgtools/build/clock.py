@@ -17,10 +17,6 @@ def source_date(default: _Default) -> datetime | _Default:
     """Return SOURCE_DATE_EPOCH, or the time of the base.
 
     The variable is that of https://reproducible-builds.org/specs/source-date-epoch/.
-
-    Raises:
-        UsageError: the variable is not a valid time.
-
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:

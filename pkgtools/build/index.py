@@ -45,7 +45,6 @@ def write_index(index: Path, upstream: Upstream) -> list[Path]:
 
     Raises:
         OSError: one cannot be written.
-
     """
     folder = project_folder(index, upstream)
     files = [_file(path, upstream) for path in sorted(folder.glob("*.whl"))]

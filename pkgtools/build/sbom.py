@@ -64,7 +64,6 @@ def wheel_sbom(package: PatchedPackage, name: str, made_at: datetime) -> bytes:
         package: the patched package in it.
         name: the wheel's file name.
         made_at: the time of the base.
-
     """
     # Scanners look for packages among the components; few read what the document is about.
     wheel = {"type": "file", "bom-ref": name, "name": name, "version": package.version}
@@ -79,7 +78,6 @@ def image_sbom(package: PatchedPackage, reference: str, digest: str, made_at: da
         reference: the image's name.
         digest: the image's digest in its store.
         made_at: the time of the base.
-
     """
     image = {"type": "container", "bom-ref": digest, "name": reference, "version": digest}
     return _document(image, [_component(package)], made_at)

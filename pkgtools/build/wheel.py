@@ -77,7 +77,6 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         DoesNotApplyError: the series does not apply, or needs a build from source.
         UsageError: the wheel is already patched, or damaged.
         TreeError: the folder cannot be written.
-
     """
     if not fits_wheel(target, source.path):
         refuse_unfit(target, source)

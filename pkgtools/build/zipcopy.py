@@ -67,12 +67,7 @@ class ZipCopy:
             self._finish()
 
     def copy(self, source: BinaryIO, info: zipfile.ZipInfo, name: str) -> None:
-        """Copy a member of another zip file under a name, without inflating it.
-
-        Raises:
-            UsageError: the other file is damaged, or the member is encrypted.
-
-        """
+        """Copy a member of another zip file under a name, without inflating it."""
         if info.flag_bits & 0x1:
             raise UsageError(f"the member {info.filename} is encrypted", remedy=FETCH_AGAIN)
         descriptor = source.fileno()

@@ -16,11 +16,7 @@ _OTHER: Final = "fetch it again, or correct the recipe"
 
 
 def check_model(model: Model) -> dict[str, object]:
-    """Check a model's revision, its sizes, and that all its weights are there.
-
-    Raises:
-        CheckFailedError: it differs from the recipe, or is incomplete.
-    """
+    """Check a model's revision, its sizes, and that all its weights are there."""
     folder = _existing(model.path, "model")
     found = _revisions(folder)
     if found != {model.revision}:
@@ -62,11 +58,7 @@ def _revisions(folder: Path) -> set[str]:
 
 
 def check_dataset(dataset: Dataset) -> dict[str, object]:
-    """Check a data set's digest, its number of rows and its longest row.
-
-    Raises:
-        CheckFailedError: it differs from the recipe.
-    """
+    """Check a data set's digest, its number of rows and its longest row."""
     path = _existing(dataset.path, "data set")
     _same_digest(path, sha256(path), dataset.sha256)
     rows = longest = 0
@@ -96,11 +88,7 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
 
 
 def check_draft(draft: DraftModel) -> dict[str, object]:
-    """Check the digest of a draft checkpoint.
-
-    Raises:
-        CheckFailedError: it differs from the recipe.
-    """
+    """Check the digest of a draft checkpoint."""
     path = _existing(draft.path, "draft checkpoint")
     _same_digest(path, digest(path), draft.sha256)
     return {"path": str(path), "sha256": draft.sha256}

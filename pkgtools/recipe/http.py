@@ -19,11 +19,7 @@ _OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def request(
     url: str, method: str = "GET", body: object = None, *, seconds: float = _SECONDS
 ) -> bytes:
-    """Return the body of a successful response.
-
-    Raises:
-        CheckFailedError: the request failed; the message says how.
-    """
+    """Return the body of a successful response."""
     data = None if body is None else msgspec.json.encode(body)
     headers = {} if data is None else {"Content-Type": "application/json"}
     try:
@@ -50,11 +46,7 @@ def request(
 def request_json(
     url: str, method: str = "GET", body: object = None, *, seconds: float = _SECONDS
 ) -> dict[str, Any]:
-    """Return the JSON object that a URL returns.
-
-    Raises:
-        CheckFailedError: the request failed, or returned something else.
-    """
+    """Return the JSON object that a URL returns."""
     try:
         return msgspec.json.decode(request(url, method, body, seconds=seconds), type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError) as error:

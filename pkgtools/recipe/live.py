@@ -26,11 +26,7 @@ _LONGEST: Final = 1800
 
 
 def check_store(recipe: Recipe, python: str) -> dict[str, object]:
-    """Ask the master's two HTTP ports, and put an object and get it back.
-
-    Raises:
-        CheckFailedError: a port does not answer, or returns something unexpected.
-    """
+    """Ask the master's two HTTP ports, and put an object and get it back."""
     base = f"http://{host(recipe.capture_node)}"
     http.request(f"{base}:{recipe.master.metrics_port}/health")
     _reach(str(recipe.capture_node.address), recipe.master.rpc_port)
@@ -66,11 +62,7 @@ def _capacity(recipe: Recipe) -> int:
 
 
 def check_server(recipe: Recipe) -> dict[str, object]:
-    """Ask the server whether it is healthy, and whether it runs with the recipe's flags.
-
-    Raises:
-        CheckFailedError: it is unhealthy, or runs with other flags.
-    """
+    """Ask the server whether it is healthy, and whether it runs with the recipe's flags."""
     url = server_url(recipe)
     http.request(f"{url}/health")
     info = http.request_json(f"{url}/get_server_info")
@@ -95,12 +87,7 @@ def check_server(recipe: Recipe) -> dict[str, object]:
 
 
 def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
-    """Capture one row as long as the longest, and read its tensors back from the store.
-
-    Raises:
-        CheckFailedError: the server answers otherwise, or the tensors are not what they
-            should be.
-    """
+    """Capture one row as long as the longest, and read its tensors back from the store."""
     tokens, model, ids = recipe.dataset.longest_row, recipe.model, recipe.server.layer_ids
     entry = {
         "store_id": _KEY,

@@ -46,11 +46,7 @@ class Process:
 
 
 def processes(recipe: Recipe) -> dict[str, Process]:
-    """Return the master, the server and the trainer, by name.
-
-    Raises:
-        UsageError: the site has yet to say something; the message lists what.
-    """
+    """Return the master, the server and the trainer, by name."""
     require_site(recipe)
     return {p.name: p for p in (_master(recipe), _server(recipe), _trainer(recipe))}
 

@@ -36,10 +36,6 @@ def check_update(output: Path, ranks: int, python: str) -> dict[str, object]:
         output: the trainer's folder.
         ranks: of the trainer.
         python: an interpreter that has torch.
-
-    Raises:
-        CheckFailedError: no step has a checkpoint, a loss or a weight is not finite, or the
-            checkpoint is not whole.
     """
     if (output / _METRICS).exists():
         return _from_metrics(output)

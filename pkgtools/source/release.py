@@ -36,9 +36,6 @@ def release_wheel(
 
     pip chooses the wheel for this interpreter and platform, and the index from the user's
     configuration. A file whose SHA-256 is not the `known` one of its name is refused.
-
-    Raises:
-        SourceUnavailableError: there is no pip, or no such wheel.
     """
     found = cached_wheel(upstream, version, known)
     if found is not None:

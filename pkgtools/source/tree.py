@@ -97,12 +97,7 @@ class Tree:
         return environment(str(python) if python is not None else None)
 
     def name(self, path: str) -> str:
-        """Return `path` of the source tree relative to `root`.
-
-        Raises:
-            DoesNotApplyError: an installed package has no such part.
-
-        """
+        """Return `path` of the source tree relative to `root`."""
         if self.is_checkout:
             return path
         inside = self.upstream.installed_path(path)
@@ -128,21 +123,11 @@ class Tree:
         return frozenset(top for top in tops if not top.endswith((".dist-info", ".data")))
 
     def file(self, path: str) -> Path:
-        """Return where `path` of the source tree lies, with no symbolic link above it.
-
-        Raises:
-            TreeError: a folder on the way is a symbolic link.
-
-        """
+        """Return where `path` of the source tree lies, with no symbolic link above it."""
         return inside(self.root, self.name(path))
 
     def read(self, path: str) -> Blob | None:
-        """Return the content of `path` of the source tree.
-
-        Raises:
-            TreeError: it cannot be read, or is neither file, link nor folder.
-
-        """
+        """Return the content of `path` of the source tree."""
         if not self.is_checkout and self.upstream.is_above_package(path):
             return Blob(b"", DIRECTORY)
         return read_file(self.file(path))
@@ -168,7 +153,6 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         UsageError: there is none.
         TreeError: the package manager's view of it is ambiguous, or the package is a link
             to one that other environments use too.
-
     """
     if not (path.is_dir() or (path.is_file() and path.name == upstream.module)):
         raise UsageError(f"{path} is not a folder", remedy=_hint(path))

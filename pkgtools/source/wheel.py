@@ -57,7 +57,6 @@ class WheelSource:
 
     Raises:
         UsageError: the file is not a wheel of this upstream, or cannot be read.
-
     """
 
     def __init__(self, path: Path, upstream: Upstream) -> None:
@@ -83,10 +82,6 @@ class WheelSource:
         """The .dist-info folder, whose name may differ in spelling from the wheel's.
 
         As in pip, there is one whose name starts with the distribution's.
-
-        Raises:
-            UsageError: there is none, or more than one.
-
         """
         found = sorted({top for top in self._tops if top.endswith(_INFO)})
         name = canonicalize_name(self.upstream.distribution)
@@ -130,13 +125,7 @@ class WheelSource:
         self._zip.close()
 
     def read(self, path: str) -> Blob | None:
-        """Return a member; paths are those of the source tree.
-
-        Raises:
-            DoesNotApplyError: a wheel has no such part of the source tree.
-            UsageError: the member is corrupt.
-
-        """
+        """Return a member; paths are those of the source tree."""
         if self.upstream.is_above_package(path):
             return Blob(b"", DIRECTORY)
         name = self.member(path)
@@ -159,12 +148,7 @@ class WheelSource:
         return self._members.values()
 
     def read_member(self, name: str) -> bytes:
-        """Return a member's content.
-
-        Raises:
-            UsageError: the member is missing or corrupt.
-
-        """
+        """Return a member's content."""
         try:
             info = self._members[name]
             if info.file_size > LIMIT:
@@ -178,13 +162,7 @@ class WheelSource:
             ) from None
 
     def member(self, path: str) -> str:
-        """Return the member that `path` of the source tree is; a new one goes beside its siblings.
-
-        Raises:
-            DoesNotApplyError: a wheel has no such part of the source tree.
-            UsageError: two members are installed at that path.
-
-        """
+        """Return the member of a path of the source tree; a new one goes beside its siblings."""
         installed = self._installed(path)
         if len(self._roots) == 1:
             return installed
@@ -205,10 +183,6 @@ class WheelSource:
 
         That is the upstream's package, or another package or module that the wheel has beside
         it (``setuptools`` and ``pkg_resources``).
-
-        Raises:
-            OutsidePackageError: the wheel has no such part.
-
         """
         inside = self.upstream.installed_path(path)
         if inside is not None:
@@ -265,7 +239,6 @@ def wheel_version(path: Path, upstream: Upstream) -> str:
 
     Raises:
         UsageError: the name is not a wheel's, or belongs to another distribution.
-
     """
     try:
         name, version, _, _ = parse_wheel_filename(path.name)
@@ -336,7 +309,6 @@ def inside_package(upstream: Upstream, path: str) -> str:
 
     Raises:
         OutsidePackageError: only a source checkout has that part.
-
     """
     name = upstream.installed_path(path)
     if name is None:

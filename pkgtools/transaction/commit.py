@@ -177,11 +177,7 @@ def _is_reinstalled(staged: Sequence[StagedFile]) -> bool:
 
 
 def _can_finish(staged: Sequence[StagedFile]) -> bool:
-    """Whether the renames that are left can be done; if not, those that were can be undone.
-
-    Raises:
-        TreeError: neither is possible, because a new content was edited.
-    """
+    """Whether the renames that are left can be done; if not, those that were can be undone."""
     edited = [file for file in staged if file.is_edited]
     if not edited or not any(file.is_pending for file in staged):
         return True

@@ -80,11 +80,7 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_journal(home: Path) -> Journal | None:
-    """Return the journal that lies in `home`, or None.
-
-    Raises:
-        TreeError: it is damaged, or names a path outside the tree.
-    """
+    """Return the journal that lies in `home`, or None."""
     try:
         journal = msgspec.json.decode(read_bytes(home / NAME), type=Journal)
         _check(journal)

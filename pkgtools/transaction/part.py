@@ -26,20 +26,12 @@ class Part:
 
     @cached_property
     def files(self) -> list[StagedFile]:
-        """The file of each operation.
-
-        Raises:
-            TreeError: a folder on the way is a symbolic link.
-        """
+        """The file of each operation."""
         return [StagedFile(self.tree, operation) for operation in self.journal.operations]
 
 
 def load_parts(tree: Tree) -> list[Part]:
-    """Return the parts of the transaction that a killed run left in a tree, the leader first.
-
-    Raises:
-        TreeError: a journal is damaged.
-    """
+    """Return the parts of the transaction that a killed run left in a tree, the leader first."""
     journal = load_journal(tree.home)
     if journal is None:
         return []

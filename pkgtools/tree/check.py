@@ -51,12 +51,6 @@ def check(
     Returns:
         Every revision of the target that the source is (their touched files are the
         same), and the plan; None where the source is patched already.
-
-    Raises:
-        PartialError: some of the series is in the source.
-        DoesNotApplyError: the source is a known revision, but not one of this target's.
-        ForeignError: no target knows the source.
-        MalformedError: the plan does not make what the lockfile says.
     """
     with all_outside_named(source, target.series.paths):
         matches = match_target(target, source)

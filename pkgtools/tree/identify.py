@@ -10,9 +10,6 @@ def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
     """Return every revision that `source` is, from blob ids alone; for a foreign one the nearest.
 
     Two revisions whose touched files are the same cannot be told apart, and need not be.
-
-    Raises:
-        ForeignError: the catalog has no sound target to hold it against.
     """
     found = match_all(catalog.sound_targets, source)
     if not found:

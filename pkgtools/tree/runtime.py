@@ -196,7 +196,6 @@ def _remember(key: str, compiled: Compile, files: Mapping[str, Blob]) -> dict[st
         key: ends the name of the cache's file: what `compiled` asks beyond this Python.
         compiled: returns why some files do not compile.
         files: by path.
-
     """
     from pkgtools.util.cache import cache_folder  # noqa: PLC0415 - slow to import
 

@@ -48,12 +48,6 @@ def verify(
         target: what it should be; by default every series of the catalog that is in it.
         source: the patched source.
         series_only: look at the files of the series alone.
-
-    Raises:
-        CheckFailedError: it is not patched, or a check failed.
-        PartialError: some of the series is in it.
-        ForeignError: the tree is not a known revision, or was edited.
-        MalformedError: the series that is in it has no lock that fits.
     """
     if not isinstance(source, Tree):
         match = match_target(target, source)[0] if target else identify(catalog, source)[0]

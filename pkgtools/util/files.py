@@ -34,12 +34,7 @@ _CHUNK: Final = 64 * 1024
 
 
 def inside(root: Path, name: str) -> Path:
-    """Return the path `name` below `root`.
-
-    Raises:
-        TreeError: a parent folder is a symbolic link, or the path leaves `root`.
-
-    """
+    """Return the path `name` below `root`."""
     path = root / name
     for parent in path.parents:
         if parent == root:
@@ -64,7 +59,6 @@ def open_regular(path: Path, flags: int = 0) -> FileIO:
 
     Raises:
         OSError: it cannot be opened, or is not a regular file.
-
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | flags)
@@ -89,7 +83,6 @@ def read_bytes(path: Path, flags: int = 0) -> bytes:
 
     Raises:
         OSError: it cannot be read, is not a regular file, or is larger.
-
     """
     with open_regular(path, flags) as file:
         size = os.fstat(file.fileno()).st_size
@@ -114,18 +107,12 @@ def read_text(path: Path) -> str:
     Raises:
         OSError: as `read_bytes`.
         UnicodeDecodeError: it is not UTF-8.
-
     """
     return read_bytes(path).decode()
 
 
 def read_file(path: Path) -> Blob | None:
-    """Return the file, link or folder at `path`, or None; a link is not followed.
-
-    Raises:
-        TreeError: it cannot be read, is of another type, or is larger than `LIMIT`.
-
-    """
+    """Return the file, link or folder at `path`, or None; a link is not followed."""
     try:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -144,7 +131,6 @@ def sha256(path: Path) -> str:
 
     Raises:
         OSError: it cannot be read, or is not a regular file.
-
     """
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -158,7 +144,6 @@ def replace_file(path: Path, data: bytes, scratch: Path | None = None) -> None:
         data: its new content.
         scratch: where the content is written first, for a caller that holds a lock and removes
             what a killed run left there; by default a name that no other run has.
-
     """
     if scratch is None:
         scratch = _own_scratch(path)
@@ -180,10 +165,6 @@ def replacing(path: Path, remedy: str) -> Iterator[BinaryIO]:
 
     For content that does not fit into memory. It is not synced to disk. If several runs write
     `path` at once, the last one to end wins. A symbolic link is kept, and its target replaced.
-
-    Raises:
-        TreeError: it cannot be written, or is not a regular file; with `remedy`.
-
     """
     target = Path(os.path.realpath(path))
     scratch = _own_scratch(target)
@@ -211,7 +192,6 @@ def new_folder(folder: Path, remedy: str) -> Iterator[Path]:
     Raises:
         TreeError: it cannot be made; with `remedy`.
         OSError: a folder with files appeared in its place.
-
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -304,7 +284,6 @@ def locked_folder(
     Raises:
         OSError: the folder cannot be opened.
         TreeError: another run holds it for too long.
-
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
