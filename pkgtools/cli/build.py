@@ -244,7 +244,7 @@ class PushError(EngineError):
 
 
 def _push(pusher: Runnable, built: BuiltImage) -> str:
-    """Return the digest that the registry has an image by; a refusal says what was built."""
+    """Push an image and return its digest; an error has the facts about what was built."""
     try:
         return pusher.push(built.reference)
     except EngineError as error:
@@ -252,12 +252,12 @@ def _push(pusher: Runnable, built: BuiltImage) -> str:
 
 
 def _pushable(image: object) -> Runnable:
-    """Return an image that can be pushed; refused before anything is built."""
+    """Return the image as one that can be pushed; refuse --push before the build."""
     from pkgtools.image.model import Runnable  # noqa: PLC0415
 
     if not isinstance(image, Runnable):
         raise UsageError(
-            "--push is for an image in the Docker engine, which the base is not",
+            "--push needs an image in the Docker engine: the base is elsewhere",
             remedy="push the new image by its name: --tag docker://HOST/NAME:TAG",
         )
     return image
@@ -268,7 +268,7 @@ def _source(target: Target, path: Path | None) -> WheelSource:
         return WheelSource(path, target.upstream)
     if target.revision.version is None:
         raise SourceUnavailableError(
-            f"{target.name} is a commit, which has no release wheel",
+            f"{target.name} is a commit, so the package index has no wheel of it",
             remedy="build a wheel of that commit and give it with --wheel",
         )
     from pkgtools.source.at_hand import AtHand  # noqa: PLC0415

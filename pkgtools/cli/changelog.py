@@ -44,7 +44,7 @@ def check(catalog: Catalog) -> Output:
     root = next(around, None)
     if root is None:
         raise UsageError(
-            f"{folder} is not in a git repository: changes are counted from its last tag",
+            f"{folder} is not in a git repository: changes since the last tag are unknown",
             remedy="commit the catalog to a repository (git init), or name another with --catalog",
         )
     repository = open_repositories([root])[0]

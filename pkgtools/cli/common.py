@@ -211,7 +211,7 @@ def command(function: Callable[..., Output], *, unfinished: bool = False) -> Cal
 
 
 def is_text() -> bool:
-    """Whether this command prints text, and not facts for a program."""
+    """Whether this command prints text for a person."""
     return bool(click.get_current_context().meta[_FORMAT] == "text")
 
 

@@ -40,7 +40,7 @@ def export(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Write what a series does to its source, with nothing that it shares with others.
+    """Write a series as one diff, or as mails for `git am`, with its shared patches.
 
     A diff is one file without messages. Mails are numbered files and a `series` file; `git am`
     makes a commit of each.

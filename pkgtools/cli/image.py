@@ -148,8 +148,8 @@ def test(
     with open_image(reference, tree, python) as opened:
         if not isinstance(opened, Runnable):
             raise UsageError(
-                f"{reference} is not in an engine, and the checks run in a container",
-                remedy=f"copy it into one: skopeo copy {reference} docker-daemon:NAME:TAG",
+                f"{reference} is not in a Docker engine: the checks run in a container",
+                remedy=f"copy it into the engine: skopeo copy {reference} docker-daemon:NAME:TAG",
             )
         chosen = chosen or claimed_targets(catalog, opened)
         checks: list[CheckResult] = []

@@ -84,7 +84,7 @@ def init(
     if wheel is not None:
         if name is not None or version is not None:
             raise UsageError(
-                "--wheel says the name and the version", remedy="leave PACKAGE and --version out"
+                "--wheel has the name and the version", remedy="leave out PACKAGE and --version"
             )
         facts = facts_of_wheel(wheel, package)
     elif name is not None:
@@ -148,7 +148,7 @@ def _ask(
         return facts, Origin(None, None, "")
     tag = click.prompt("Tag of the release", default=f"v{facts.version}", err=True)
     prefix = click.prompt(
-        "Folder there that has the package, such as src (empty: none)",
+        "Folder in it that contains the package, such as src (empty: none)",
         default="",
         show_default=False,
         err=True,

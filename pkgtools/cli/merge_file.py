@@ -124,14 +124,14 @@ def _read(path: Path) -> bytes:
         raise NotMergedError(f"{path}: it cannot be read: {error.strerror}") from None
     if b"\0" in data:
         raise NotMergedError(
-            f"{path}: it is binary, and binary files cannot be merged",
+            f"{path} is binary: binary files cannot be merged",
             remedy="keep OURS, or copy THEIRS over it",
         )
     return data
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file that `path` is or leads to, and keep its mode."""
+    """Replace the file, or the target of the link, and keep its mode."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         with replacing(path, "make its folder writable, or print the result with -p") as file:

@@ -121,7 +121,7 @@ def port(
     if accept:
         raise UsageError(
             "--accept goes with --continue",
-            remedy="start the port first: it says which conflicts have a proposal",
+            remedy="start the port first: it lists the conflicts with a proposal",
         )
     if end_name is None:
         raise UsageError(
@@ -174,12 +174,12 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
         if likely:
             yield (
                 f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
-                "with a proposal: read them there, and take them with --continue --accept"
+                "with a proposal: read them there, and accept them with --continue --accept"
             )
 
 
 def _last_seen(report: PortReport, name: str) -> str:
-    """Return in which source a patch had nothing left to do, and why."""
+    """Return why a patch was dropped, and the source that made it superfluous."""
     gone = (HunkOutcome.ABSORBED, HunkOutcome.EMPTY)
     for step in report.steps:
         for patch in step.patches:
@@ -189,7 +189,7 @@ def _last_seen(report: PortReport, name: str) -> str:
 
 
 def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
-    """Yield what is still to do until the new series has a target."""
+    """Yield the steps that are left until the new series has a target."""
     if report.copied:
         yield f"  next: correct {', '.join(report.copied)}: copied from {report.series}"
     place = job.place(job.output)
@@ -213,7 +213,7 @@ def _patch_lines(patch: PatchReport) -> Iterator[str]:
 
 
 def _proposal_lines(hunk: HunkReport) -> Iterator[str]:
-    """Yield what a proposal makes of the lines of the new source."""
+    """Yield a proposal as a diff of the lines of the new source."""
     if hunk.proposal is None or hunk.sides is None:
         return
     yield f"      proposal {hunk.proposal.number} ({hunk.proposal.rule}):"

@@ -92,7 +92,7 @@ def test_a_folder_gives_a_terminal_no_orders(
     [
         (["--base", "{base}", "--target", "w-9"], "w-9"),
         (["--base", "{base}", "--python", "python3"], "--python is for images in an engine"),
-        (["--base", "{base}", "--push"], "--push is for an image in the Docker engine"),
+        (["--base", "{base}", "--push"], "--push needs an image in the Docker engine"),
         (["--base", "oci:nowhere"], "cannot be read"),
         (["--base", "oci:"], "the file or folder is missing"),
         (["--base", "oci::{base}"], "the file or folder is missing"),

@@ -105,7 +105,7 @@ def test_json_has_the_reasons(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("theirs.py", b"a\0b", "theirs.py: it is binary"),
+        ("theirs.py", b"a\0b", "theirs.py is binary"),
         ("base.py", None, "base.py: it cannot be read: No such file"),
     ],
 )
