@@ -126,7 +126,10 @@ def _by_git(data: bytes, level: int) -> Reading:
 def _mails(data: bytes, folder: Path) -> list[bytes]:
     if not data.startswith(b"From "):
         return [data.removeprefix(b"\xef\xbb\xbf")]
-    _git(folder, data, "mailsplit", "--keep-cr", "-o.")
+    try:
+        _git(folder, data, "mailsplit", "--keep-cr", "-o.")
+    except subprocess.CalledProcessError:  # a text that starts with the word
+        return [data]
     return [path.read_bytes() for path in sorted(folder.glob("0*"))]
 
 

@@ -93,7 +93,6 @@ def _prefixes_of_move(section: Section) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _fewest_of(section: Section) -> int:
-    """Return the fewest folders that must go for both sides to name one file."""
     levels = [n for pair in _pairs(section) if (n := _fewest(*pair)) is not None]
     return min(levels, default=0)
 

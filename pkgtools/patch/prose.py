@@ -64,10 +64,12 @@ _NAMED: Final = (
 )
 _BETWEEN: Final = re.compile(
     rb"(?:[ \t\r\f]*\n"
-    # above a section: Subversion, CVS, quilt, Mercurial, diff -r, Bazaar, filterdiff
-    rb"|Index: [^\n]*\n(?==|--- |diff -(?!-git ))|=+\r?\n(?=\S)|diff -(?!-git )[^\n]*\n(?=--- )"
+    # above a section: Subversion, CVS, quilt, IntelliJ, Mercurial, diff -r, Bazaar, filterdiff
+    rb"|Index: [^\n]*\n(?==|IDEA|--- |diff -(?!-git ))|=+\r?\n(?=\S)"
+    rb"|diff -(?!-git )[^\n]*\n(?=--- )"
     rb"|(?:RCS file: [^\n]*|retrieving revision [\d.]+)\n(?=retrieving |diff -)"
     rb"|=== (?:added|modified|removed) (?:file|directory) '[^\n]*'\s*\n(?====|--- )"
+    rb"|IDEA additional info:\n(?:Subsystem: [^\n]*\n(?:<\+>[^\n]*\n)*)+(?==)"
     rb"|(?:new|deleted) file mode 100644\n(?=--- )"
     # behind one: diff -r, interdiff, Subversion
     rb"|Common subdirectories: [^\n]*\n|(?:only in patch\d|unchanged|reverted):\n(?=[uor-])"

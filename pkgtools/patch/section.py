@@ -19,7 +19,7 @@ from pkgtools.patch.prose import check_text
 _INDEX: Final = re.compile(rb"([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: ([0-7]{6}))?\n")
 _MODE: Final = re.compile(rb"[0-7]{6}\n?")
 GIT: Final = b"diff --git "
-BELONGS_BELOW: Final = re.compile(rb"(?:Index: |=+$|diff (?!--git ))")
+BELONGS_BELOW: Final = re.compile(rb"(?:Index: |IDEA add|Subsystem: |<\+>|=+$|diff (?!--git ))")
 """A line that a program writes above a section."""
 
 
@@ -156,7 +156,6 @@ _FOR_PEOPLE: Final = (b"similarity index ", b"dissimilarity index ")
 
 
 def _take(section: Section, line: bytes) -> bool:
-    """Read an extended header into a section; False for any other line."""
     if line.startswith(_FOR_PEOPLE):
         return True
     if line.startswith(b"index "):

@@ -147,6 +147,7 @@ PROPERTY = b"\n\nProperty changes on: f\n____________________________\nAdded: sv
         b"Index: g\n==========\n",
         b"Index: g\n=====\nRCS file: /cvs/m/g,v\nretrieving revision 1.2\ndiff -u -r1.2 g\n",
         b"=== modified file 'g'\n",
+        b"Index: g\nIDEA additional info:\nSubsystem: com.intellij.CharsetEP\n<+>UTF-8\n====\n",
         b"only in patch2:\nunchanged:\n",
         b"Common subdirectories: a/d and b/d\ndiff -ru a/g b/g\n",
         PROPERTY + b"## -0,0 +1 ##\n+native\n\\ No newline at end of property\nIndex: g\n===\n",
