@@ -432,6 +432,7 @@ def test_a_name_of_no_registry_is_refused(name: str, project: Project) -> None:
         build(project.catalog(), name)
 
 
+@pytest.mark.usefixtures("waits")
 def test_the_kinds_of_refusal_are_those_of_a_user(project: Project) -> None:
     done = call_build(project, "docker://127.0.0.1:1/x:1")
     assert (done.code, done.facts["error"]["code"]) == (7, "registry")

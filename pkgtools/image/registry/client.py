@@ -7,6 +7,7 @@ import email.utils
 import ipaddress
 import json
 import os
+import ssl
 import time
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from pkgtools.image.registry.auth import challenge_of, credentials_of
 from pkgtools.image.registry.certificates import adapter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pkgtools.image.registry.auth import Challenge
 
@@ -256,14 +257,18 @@ class RegistryClient:
                 prepared, timeout=(_CONNECT_SECONDS, _READ_SECONDS), **settings
             )
         except BROKEN as error:
-            remedy = f"see whether it can be reached; {PLAIN_HTTP}=HOST names one without TLS"
-            if isinstance(error, requests.exceptions.SSLError):
-                remedy = (
-                    "put its authority's certificate into "
-                    f"/etc/docker/certs.d/{_address(url)}/ca.crt, or set REQUESTS_CA_BUNDLE=FILE"
-                )
+            what = f"{_address(url)} does not answer: {_reason(error)}"
+            found = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)]
+            if any("CERTIFICATE" in (cause.reason or "") for cause in found):
+                # Either side's certificate: another try would end in the same way.
+                raise RegistryError(
+                    what,
+                    remedy="put its authority's ca.crt, or your client.cert and client.key, into "
+                    f"/etc/docker/certs.d/{_address(url)}; or set REQUESTS_CA_BUNDLE=FILE",
+                ) from None
             raise BrokenConnectionError(
-                f"{_address(url)} does not answer: {_reason(error)}", remedy=remedy
+                what,
+                remedy=f"see whether it can be reached; {PLAIN_HTTP}=HOST names one without TLS",
             ) from None
         if response.status_code in _AGAIN:
             with response:
@@ -388,12 +393,15 @@ def _retry_after(value: str) -> float:
 
 def _reason(error: BaseException) -> str:
     """Return why a connection failed; requests' message would contain the URL's query."""
+    reasons = (cause.strerror for cause in _causes(error) if isinstance(cause, OSError))
+    return next(filter(None, reasons), type(error).__name__)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those that led to it."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, OSError) and seen.strerror:
-            return seen.strerror
-        arguments = [a for a in seen.args if isinstance(a, BaseException)]
-        reason = getattr(seen, "reason", None)
-        arguments += [reason] if isinstance(reason, BaseException) else []
-        seen = arguments[0] if arguments else seen.__cause__ or seen.__context__
-    return type(error).__name__
+        yield seen
+        inner = [*seen.args, getattr(seen, "reason", None)]
+        within = (each for each in inner if isinstance(each, BaseException))
+        seen = next(within, seen.__cause__ or seen.__context__)
