@@ -259,8 +259,8 @@ def test_a_report_reads_registries_and_a_test_asks_for_an_engine(
     found = {each["reference"]: each["state"] for each in done.facts["images"]}
     assert found == {base: "w-1.0, pristine", made: "w-1.0, patched"}
     tested = call("image", "test", made, "--catalog", project.targets)
-    assert (tested.code, "is not in an engine" in tested.err) == (2, True)
-    assert "next: copy it into one: skopeo copy docker://" in tested.err
+    assert (tested.code, "is not in a Docker engine" in tested.err) == (2, True)
+    assert "next: copy it into the engine: skopeo copy docker://" in tested.err
 
 
 def test_a_registry_with_tls_is_held_against_its_authority(
