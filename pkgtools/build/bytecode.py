@@ -5,26 +5,21 @@ start of a read-only container would compile them again. The new files are hash-
 (https://peps.python.org/pep-0552/), so timestamps do not invalidate them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import posixpath
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.blob import Blob
 from pkgtools.errors import CheckFailedError, TreeError
+from pkgtools.image.tree import ExtractedPackage
 from pkgtools.plan.compiling import compile_error
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pkgtools.image.tree import ExtractedPackage
 
 # Separate processes: earlier compilation and interned strings change a .pyc's bytes.
 _PROCESSES: Final = 2

@@ -1,7 +1,5 @@
 """The timestamp of a build: SOURCE_DATE_EPOCH or the base's time, never the clock's."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from datetime import UTC, datetime

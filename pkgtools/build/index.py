@@ -4,24 +4,19 @@ See https://packaging.python.org/en/latest/specifications/simple-repository-api/
 project holds its wheels beside ``index.html`` and ``index.json``; equal wheels give equal bytes.
 """
 
-from __future__ import annotations
-
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from pkgtools.build.sbom import to_json
+from pkgtools.catalog import Upstream
 from pkgtools.source.requires import required_python
 from pkgtools.source.wheel import WheelSource
 from pkgtools.util.files import replace_file, sha256
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.catalog import Upstream
 
 _HEAD: Final = '<!DOCTYPE html>\n<meta name="pypi:repository-version" content="1.1">\n'
 _META: Final = {"api-version": "1.1"}

@@ -5,8 +5,6 @@ JSON is written directly: importing cyclonedx-python-lib takes 0.4 s, as long as
 The tests validate it with that library.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ version gets a local version label (https://peps.python.org/pep-0440/#local-vers
 that names the target and the series, so that installers tell the two wheels apart.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -5,20 +5,15 @@ the time that repacking a wheel takes. The format is PKWARE's APPNOTE, without
 zip64: a wheel that needed it would be over 4 GiB.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from types import TracebackType
+from typing import BinaryIO, Final, NamedTuple, Self
 
 from pkgtools.errors import UsageError
 from pkgtools.source.wheel import FETCH_AGAIN
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
 
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")

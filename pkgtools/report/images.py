@@ -1,17 +1,12 @@
 """The state of images: what their files are, and whether what they say is true."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Catalog
 from pkgtools.errors import PkgtoolsError
 from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
-
-if TYPE_CHECKING:
-    from pkgtools.catalog import Catalog
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

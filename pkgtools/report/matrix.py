@@ -1,29 +1,23 @@
 """Patches x revisions: what becomes of each patch on each revision, and of its hunks."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.version import Version
 
-from pkgtools.catalog import load_patch
+from pkgtools.catalog import Catalog, Revision, Target, load_patch
+from pkgtools.patch import FilePatch, Hunk, Patch
 from pkgtools.patch.headers import headers_of
+from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pkgtools.catalog import Catalog, Revision, Target
-    from pkgtools.patch import FilePatch, Hunk, Patch
-    from pkgtools.source.at_hand import AtHand
-
-    _Key = tuple[str, int]
-    """A patch's change id, and how many patches of its series have the same before it."""
+_Key = tuple[str, int]
+"""A patch's change id, and how many patches of its series have the same before it."""
 
 _FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 """The folders of an absolute path; a URL has none."""

@@ -1,22 +1,16 @@
 """The overview as one HTML page without scripts or external files; all text is escaped."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools import __version__
-from pkgtools.report.matrix import CellState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pkgtools.recipe.plan import RuleFinding
-    from pkgtools.report.images import ShownImage
-    from pkgtools.report.matrix import Cell, Column, Matrix, ShownFile
+from pkgtools.recipe.plan import RuleFinding
+from pkgtools.report.images import ShownImage
+from pkgtools.report.matrix import Cell, CellState, Column, Matrix, ShownFile
 
 _CSS: Final = Path(__file__).with_name("page.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"

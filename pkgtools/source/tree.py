@@ -1,26 +1,20 @@
 """A tree on disk: an installed package, a package folder, or a source checkout."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NoReturn
+from pathlib import Path
+from typing import Final, NoReturn
 
 from packaging.utils import canonicalize_name
 
 from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.catalog import Upstream
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.source.python import environment
 from pkgtools.source.receipt import load_receipt
 from pkgtools.source.record import recorded
 from pkgtools.source.wheel import inside_package
 from pkgtools.util.files import inside, read_bytes, read_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.catalog import Upstream
-
 
 SITE_FOLDERS: Final = ("site-packages", "dist-packages")
 """Names of the folders that Python packages are installed in."""

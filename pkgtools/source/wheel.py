@@ -4,31 +4,26 @@ The format is https://packaging.python.org/en/latest/specifications/binary-distr
 What pip installs is read, and what it refuses is refused.
 """
 
-from __future__ import annotations
-
 import lzma
 import struct
 import zipfile
 import zlib
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Final, Self
+from pathlib import Path
+from typing import Final, Self
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from pkgtools.blob import DIRECTORY, LIMIT, REGULAR, Blob, canonical_mode
+from pkgtools.catalog import Target, Upstream
 from pkgtools.catalog.marker import environment_of_tag, holds
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.source.base import Source
 from pkgtools.util.files import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Target, Upstream
-    from pkgtools.source.base import Source
 
 FETCH_AGAIN: Final = "delete the wheel and fetch it again: it is damaged"
 """What to do about a wheel that is not as one is made."""

@@ -1,17 +1,11 @@
 """The folders of a transaction: made for new files, removed when the last one goes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pkgtools.transaction.journal import Base
+from pkgtools.transaction.journal import Base, Operation
 from pkgtools.util.files import sync_folder
-
-if TYPE_CHECKING:
-    from pkgtools.transaction.journal import Operation
 
 
 def missing(root: Path, operations: Sequence[Operation]) -> list[str]:

@@ -1,21 +1,16 @@
 """Writing new content beside a file, and keeping the old one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.transaction import folders
-from pkgtools.transaction.journal import Base, Operation
+from pkgtools.transaction.journal import Base, Operation, StagedFile
 from pkgtools.util import files
-
-if TYPE_CHECKING:
-    from pkgtools.transaction.journal import StagedFile
 
 _NO_LINKS: Final = {
     errno.EPERM,

@@ -1,13 +1,8 @@
 """The folder of the user's cache. Everything in it can be deleted."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from platformdirs import user_cache_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cache_folder(name: str) -> Path | None:

@@ -5,8 +5,6 @@ of 200 GB where pkgtools expects a small text. Every read of such a file goes th
 `read_bytes`, `read_text` or `read_file`, which check the type and the size first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -16,17 +14,15 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from io import FileIO
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from pkgtools.blob import DIRECTORY, LIMIT, SYMLINK, Blob, canonical_mode
 from pkgtools.errors import TreeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from io import FileIO
 
 _SCRATCH: Final = ".pkgtools-new"
 _LOCK_SECONDS: Final = 600

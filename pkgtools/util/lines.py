@@ -1,7 +1,5 @@
 """Lines of bytes, as git counts them."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 
