@@ -51,12 +51,7 @@ class CheckResult:
 
 
 def claimed_targets(catalog: Catalog, image: Image) -> list[Target]:
-    """Return the targets that an image's labels name.
-
-    Raises:
-        UsageError: the catalog does not contain one.
-
-    """
+    """Return the targets that an image's labels name."""
     groups = labels.label_groups(image.config.labels)
     named = [group[labels.TARGET] for group in groups if labels.TARGET in group]
     return [named_target(catalog, name, image.reference) for name in named]

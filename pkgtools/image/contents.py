@@ -204,9 +204,6 @@ class TableOfContents:
             read_range: reads a part of the blob.
             label: the layer's name in errors.
 
-        Raises:
-            ValueError: a file has no digest, or an invalid number or type.
-
         """
         self._entries = entries
         self._end = end
@@ -225,12 +222,7 @@ class TableOfContents:
                 raise ValueError(f"{entry.name} is of an unknown type")
 
     def entries(self) -> Iterator[LayerEntry]:
-        """Yield each entry of the layer; see `read_layer`.
-
-        Raises:
-            MalformedError: as `read_layer`.
-
-        """
+        """Yield each entry of the layer; see `read_layer`."""
         for number, raw in enumerate(self._entries):
             entry = self._decoder.decode(raw)
             if entry.type == "chunk":

@@ -26,9 +26,6 @@ def store_of(image: Runnable | LayeredImage, name: str) -> ImageStore:
         image: the base, which need not be in that store.
         name: that of the new image.
 
-    Raises:
-        UsageError: the name refers to no store, or the base cannot be copied there.
-
     """
     is_elsewhere = name.startswith((REGISTRY, "oci:", PREFIX))
     if isinstance(image, Runnable):  # an engine, which does not export layers to other stores
@@ -49,12 +46,7 @@ def store_of(image: Runnable | LayeredImage, name: str) -> ImageStore:
 
 
 def index_store_of(index: ImageIndex, name: str) -> LayoutStore | RegistryStore:
-    """Return the store that a name refers to, for images of several platforms.
-
-    Raises:
-        UsageError: the name refers to no store, or to one that cannot hold an index.
-
-    """
+    """Return the store that a name refers to, for images of several platforms."""
     store = _index_store(list(index.images.values()), name)
     if store is None:
         raise UsageError(

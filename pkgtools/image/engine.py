@@ -58,10 +58,6 @@ def connect() -> tuple[docker.DockerClient, str]:
     """Return a client of the engine that the docker command would use, and that one's address.
 
     DOCKER_HOST wins over DOCKER_CONTEXT, and that over the current context, as they do there.
-
-    Raises:
-        EngineError: it does not answer, or the configuration does not identify it.
-
     """
     with engine_errors():
         try:

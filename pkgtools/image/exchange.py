@@ -47,12 +47,7 @@ class FactsFile:
 
 @contextlib.contextmanager
 def open_facts(place: str) -> Iterator[KnownFacts]:
-    """Open the facts at a place: a repository of a registry, or a file.
-
-    Raises:
-        UsageError: the name of the repository is invalid, or the file cannot be read.
-
-    """
+    """Open the facts at a place: a repository of a registry, or a file."""
     if not place.startswith(REGISTRY):
         try:
             with open_regular(Path(place)) as file:
@@ -71,12 +66,7 @@ def open_facts(place: str) -> Iterator[KnownFacts]:
 
 
 def trust_facts(opened: Image | ImageIndex, facts: KnownFacts) -> None:
-    """Use facts in the place of reading an image, or all its platforms.
-
-    Raises:
-        UsageError: the image is in an engine.
-
-    """
+    """Use facts in the place of reading an image, or all its platforms."""
     for image in images_of(opened):
         if not isinstance(image, LayeredImage):
             raise UsageError(
@@ -114,10 +104,6 @@ def export_facts(
         opened: the image, or all its platforms.
         place: a file, or ``docker://HOST/NAME`` for referrers to the image's manifest.
         reporter: receives progress.
-
-    Raises:
-        UsageError: the image has no manifest.
-        PkgtoolsError: as `Image.find`, or the place cannot be written.
 
     """
     found = []

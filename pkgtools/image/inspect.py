@@ -61,10 +61,6 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
     """Compare an image's labels and receipt with its files.
 
     A receipt is verified as labels are, with or without labels.
-
-    Raises:
-        PkgtoolsError: as `Image.find`.
-
     """
     found = [
         _inspect(catalog, image, said, reporter) for said in names.label_groups(image.config.labels)
@@ -114,12 +110,7 @@ def _inspect(
 
 
 def refuse_mismatches(inspection: Inspection) -> None:
-    """Reject an image whose labels or receipt disagree with its files.
-
-    Raises:
-        CheckFailedError: they disagree.
-
-    """
+    """Reject an image whose labels or receipt disagree with its files."""
     if inspection.mismatches:
         found = "; ".join(inspection.mismatches)
         raise MismatchError(
@@ -149,12 +140,7 @@ def labelled_target(catalog: Catalog, said: Mapping[str, str]) -> Target | None:
 
 
 def named_target(catalog: Catalog, name: str, label: str) -> Target:
-    """Return the target that an image names.
-
-    Raises:
-        UsageError: the catalog does not contain it.
-
-    """
+    """Return the target that an image names."""
     try:
         return catalog.target(name)
     except UsageError:

@@ -78,10 +78,6 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
     The cache has packages by image, and changes by layer, which images share. A damaged or
     read-only cache only costs time. Facts from elsewhere are not cached: the next build need not
     trust them.
-
-    Raises:
-        PkgtoolsError: as `Image.find`, or the given facts are damaged.
-
     """
     folder = cache_folder("images")
     key = facts_key(image.identity, query) if image.identity else None

@@ -122,13 +122,7 @@ class _Header(tarfile.TarInfo):
 
 
 def open_tar(file: IO[bytes] | Path) -> tarfile.TarFile:
-    """Open an uncompressed archive whose headers are bounded.
-
-    Raises:
-        tarfile.ReadError: it is not a tar archive.
-        OSError: it cannot be read.
-
-    """
+    """Open an uncompressed archive whose headers are bounded."""
     if isinstance(file, Path):
         return tarfile.open(file, mode="r:", tarinfo=_Header)
     return tarfile.open(fileobj=file, mode="r:", tarinfo=_Header)
@@ -153,12 +147,7 @@ class LayerEntry:
 
 
 def layer_entry(info: tarfile.TarInfo, read: Callable[[], bytes], label: str) -> LayerEntry | None:
-    """Return an entry with its path; None for the image's root itself.
-
-    Raises:
-        MalformedError: the path leads out of the image, or an owner is beyond 64 bits.
-
-    """
+    """Return an entry with its path; None for the image's root itself."""
     path = relative(info.name, label)
     if max(abs(info.uid), abs(info.gid)) >= _ID_LIMIT:
         raise damaged(f"{label}: {info.name} has an owner that no system has")
@@ -174,10 +163,6 @@ def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
         raw: the layer: tar, plain or compressed with gzip or zstd. It is only read forwards.
         label: the layer's name in errors.
 
-    Raises:
-        MalformedError: it is not a tar archive, a path leads out of the image, or an owner does
-            not fit into 64 bits.
-
     """
     with readable(label), open_tar(decompressed(raw)) as archive:
         for info in entries(archive):
@@ -188,12 +173,7 @@ def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
 
 
 def entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the entries of an archive, in its order.
-
-    Raises:
-        tarfile.ReadError: a pax header gives a negative size, or there are too many global ones.
-
-    """
+    """Yield the entries of an archive, in its order."""
     while (info := archive.next()) is not None:
         if info.size < 0:
             raise tarfile.ReadError(f"{info.name} has a size of {info.size}")
@@ -224,12 +204,7 @@ def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
 
 
 def content(archive: tarfile.TarFile, info: tarfile.TarInfo, label: str) -> bytes:
-    """Return a file's content.
-
-    Raises:
-        MalformedError: it is larger than `LIMIT`, not a regular file, or damaged.
-
-    """
+    """Return a file's content."""
     if info.size > LIMIT:
         raise damaged(f"{label}: {info.name} is larger than {LIMIT} bytes")
     file = archive.extractfile(info) if info.isreg() else None
@@ -287,12 +262,7 @@ def _whiteout(path: str) -> str:
 
 
 def relative(name: str, label: str) -> str:
-    """Return an entry's path without a leading ``./`` or ``/``; empty for the root itself.
-
-    Raises:
-        MalformedError: it leads out of the image, or is longer than a path can be.
-
-    """
+    """Return an entry's path without a leading ``./`` or ``/``; empty for the root itself."""
     if len(name) > _PATH_LIMIT:
         raise damaged(f"{label} has a path of {len(name)} characters: {name[:80]!r}...")
     parts = [part for part in name.split("/") if part not in ("", ".")]

@@ -30,13 +30,7 @@ LAYOUT_NAME: Final = re.compile(
 def open_layout(
     folder: Path, name: str | None, tree: str | None, platform: str | None
 ) -> LayoutImage | ImageIndex:
-    """Open an image; of a multi-platform image the given platform, or all.
-
-    Raises:
-        UsageError: there is no such image.
-        MalformedError: it is damaged.
-
-    """
+    """Open an image; of a multi-platform image the given platform, or all."""
     reference = f"oci:{folder}" + (f":{name}" if name else "")
     top = _named(folder, name)
 
@@ -137,13 +131,7 @@ def blob_path(folder: Path, digest: str) -> Path:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """Return a layout's index.json.
-
-    Raises:
-        UsageError: it cannot be read.
-        MalformedError: it is damaged.
-
-    """
+    """Return a layout's index.json."""
     path = folder / "index.json"
     try:
         raw = read_bytes(path)
@@ -168,9 +156,6 @@ def write_named(
         blobs: the new blobs.
         descriptor: that of the image's manifest or index, with the image's name.
         others: returns the entries of the index that stay.
-
-    Raises:
-        TreeError: the layout cannot be written.
 
     """
     try:

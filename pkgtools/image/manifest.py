@@ -71,12 +71,7 @@ class Manifest(msgspec.Struct):
 
 
 def parse(raw: bytes, kind: type[msgspec.Struct], label: str) -> dict[str, Any]:
-    """Parse a document, with unknown keys, after a check of the known ones.
-
-    Raises:
-        MalformedError: the check fails.
-
-    """
+    """Parse a document, with unknown keys, after a check of the known ones."""
     try:
         msgspec.json.decode(raw, type=kind)
         facts: dict[str, Any] = json.loads(raw)
@@ -188,12 +183,7 @@ def is_attestation(entry: Mapping[str, Any]) -> bool:
 
 
 def of_platform(entries: Iterable[dict[str, Any]], wanted: str, label: str) -> dict[str, Any]:
-    """Return the only entry of an index for a platform, with any variant if none is given.
-
-    Raises:
-        UsageError: none or several match.
-
-    """
+    """Return the only entry of an index for a platform, with any variant if none is given."""
     images = [entry for entry in entries if not is_attestation(entry)]
     found = [e for e in images if platform_of(e) == wanted] or [
         e for e in images if platform_of(e).startswith(f"{wanted}/")

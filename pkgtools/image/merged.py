@@ -53,12 +53,7 @@ class StoredLayer:
     """Read a part of the blob, from one offset to another; None if it cannot be read in parts."""
 
     def entries(self, table: TableOfContents | None) -> Iterator[LayerEntry]:
-        """Yield each entry: by the layer's table of contents, or else as the layer is read.
-
-        Raises:
-            MalformedError: as `read_layer`.
-
-        """
+        """Yield each entry: by the layer's table of contents, or else as the layer is read."""
         if table is not None:
             yield from table.entries()
             return
@@ -133,12 +128,7 @@ class Overlay:
         self._data = 0
 
     def add(self, layer: StoredLayer) -> None:
-        """Read the next lower layer.
-
-        Raises:
-            MalformedError: it is damaged, or a path leads out of the image.
-
-        """
+        """Read the next lower layer."""
         changes = (self._cache.get(layer) if self._cache else None) or self._by_table(layer)
         if changes is None:
             changes = self._read(layer, None)
@@ -224,9 +214,6 @@ def merge(layers: Sequence[StoredLayer], wanted: PathFilter) -> dict[str, Member
     Args:
         layers: from the lowest to the highest.
         wanted: the paths whose content is read.
-
-    Raises:
-        MalformedError: a layer is damaged, or a path leads out of the image.
 
     """
     overlay = Overlay(wanted)

@@ -49,10 +49,6 @@ class RegistryName:
         """Parse ``docker://HOST/NAME[:TAG|@DIGEST]``.
 
         The default host is Docker Hub, as in skopeo; the default tag is ``latest``.
-
-        Raises:
-            UsageError: the name is invalid.
-
         """
         match = _IN_REGISTRY.fullmatch(reference.removeprefix(REGISTRY))
         if match is None or not reference.startswith(REGISTRY):
@@ -78,12 +74,7 @@ class RegistryName:
 
 
 def default_name(name: RegistryName, suffix: str) -> str:
-    """Return a name with a suffix on its tag.
-
-    Raises:
-        UsageError: it has a digest instead of a tag.
-
-    """
+    """Return a name with a suffix on its tag."""
     if name.digest:
         raise UsageError(
             f"{REGISTRY}{name.name} has no tag to add a suffix to",

@@ -162,9 +162,6 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
         tree: the user's choice: such a folder, the package's own folder, or a checkout.
         label: the image, in errors.
 
-    Raises:
-        UsageError: none or several match.
-
     """
     upstream = query.upstream
     found = sorted(folders)

@@ -51,12 +51,7 @@ def open_image(
 def open_base(
     reference: str, tree: str | None, python: str | None, platform: str | None
 ) -> Runnable | LayeredImage | ImageIndex:
-    """Open an image to build on, with all its platforms unless one is named.
-
-    Raises:
-        PkgtoolsError: as `open_image`.
-
-    """
+    """Open an image to build on, with all its platforms unless one is named."""
     _refuse_options(reference, python, platform)
     return _open(reference, tree, python, platform)
 

@@ -190,9 +190,6 @@ def open_platforms(
         media_type: that of the index.
         opened: opens the image of an entry.
 
-    Raises:
-        MalformedError: there are no images, or two for one platform.
-
     """
     images: dict[str, LayeredImage] = {}
     dropped = []

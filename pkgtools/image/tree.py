@@ -141,9 +141,6 @@ def extracted(
         query: the query that found the package.
         package: the package.
 
-    Raises:
-        TreeError: a file of metadata is a link, or the folder's name is not UTF-8.
-
     """
     try:
         package.folder.encode()

@@ -46,10 +46,6 @@ def credentials_of(host: str, repository: str) -> Credentials | None:
 
     They come from docker's configuration in DOCKER_CONFIG or ~/.docker, with credential helpers.
     REGISTRY_AUTH_FILE takes precedence, and can have credentials for a part of a registry.
-
-    Raises:
-        UsageError: they cannot be read, or a credential helper failed.
-
     """
     path = os.environ.get(AUTH_FILE)
     if path and not Path(path).is_file():
@@ -79,12 +75,7 @@ def credentials_of(host: str, repository: str) -> Credentials | None:
 
 
 def challenge_of(header: str, host: str) -> Challenge:
-    """Return the challenge of a response with status 401.
-
-    Raises:
-        RegistryError: its scheme is unknown.
-
-    """
+    """Return the challenge of a response with status 401."""
     found = {}
     # One header can have several challenges (RFC 9110, 11.6.1).
     for part in re.split(r",\s*(?=(?:Basic|Bearer)\s)", header, flags=re.IGNORECASE):

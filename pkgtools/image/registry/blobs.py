@@ -27,13 +27,7 @@ _SLOW_BYTES: Final = 64 * 1024
 def open_blob(
     client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
 ) -> Iterator[IO[bytes]]:
-    """Open a blob for reading forwards; on leaving, the rest is read and the digest checked.
-
-    Raises:
-        MalformedError: its digest or size differs from its descriptor.
-        RegistryError: the registry does not send it.
-
-    """
+    """Open a blob for reading forwards; on leaving, the rest is read and the digest checked."""
     with BlobStream(client, repository, descriptor, label) as stream:
         yield cast("IO[bytes]", stream)
         stream.drain()
@@ -96,13 +90,7 @@ class BlobStream(io.RawIOBase):
         super().close()
 
     def readinto(self, buffer: Any) -> int:
-        """Read available bytes, up to the size of the buffer; none at the end.
-
-        Raises:
-            MalformedError: the digest or size differs from the descriptor.
-            RegistryError: the connection broke too often.
-
-        """
+        """Read available bytes, up to the size of the buffer; none at the end."""
         wanted = min(len(buffer), self._size - self._at)
         part = self._next(wanted) if wanted else b""
         buffer[: len(part)] = part

@@ -30,10 +30,6 @@ def adapter_of(host: str) -> HTTPAdapter | None:
     """Return an adapter with the certificates of a registry; None if the user has none for it.
 
     ``*.crt`` are authorities, each ``*.cert`` a client's certificate with its ``*.key`` beside it.
-
-    Raises:
-        UsageError: a certificate cannot be read.
-
     """
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
     for root in (f"{config}/containers/certs.d", *_FOLDERS):

@@ -89,13 +89,7 @@ class RegistryClient:
             self._authorization = ""
 
     def verified(self, path: str, limit: int, label: str, accept: str = "*/*") -> bytes:
-        """Return a document whose digest is the last part of its path.
-
-        Raises:
-            MalformedError: it does not exist, or has another digest.
-            RegistryError: as `get`.
-
-        """
+        """Return a document whose digest is the last part of its path."""
         found = self.get(path, limit, accept)
         digest = path.rpartition("/")[2]
         if found is None or digest_of(found[0]) != digest:
@@ -105,12 +99,7 @@ class RegistryClient:
     def get(
         self, path: str, limit: int, accept: str = "*/*"
     ) -> tuple[bytes, Mapping[str, str]] | None:
-        """Return a document and its headers; None if it does not exist.
-
-        Raises:
-            RegistryError: it is larger than `limit` bytes, or the registry refuses.
-
-        """
+        """Return a document and its headers; None if it does not exist."""
         for count in range(TRIES):
             try:
                 ok, headers = {200, 404}, {"Accept": accept}
@@ -168,12 +157,7 @@ class RegistryClient:
         time.sleep(min(max(error.wait, 0.25 * 2**count), _LONGEST_WAIT))
 
     def body(self, response: Any, limit: int) -> bytes:
-        """Return the body of a response.
-
-        Raises:
-            RegistryError: it is larger than `limit`, or takes too long.
-
-        """
+        """Return the body of a response."""
         parts, size, end = [], 0, time.monotonic() + _BODY_SECONDS
         try:
             while part := response.raw.read1(65536):
@@ -223,12 +207,7 @@ class RegistryClient:
         )
 
     def followed(self, url: str, location: str) -> str:
-        """Return the URL that a registry redirects to.
-
-        Raises:
-            RegistryError: it is invalid, or without TLS where that is required.
-
-        """
+        """Return the URL that a registry redirects to."""
         try:
             target = urljoin(url, location)
             scheme, host = urlsplit(target).scheme, _address(target)

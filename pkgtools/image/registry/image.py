@@ -32,13 +32,7 @@ _CONFIG_LIMIT: Final = 16 * 1024 * 1024
 def open_registry(
     reference: str, tree: str | None, platform: str | None
 ) -> RegistryImage | ImageIndex:
-    """Open an image; of a multi-platform image the given platform, or all.
-
-    Raises:
-        UsageError: there is no such image or platform.
-        RegistryError: the registry does not answer, or refuses.
-
-    """
+    """Open an image; of a multi-platform image the given platform, or all."""
     name = RegistryName.parse(reference)
     reference = f"{REGISTRY}{name.name}"
     client = RegistryClient(name.host, name.repository)

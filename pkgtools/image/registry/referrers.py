@@ -80,9 +80,6 @@ class ReferrerFacts:
             key: see `facts_key`.
             package: the package in the image.
 
-        Raises:
-            RegistryError: the registry refuses.
-
         """
         self._client.allow(self._repository, "pull,push")
         uploads = Uploads(self._client, self._repository)

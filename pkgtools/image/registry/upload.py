@@ -62,12 +62,7 @@ class Uploads:
             self.push(digest, lambda: io.BytesIO(data))
 
     def push(self, digest: str, opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> None:
-        """Push a blob while it is read; it is opened again for each new try.
-
-        Raises:
-            RegistryError: the registry refuses, or loses all tries.
-
-        """
+        """Push a blob while it is read; it is opened again for each new try."""
         for _ in range(TRIES):
             with contextlib.suppress(_LostUploadError), opened() as source:
                 self._push_once(digest, source)
@@ -81,10 +76,6 @@ class Uploads:
 
         A manifest is pushed when all that it names is there. A registry with the referrers API
         says so (OCI distribution specification, "Pushing Manifests with Subject").
-
-        Raises:
-            RegistryError: the registry refuses it, or has it by another digest.
-
         """
         path = f"{self._repository}/manifests/{reference}"
         headers = {"Content-Type": media_type}
