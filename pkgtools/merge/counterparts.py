@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE
-from pkgtools.merge.blocks import same, similarity
+from pkgtools.merge.blocks import Shape, same, similarity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,8 @@ def moved_definition(block: Block, new: Sequence[Block], module: Block) -> tuple
 
 def moved_statement(block: Block, theirs: Sequence[Block]) -> tuple[Block, str] | None:
     """Return a statement that upstream moved below one of its siblings."""
-    blocks = [n for e in theirs for n in e.walk() if n.kind == block.kind]
+    bodies = (n for e in theirs for n in e.walk() if n.shape is Shape.BODY)
+    blocks = [n for body in bodies for n in body.elements if n.kind == block.kind]
     found = [n for n in blocks if similarity(n, block, at_least=ALIKE) >= ALIKE]
     if len(found) != 1 or not same(found[0], block):
         return None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.blocks import Block, starts_line
+from pkgtools.merge.blocks import Block, parse, starts_line
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import tree_sitter
 
 WORTH: Final = 3
 """The least tokens of an expression that can be recognised by its text."""
@@ -160,7 +162,8 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
         one, other = path[-1]
         pairs = list(zip(one.children, other.children, strict=False))
         differing = [(a, b) for a, b in pairs if tokens_of(a) != tokens_of(b)]
-        if len(one.children) != len(other.children) or len(differing) != 1:
+        parts = len(one.children), len(other.children)
+        if parts[0] != parts[1] or len(differing) != 1 or one.type == "string":
             break
         path.append(differing[0])
     for one, other in reversed(path):
@@ -170,12 +173,51 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
         in_base = [r for r in raw_walk(base.raw) if r.type == one.type and tokens_of(r) == tokens]
         found = [r for r in raw_walk(theirs.raw) if r.type == one.type and tokens_of(r) == tokens]
         if len(in_base) == len(found) == 1:
+            inner = one.named_children[0] if one.type == "parenthesized_expression" else one
+            moved = path_to(found[0], theirs) != path_to(one, base)
+            if moved and one.type == "argument_list":
+                continue  # they may be those of another call
+            if moved and holds(other, tokens_of(inner)):
+                return None  # both put it into something: which one is inside of the other?
             start, end = found[0].start_byte, found[0].end_byte
             old = indent_at(ours.source, other.start_byte)
             new = indent_at(theirs.source, start)
             text = reindent(other.text or b"", old, new, frozenset(), first=False)
-            return edit_of(theirs.source, start, end, text)
+            edit = edit_of(theirs.source, start, end, text)
+            return (
+                edit if isinstance(edit, Unsure) or stays_whole(edit, 0, len(edit.text)) else None
+            )
     return None
+
+
+def holds(outer: tree_sitter.Node, tokens: Sequence[bytes]) -> bool:
+    """Whether a part of an expression, but not all of it, has these tokens."""
+    if len(tokens_of(outer)) <= len(tokens):
+        return False
+    return any(tokens_of(inner) == tuple(tokens) for inner in raw_walk(outer.children))
+
+
+def path_to(node: tree_sitter.Node, block: Block) -> list[str]:
+    """Return the kinds of the syntax nodes in a block that hold a node."""
+    kinds = []
+    while node.parent is not None and node != block.raw[0]:
+        node = node.parent
+        kinds.append(node.type)
+    return kinds
+
+
+def stays_whole(edit: Edit, start: int, end: int) -> bool:
+    """Whether bytes of the text of an edit are an expression in the result, as they are alone.
+
+    ``a + b`` in the place of ``c`` in ``c * d`` is none.
+    """
+    source = edit.source[: edit.start] + edit.text + edit.source[edit.end :]
+    root = parse(source).raw[0]
+    node = root.descendant_for_byte_range(edit.start + start, edit.start + end)
+    return node is not None and (node.start_byte, node.end_byte) == (
+        edit.start + start,
+        edit.start + end,
+    )
 
 
 def insert_elements(into: Block, at: int, ours: Block, added: Sequence[Block]) -> Edit | Unsure:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pkgtools.merge import layout
 from pkgtools.merge.align import align
+from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, same
 from pkgtools.merge.counterparts import made_within, moved_definition, moved_statement
 from pkgtools.merge.order import (
@@ -119,8 +120,17 @@ class Siblings:
         made = made_within(base, ours, new)
         if made is not None:
             return self.into.absorb(base, ours, made)
+        there = there or self._apart(base, ours)
         what = f"{base.kind} {base.name.decode()}" if base.name else "statement"
         return there or Unsure(f"upstream removed the {what} that the patch changes")
+
+    def _apart(self, base: Block, ours: Block) -> Carried | None:
+        """Carry a change to the one new statement between the neighbours of the old one."""
+        index = self.base.index(base)
+        alone = all(n in self.to_theirs for n in (index - 1, index + 1) if 0 <= n < len(self.base))
+        new = [n for n in self._new(self._span(index)) if not n.is_comment]
+        fits = alone and index not in self.to_theirs and len(new) == 1
+        return carry_apart(base, ours, new[0]) if fits else None
 
     # Insertions
 
@@ -379,7 +389,8 @@ class Siblings:
         run = self.theirs[low + 1 : high] if low is not None and high is not None else ()
         grows = is_part(removed, run) and is_part(run, added) and not is_part(run, removed)
         if not run or self.is_list or not grows:
-            return Unsure("both change the same statements")
+            apart = self._apart(removed[0], added[0]) if len(removed) == len(added) == 1 else None
+            return apart or Unsure("both change the same statements")
         grown = [Carried(absorbed=block.counted) for block in run]
         shrunk = [Carried(absorbed=taken_away(block)) for block in removed]
         taken = carried("part-of-the-change", layout.replace_statements(run, added))

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge import layout
+from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, parse, same
+from pkgtools.merge.layout import holds
 from pkgtools.merge.result import Carried, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
 from pkgtools.merge.wrapping import wrapped
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _ADDED_AT_AN_END: Final = ("decorators", "clauses")
 """Parts that a patch can add without touching the other parts of a statement."""
+_EXPRESSIONS: Final = ("await", "call", "conditional_expression", "parenthesized_expression")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,10 @@ class Transplant:
             base.shape is Shape.LIST and base.kind == ours.kind == theirs.kind
         ):
             return Siblings(self, base, ours, theirs).carry()
-        if base.shape is Shape.RECORD and base.kind == ours.kind == theirs.kind:
+        is_wrapped = base.kind in _EXPRESSIONS and any(
+            holds(block.raw[0], base.tokens) for block in (ours, theirs)
+        )
+        if base.shape is Shape.RECORD and base.kind == ours.kind == theirs.kind and not is_wrapped:
             return self._carry_record(base, ours, theirs)
         if base.shape in (Shape.CLAUSES, Shape.DECORATORS):
             return self._carry_group(base, ours, theirs)
@@ -105,7 +111,10 @@ class Transplant:
         if not len(base.elements) == len(ours.elements) == len(theirs.elements):
             return Siblings(self, base, ours, theirs).carry()
         triples = list(zip(base.elements, ours.elements, theirs.elements, strict=True))
-        if any(not same(old, new) and old.key != other.key for old, new, other in triples):
+        if any(
+            not same(old, new) and old.key != other.key and not same(old, other)
+            for old, new, other in triples
+        ):
             return Unsure("the branches of a statement differ")
         return join(self.carry(*triple) for triple in triples)
 
@@ -118,9 +127,9 @@ def _carry_atom(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
     if found is not None:
         return carried("wrapped-expression", found)
     inner = layout.inner_change(base, ours, theirs)
-    if inner is None:
-        return Unsure("both change the same expression")
-    return carried("tokens-disjoint", inner)
+    if inner is not None:
+        return carried("tokens-disjoint", inner)
+    return carry_apart(base, ours, theirs) or Unsure("both change the same expression")
 
 
 def _times(source: bytes, block: Block) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE
 from pkgtools.merge.blocks import Block, Shape, parse, same, similarity, starts_line
@@ -11,17 +11,23 @@ from pkgtools.merge.layout import (
     apply_edits,
     edit_of,
     frozen_lines,
+    holds,
     indent_at,
     line_end,
     line_start,
     lines_of,
     reindent,
+    stays_whole,
 )
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+_TRUTH: Final = ("assert_statement", "elif_clause", "if_clause", "if_statement", "while_statement")
+"""Nodes that ask only whether their condition is true."""
 
 
 def wrapped_window(removed: Sequence[Block], added: Sequence[Block]) -> Sequence[Block] | None:
@@ -93,6 +99,8 @@ def wrap_call(call: Block, added: Sequence[Block], theirs: Block) -> Edit | None
     found = [r for r in found if tokens_of(r) == call.tokens]
     if len(found) != 1 or call.kind != "call" or theirs.kind != "call":
         return None
+    if holds(theirs.raw[0], call.tokens):
+        return None
     ours = added[0].source
     old, new = indent_at(ours, added[0].start), indent_at(theirs.source, theirs.start)
     if old != new:
@@ -109,6 +117,23 @@ def wrapped(base: Block, ours: Block, theirs: Block) -> Edit | None:
     found = [r for r in found if r.parent is None or tokens_of(r.parent) != base.tokens]
     if len(found) != 1 or found[0].type != theirs.raw[0].type:
         return None
+    if holds(theirs.raw[0], base.tokens) and not _are_conditions(base, ours, theirs):
+        return None  # both put it into something: which one is inside of the other?
     head = ours.source[ours.start : found[0].start_byte]
     tail = ours.source[found[0].end_byte : ours.end]
-    return Edit(theirs.source, theirs.start, theirs.end, head + theirs.text + tail)
+    edit = Edit(theirs.source, theirs.start, theirs.end, head + theirs.text + tail)
+    return edit if stays_whole(edit, len(head), len(head) + len(theirs.text)) else None
+
+
+def _are_conditions(*blocks: Block) -> bool:
+    """Whether these are chains of the same operator of which only the truth counts."""
+    raws = [block.raw[0] for block in blocks]
+    operators = [raw.child_by_field_name("operator") for raw in raws]
+    if any(raw.type != "boolean_operator" for raw in raws) or None in operators:
+        return False
+    if len({operator.type for operator in operators if operator is not None}) > 1:
+        return False
+    outer = raws[0].parent
+    while outer is not None and outer.type == "parenthesized_expression":
+        outer = outer.parent
+    return outer is not None and outer.type in _TRUTH

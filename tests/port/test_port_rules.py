@@ -11,10 +11,11 @@ from part_cases import PARTS
 from rename_cases import RENAMES
 from rule_cases import CASES as RULES
 from rule_cases import TWINS, Case
+from word_cases import WORDS
 
 from pkgtools.merge import How, merge
 
-CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS)
+CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS, *WORDS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,192 @@
+"""Changes of both sides in different parts of one statement, word by word.
+
+Example: of ``[e.wake.remote() for e in engines]`` ours makes ``e.wake.remote(tags=t)`` and theirs
+``e.resume.remote()``. The result has ``e.resume.remote(tags=t)``.
+
+Three things have to hold:
+
+- Between a change of ours and one of theirs stands a word that neither changes. ``x < 3`` that
+  becomes ``x <= 3`` and ``x < 4`` is no such case: both may correct the same mistake.
+- They are in different parts of the syntax tree. Of ``a``, ``a + b`` and ``2 * a`` there are two
+  sums. A name with dots is one part.
+- The words are each other's in one way only: the same comes out from the last word to the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.align import ALIKE, matching_blocks
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.layout import apply_edits, edit_of, indent_at, reindent
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.result import Carried, Edit
+from pkgtools.merge.tokens import raw_walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import tree_sitter
+
+    from pkgtools.merge.blocks import Block
+
+_TEXTS: Final = ("comment", "string_content")
+_NAMES: Final = ("attribute", "dotted_name")
+_PIECE: Final = re.compile(rb"[\w\x80-\xff]+|\s+|[^\w\s]")
+_WORD: Final = re.compile(rb"[\w\x80-\xff]")
+_MOST: Final = 400
+"""Words of a statement; difflib takes the square of them in time."""
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word of a statement, or of a string or comment in it."""
+
+    text: bytes
+    start: int
+    end: int
+    kind: str
+    """Of its leaf in the syntax tree, if that has several words."""
+
+
+def carry_apart(base: Block, ours: Block, theirs: Block) -> Carried | None:
+    """Carry ours' change over to `theirs` where it is apart from that of theirs."""
+    edits = _apart(base, ours, theirs)
+    made = edits and apply_edits(theirs.source, edits)
+    if not edits or not isinstance(made, bytes):
+        return None
+    grown = len(made) - len(theirs.source)
+    text = parse(made[theirs.start : theirs.end + grown])
+    # A string in which both change words is another one than ours and theirs have.
+    absorbed = Counter(ours.counted)
+    absorbed.subtract(base.counted)
+    absorbed.subtract(text.counted)
+    absorbed.update(theirs.counted)
+    strings = {key: n for key, n in absorbed.items() if n and key[-1:] in (b"'", b'"')}
+    return Carried(tuple(edits), ("words-apart",), Counter(strings))
+
+
+def _apart(base: Block, ours: Block, theirs: Block) -> list[Edit] | None:
+    if any(raw.type == "block" for raw in raw_walk(base.raw)):
+        return None
+    sides = [_words(block) for block in (base, ours, theirs)]
+    if len(base.raw) != 1 or max(map(len, sides)) > _MOST:
+        return None
+    texts = [[(w.text, w.kind) for w in words] for words in sides]
+    mine, upstream = _changes(texts[0], texts[1]), _changes(texts[0], texts[2])
+    made = _merged(texts, mine, upstream)
+    back = [list(reversed(words)) for words in texts]
+    again = _merged(back, _changes(back[0], back[1]), _changes(back[0], back[2]))
+    if made is None or again is None or made != list(reversed(again)):
+        return None
+    if not _is_alike(texts[0], upstream):
+        return None
+    spans = [[_span(base.raw[0], sides[0], c) for c in side] for side in (mine, upstream)]
+    if any(a[0] < b[1] and b[0] < a[1] for a in spans[0] for b in spans[1]):
+        return None
+    edits = [_edit((ours, theirs), sides, upstream, chunk) for chunk in mine]
+    return None if None in edits else [edit for edit in edits if edit]
+
+
+def _is_alike(words: Sequence[object], changes: Sequence[Chunk]) -> bool:
+    """Whether enough words stay for the statement to be the same one."""
+    told = {n for n, word in enumerate(words) if _has_word([word])}
+    gone = {n for c in changes for n in range(c.old, c.old_end)}
+    return len(told - gone) >= ALIKE * len(told)
+
+
+def _words(block: Block) -> list[_Word]:
+    found = []
+    for raw in raw_walk(block.raw):
+        text = raw.text or b""
+        if raw.type in _TEXTS and b" " in text:
+            found += [
+                _Word(
+                    piece[0], raw.start_byte + piece.start(), raw.start_byte + piece.end(), raw.type
+                )
+                for piece in _PIECE.finditer(text)
+            ]
+        elif text and (raw.type in _TEXTS or not (raw.child_count or _is_in_text(raw))):
+            found.append(_Word(text, raw.start_byte, raw.end_byte, ""))
+    return found
+
+
+def _is_in_text(raw: tree_sitter.Node) -> bool:
+    return raw.parent is not None and raw.parent.type in _TEXTS
+
+
+def _changes(old: Sequence[object], new: Sequence[object]) -> list[Chunk]:
+    """Return the changes; words without a letter or digit between two of them change, too."""
+    found: list[Chunk] = []
+    at_old = at_new = 0
+    for a, b, size in [*matching_blocks(old, new), (len(old), len(new), 0)]:
+        if (at_old, at_new) != (a, b):
+            last = found[-1] if found else None
+            if last and not _has_word(old[last.old_end : at_old]):
+                found[-1] = Chunk(last.old, a, last.new, b)
+            else:
+                found.append(Chunk(at_old, a, at_new, b))
+        at_old, at_new = a + size, b + size
+    return found
+
+
+def _merged(
+    texts: Sequence[Sequence[tuple[bytes, str]]], mine: Sequence[Chunk], upstream: Sequence[Chunk]
+) -> list[tuple[bytes, str]] | None:
+    """Return the words of the result; None where two changes have no word between them."""
+    both = sorted(
+        [*((c, 1) for c in mine), *((c, 2) for c in upstream)],
+        key=lambda x: (x[0].old, x[0].old_end),
+    )
+    out: list[tuple[bytes, str]] = []
+    at, last = 0, 0
+    for chunk, side in both:
+        between = texts[0][at : chunk.old]
+        if chunk.old < at or (last and last != side and not _has_word(between)):
+            return None
+        out += [*between, *texts[side][chunk.new : chunk.new_end]]
+        at, last = chunk.old_end, side
+    return [*out, *texts[0][at:]]
+
+
+def _has_word(words: Sequence[object]) -> bool:
+    return any(_WORD.search(word[0]) for word in words if isinstance(word, tuple))
+
+
+def _span(root: tree_sitter.Node, words: Sequence[_Word], chunk: Chunk) -> tuple[int, int]:
+    """Return the bytes of the part of the syntax tree in which a change is."""
+    first, last = chunk.old, chunk.old_end - 1
+    if first > last:
+        first, last = last, first
+        if first < 0 or last == len(words):
+            return root.start_byte, root.end_byte
+    start, end = words[first].start, words[last].end
+    node = root.descendant_for_byte_range(start, end)
+    if node is None or node.type in _TEXTS:
+        return start, end
+    while node.parent is not None and node.parent.type in _NAMES:
+        node = node.parent
+    return node.start_byte, node.end_byte
+
+
+def _edit(
+    blocks: tuple[Block, Block],
+    sides: Sequence[Sequence[_Word]],
+    upstream: Sequence[Chunk],
+    chunk: Chunk,
+) -> Edit | None:
+    """Return the edit of theirs between the words around a change of ours."""
+    ours, theirs = blocks
+    grown = sum(c.new_end - c.new - c.old_end + c.old for c in upstream if c.old_end <= chunk.old)
+    before, behind = chunk.old - 1 + grown, chunk.old_end + grown
+    start = sides[2][before].end if before >= 0 else theirs.start
+    end = sides[2][behind].start if behind < len(sides[2]) else theirs.end
+    first = sides[1][chunk.new - 1].end if chunk.new else ours.start
+    last = sides[1][chunk.new_end].start if chunk.new_end < len(sides[1]) else ours.end
+    text = ours.source[first:last]
+    old, new = indent_at(ours.source, first), indent_at(theirs.source, start)
+    made = edit_of(theirs.source, start, end, reindent(text, old, new, frozenset(), first=False))
+    return made if isinstance(made, Edit) else None
