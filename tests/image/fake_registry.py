@@ -64,6 +64,8 @@ class FakeRegistry:
     body: Callable[[Asked, bytes], bytes] = lambda _asked, body: body
     """Changes the body of an answer, not its length as announced, nor its digest."""
     endless: Callable[[Asked], bool] = lambda _asked: False
+    slow: Callable[[Asked], bool] = lambda _asked: False
+    """Whether an answer comes byte by byte, fifty in a second."""
 
     def push_layout(self, reference: str, name: str) -> str:
         """Take an image out of a layout; return its reference."""
@@ -290,6 +292,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         body = self.registry.body(asked, body)
+        if self.registry.slow(asked):
+            with contextlib.suppress(OSError):  # the client gives up
+                for at in range(len(body)):
+                    threading.Event().wait(0.02)
+                    self.wfile.write(body[at : at + 1])
+            return
         self.wfile.write(
             body[: len(body) // 2] if self.fault == "half" else body if not endless else b""
         )

@@ -13,6 +13,7 @@ import pytest
 from crash import SHORT, Running, fork
 
 from pkgtools.errors import MalformedError, PkgtoolsError, RegistryError, UsageError
+from pkgtools.image.registry import blobs as blobs_module
 from pkgtools.image.registry import client as client_module
 from pkgtools.image.registry import upload as upload_module
 
@@ -287,6 +288,29 @@ def test_an_endless_layer_is_read_to_its_size(
     registry.endless = lambda asked: layer in asked.path
     with pytest.raises(MalformedError):
         build(project.catalog(), base)
+
+
+@pytest.mark.usefixtures("waits")
+@pytest.mark.parametrize("what", ["manifests/1", "config", "layer", "nothing"])
+def test_an_answer_that_hardly_comes_is_refused(
+    what: str,
+    registry: FakeRegistry,
+    project: Project,
+    layout: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = registry.push_layout(layout, "base:1")
+    manifest = json.loads(registry.manifests["base", "1"][1])
+    path = {"config": manifest["config"]["digest"], "layer": manifest["layers"][-1]["digest"]}
+    registry.slow = lambda asked: path.get(what, what) in asked.path
+    if what == "nothing":  # for the time that a read may take
+        registry.slow = lambda asked: threading.Event().wait(0.2) and asked.path == "/v2/"
+    monkeypatch.setattr(client_module, "_READ_SECONDS", 0.1)
+    monkeypatch.setattr(client_module, "_BODY_SECONDS", 0.1)
+    monkeypatch.setattr(blobs_module, "_SLOW_SECONDS", 0.1)
+    with pytest.raises(RegistryError) as refused:
+        build(project.catalog(), base)
+    assert refused.value.remedy
 
 
 def test_a_redirect_loop_ends(registry: FakeRegistry, project: Project, layout: str) -> None:
