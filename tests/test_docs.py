@@ -5,8 +5,10 @@ Run as a program, it writes the generated parts of docs/.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -53,12 +55,10 @@ def _follow(text: str, folder: Path) -> int:
     """Do what a reader does: write targets.toml, run each command, compare what it prints."""
     programs = folder / "bin"
     programs.mkdir()
-    for name in ("pip", "pkgtools"):
-        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {name} "$@"\n')
-        (programs / name).chmod(0o755)
+    (programs / "pip").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pip "$@"\n')
+    (programs / "pip").chmod(0o755)
     environment = os.environ | {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
     seen, code = 0, 0
@@ -68,20 +68,30 @@ def _follow(text: str, folder: Path) -> int:
                 targets.write(f"{block}\n")
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = example.partition("\n")
-            done = subprocess.run(
-                ["sh", "-c", f"(exit {code}); {command}"],
-                cwd=folder,
-                env=environment,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-            code = done.returncode
-            if not re.fullmatch(_pattern(shown), done.stdout, re.DOTALL):
-                pytest.fail(f"$ {command}\nshown:\n{shown}\nprinted:\n{done.stdout}")
+            code, printed = _run(command, code, folder, environment)
+            if not re.fullmatch(_pattern(shown), printed, re.DOTALL):
+                pytest.fail(f"$ {command}\nshown:\n{shown}\nprinted:\n{printed}")
             seen += 1
     return seen
+
+
+def _run(command: str, last: int, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Run a command of a page: pkgtools in this process, everything else in a shell."""
+    words = shlex.split(command, comments=True)
+    if words[0] == "pkgtools":
+        with contextlib.chdir(folder):
+            called = CliRunner().invoke(main, words[1:], catch_exceptions=False)
+        return called.exit_code, called.output
+    done = subprocess.run(
+        ["sh", "-c", f"(exit {last}); {command}"],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 @pytest.fixture
