@@ -10,13 +10,12 @@ from pkgtools.authoring.message import FROM_LINE, NOBODY, file_name, full_messag
 from pkgtools.catalog import Series
 from pkgtools.catalog.series import LISTING
 from pkgtools.errors import DoesNotApplyError
-from pkgtools.patch import Patch, header_length
+from pkgtools.patch import Patch, bare_name, header_length
 from pkgtools.patch.headers import headers_of, message_of
 from pkgtools.plan import plan_series
 from pkgtools.source import Source
 
 _AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
-_NAMED: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
 
 
 def export_diff(series: Series, source: Source) -> bytes:
@@ -42,7 +41,7 @@ def export_mails(series: Series, source: Source) -> dict[str, bytes]:
     for number, applied in enumerate(applied_on(series.patches, source), 1):
         subject = applied.patch.subject
         if subject == applied.patch.name:  # it has none, and may have a number and a suffix already
-            subject = _NAMED.sub("", subject)
+            subject = bare_name(subject)
         name = file_name(subject)
         mails[f"{number:04}-{name}"] = _mail(applied.patch, diff_text(applied.changes))
     return {LISTING: "".join(f"{name}\n" for name in mails).encode(), **mails}

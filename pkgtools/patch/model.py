@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from pkgtools.patch.binary import BinaryChange
 from pkgtools.patch.hunks import Hunk
 from pkgtools.patch.mail import subject_of
+
+_AROUND: Final = re.compile(r"^\d+[-_]|\.(?:patch|diff)$")
+
+
+def bare_name(name: str) -> str:
+    """Return the name of a patch file without folder, number and suffix."""
+    return _AROUND.sub("", name.rpartition("/")[2])
 
 
 class Kind(StrEnum):

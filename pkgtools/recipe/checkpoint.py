@@ -23,7 +23,8 @@ def read(path: Path) -> dict[str, Any]:
     try:
         import torch  # noqa: PLC0415 - the remedy is below
     except ImportError as error:
-        return {"error": f"torch cannot be imported: {error}", "absent": True}
+        remedy = "name an interpreter that has torch with --python"
+        return {"error": f"torch cannot be imported: {error}", "remedy": remedy}
     try:
         return _look(torch, torch.load(path, map_location="cpu", weights_only=True, mmap=True))
     except Exception as error:  # noqa: BLE001 - whatever a damaged file makes torch raise

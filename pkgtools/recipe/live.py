@@ -1,15 +1,14 @@
 """The steps that talk to a running deployment: the store, the server, one captured sample."""
 
 import json
-import os
 import re
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe import http
+from pkgtools.recipe.ask import ask
 from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.processes import host, server_url, store_environment
@@ -152,28 +151,10 @@ def _probe(recipe: Recipe, python: str, request: dict[str, object]) -> dict[str,
     store = recipe.store
     environment = store_environment(recipe, recipe.capture_node, 0)
     buffer = min(size_bytes(store.buffer), _LENT)
-    try:
-        done = subprocess.run(
-            [python, str(_PROBE)],
-            input=json.dumps({**request, "buffer": buffer}),
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=store.transfer_timeout_seconds + _GRACE,
-            check=False,
-        )
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        raise CheckFailedError("the store did not answer in time, and was given up") from None
-    except (OSError, ValueError, IndexError) as error:
-        said = done.stderr.strip()[-500:] if isinstance(error, ValueError | IndexError) else error
-        raise CheckFailedError(f"{python} cannot talk to the store: {said}") from None
-    if "error" in answer:
-        remedy = None
-        if answer.get("absent"):
-            remedy = (
-                "name an interpreter that has it with --python, or install "
-                "mooncake-transfer-engine (-non-cuda without a GPU), libibverbs1 and libnuma1"
-            )
-        raise CheckFailedError(str(answer["error"]), remedy=remedy)
-    return answer
+    return ask(
+        [python, str(_PROBE)],
+        given=json.dumps({**request, "buffer": buffer}),
+        task="talk to the store",
+        seconds=store.transfer_timeout_seconds + _GRACE,
+        environment=environment,
+    )

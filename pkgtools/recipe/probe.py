@@ -23,7 +23,11 @@ def main() -> None:
     try:
         from mooncake.store import MooncakeDistributedStore  # noqa: PLC0415 - the remedy is below
     except ImportError as error:
-        answer: dict[str, Any] = {"error": f"Mooncake cannot be imported: {error}", "absent": True}
+        answer: dict[str, Any] = {
+            "error": f"Mooncake cannot be imported: {error}",
+            "remedy": "name an interpreter that has it with --python, or install "
+            "mooncake-transfer-engine (-non-cuda without a GPU), libibverbs1 and libnuma1",
+        }
     else:
         store = MooncakeDistributedStore()
         try:

@@ -12,12 +12,12 @@ with ``step`` (from 1 on) and ``loss``, and, where a checkpoint was written afte
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe.artifacts import digest
+from pkgtools.recipe.ask import ask
 from pkgtools.recipe.errors import EvidenceError
 from pkgtools.util.files import read_text
 
@@ -30,13 +30,7 @@ _MOST: Final = float("inf")
 
 
 def check_update(output: Path, ranks: int, python: str) -> dict[str, object]:
-    """Return the first step that has a checkpoint, and the checkpoint's digest.
-
-    Args:
-        output: the trainer's folder.
-        ranks: of the trainer.
-        python: an interpreter that has torch.
-    """
+    """Return the first step that has a checkpoint, read with a Python that has torch."""
     if (output / _METRICS).exists():
         return _from_metrics(output)
     found = _checkpoints(output)
@@ -67,7 +61,9 @@ def _checkpoints(output: Path) -> dict[int, Path]:
 
 
 def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[str, object]:
-    answer = _ask(python, folder / _STATE)
+    state = folder / _STATE
+    command = [python, str(_READER)]
+    answer = ask(command, given=str(state), task=f"read {state}", seconds=_SECONDS)
     run = folder.name.rpartition("-step")[0]
     meant = {"run": run, "step": step, "ranks": ranks}
     other = {name: answer.get(name) for name in meant if answer.get(name) != meant[name]}
@@ -75,45 +71,14 @@ def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[s
         raise EvidenceError(
             f"{folder}: expected {meant}, it says {other or answer['step']}", evidence=answer
         )
-    missing = [rank for rank in range(ranks) if not _is_there(folder / _rank_file(rank))]
+    states = {rank: folder / f"training_state_rank{rank}.pt" for rank in range(ranks)}
+    missing = [n for n, path in states.items() if not (path.is_file() and path.stat().st_size)]
     if missing:
         raise EvidenceError(f"{folder}: no state of ranks {missing}", evidence=answer)
     if not answer["finite"] or not answer["largest"]:
         what = "all zeros or none" if answer["finite"] else "not finite everywhere"
         raise EvidenceError(f"{folder}: the draft's weights are {what}", evidence=answer)
     return {"step": step, "checkpoint": folder.name, "sha256": digest(folder), **answer}
-
-
-def _rank_file(rank: int) -> str:
-    return f"training_state_rank{rank}.pt"
-
-
-def _is_there(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
-
-
-def _ask(python: str, state: Path) -> dict[str, Any]:
-    answer = _run(python, state)
-    if "error" in answer:
-        remedy = "name an interpreter that has torch with --python" if "absent" in answer else None
-        raise CheckFailedError(str(answer["error"]), remedy=remedy)
-    return answer
-
-
-def _run(python: str, state: Path) -> dict[str, Any]:
-    try:
-        done = subprocess.run(
-            [python, str(_READER)],
-            input=str(state),
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        raise CheckFailedError(f"{python} cannot read {state}: {error}") from None
-    return answer
 
 
 def _from_metrics(output: Path) -> dict[str, object]:
@@ -125,7 +90,7 @@ def _from_metrics(output: Path) -> dict[str, object]:
     for number, line in enumerate(lines, 1):
         step, loss, checkpoint = _read(line, f"{path}:{number}")
         if checkpoint is not None:
-            file = _checkpoint(output, checkpoint)
+            file = _named_checkpoint(output, checkpoint)
             return {"step": step, "loss": loss, "checkpoint": checkpoint, "sha256": digest(file)}
     raise CheckFailedError(f"{path} has no checkpoint in {len(lines)} steps")
 
@@ -145,7 +110,7 @@ def _read(line: str, where: str) -> tuple[int, float, str | None]:
     return step, loss, checkpoint
 
 
-def _checkpoint(output: Path, name: str) -> Path:
+def _named_checkpoint(output: Path, name: str) -> Path:
     path = (output / name).resolve()
     if not path.is_relative_to(output.resolve()) or path == output.resolve():
         raise CheckFailedError(f"the checkpoint {name} is not inside {output}")

@@ -143,18 +143,6 @@ def _artifacts(deployment: Deployment) -> object:
     return evidence
 
 
-def _store(deployment: Deployment) -> object:
-    return check_store(deployment.loaded.recipe, deployment.python)
-
-
-def _server(deployment: Deployment) -> object:
-    return check_server(deployment.loaded.recipe)
-
-
-def _sample(deployment: Deployment) -> object:
-    return check_sample(deployment.loaded.recipe, deployment.python)
-
-
 def _update(deployment: Deployment) -> object:
     trainer = deployment.loaded.recipe.trainer
     return check_update(Path(str(trainer.output)), trainer.ranks, deployment.python)
@@ -164,9 +152,9 @@ STEPS: Final[dict[str, Callable[[Deployment], object]]] = {
     "plan": _plan,
     "patches": _patches,
     "artifacts": _artifacts,
-    "store": _store,
-    "server": _server,
-    "sample": _sample,
+    "store": lambda it: check_store(it.loaded.recipe, it.python),
+    "server": lambda it: check_server(it.loaded.recipe),
+    "sample": lambda it: check_sample(it.loaded.recipe, it.python),
     "update": _update,
 }
 """In order. The full run comes after them; a person starts it."""

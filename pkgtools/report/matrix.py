@@ -11,7 +11,7 @@ from typing import Final
 from packaging.version import Version
 
 from pkgtools.catalog import Catalog, Revision, Target, load_patch
-from pkgtools.patch import FilePatch, Hunk, Patch
+from pkgtools.patch import FilePatch, Hunk, Patch, bare_name
 from pkgtools.patch.headers import headers_of
 from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run
@@ -21,7 +21,6 @@ _Key = tuple[str, int]
 
 _FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 """The folders of an absolute path; a URL has none."""
-_NUMBER: Final = re.compile(r"^\d+-|\.(?:patch|diff)$")
 
 
 class CellState(StrEnum):
@@ -120,7 +119,7 @@ def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
     first = {key: cell for column in reversed(cells) for key, cell in column.items()}
     order = dict.fromkeys(key for column in cells for key in column)
     rows = tuple(
-        PatchRow(_short(first[key].patch), first[key].subject, tuple(c.get(key) for c in cells))
+        PatchRow(bare_name(first[key].patch), first[key].subject, tuple(c.get(key) for c in cells))
         for key in order
     )
     problems = tuple(f"{name}: {_public(e.message)}" for name, e in catalog.problems.items())
@@ -164,11 +163,6 @@ def _by_key(cells: Iterable[tuple[Patch, Cell]]) -> dict[_Key, Cell]:
         keyed[patch.change_id, seen[patch.change_id]] = cell
         seen[patch.change_id] += 1
     return keyed
-
-
-def _short(patch: str) -> str:
-    """Return a patch's name without number and suffix, which say nothing in a table."""
-    return _NUMBER.sub("", patch)
 
 
 def _verdict(

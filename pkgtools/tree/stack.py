@@ -6,19 +6,16 @@ is known: it is what the next entry above found there, or what lies in the tree.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pkgtools import __version__
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Target, Upstream
+from pkgtools.patch import bare_name
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import Receipt, StackEntry, load_receipt
 from pkgtools.source.record import RecordEdit
-
-_NUMBER: Final = re.compile(r"^\d+[-_]")
 
 
 @dataclass(frozen=True)
@@ -121,17 +118,13 @@ def is_of(entry: StackEntry, catalog: Catalog, target: Target) -> bool:
         return True
     if entry.catalog:
         return False
-    now = [patch.name for patch in target.series.patches]
-    return not _bare(entry.patches).isdisjoint(_bare(now))
+    now = {bare_name(patch.name) for patch in target.series.patches}
+    return not now.isdisjoint(map(bare_name, entry.patches))
 
 
 def is_unnamed(entry: StackEntry) -> bool:
     """Whether the catalog of an entry had no name."""
     return not entry.catalog or ":" in entry.catalog
-
-
-def _bare(patches: Iterable[str]) -> set[str]:
-    return {_NUMBER.sub("", name.rpartition("/")[2]) for name in patches}
 
 
 def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str], tree: Tree) -> StackEntry:

@@ -110,7 +110,14 @@ def test_the_first_checkpoint_of_spec_forge(tmp_path: Path) -> None:
 
 def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read without a process for each case: an import of torch takes seconds."""
-    monkeypatch.setattr(update, "_run", lambda _, state: checkpoint.read(state))
+
+    def ask(_: object, *, given: str, **_more: object) -> dict[str, Any]:
+        answer = checkpoint.read(Path(given))
+        if "error" in answer:
+            raise CheckFailedError(answer["error"])
+        return answer
+
+    monkeypatch.setattr(update, "ask", ask)
 
 
 @pytest.mark.torch

@@ -1,0 +1,41 @@
+"""Running a program of this package under an interpreter that has what this one lacks."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pkgtools.errors import CheckFailedError
+
+
+def ask(
+    command: Sequence[str],
+    *,
+    given: str,
+    task: str,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the JSON object on the last line of what a program prints; `task` is for messages."""
+    python = command[0]
+    try:
+        done = subprocess.run(
+            command,
+            input=given,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        message = f"{python} did not {task} within {seconds:.0f} s, and was given up"
+        raise CheckFailedError(message) from None
+    except (OSError, ValueError, IndexError) as error:
+        said = error if isinstance(error, OSError) else done.stderr.strip()[-500:]
+        raise CheckFailedError(f"{python} cannot {task}: {said}") from None
+    if "error" in answer:
+        raise CheckFailedError(str(answer["error"]), remedy=answer.get("remedy"))
+    return answer
