@@ -14,7 +14,7 @@ from pkgtools.merge import layout
 from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, parse, same
 from pkgtools.merge.layout import holds
-from pkgtools.merge.result import Carried, Unsure, carried, join
+from pkgtools.merge.result import Carried, Edit, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
 from pkgtools.merge.wrapping import wrapped
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ADDED_AT_AN_END: Final = ("decorators", "clauses")
 """Parts that a patch can add without touching the other parts of a statement."""
+_ANNOTATIONS: Final = {"type": ("left", b": "), "return_type": ("parameters", b" -> ")}
+"""Parts that a patch can add as well: behind which part, and with which sign."""
 _EXPRESSIONS: Final = ("await", "call", "conditional_expression", "parenthesized_expression")
 
 
@@ -58,6 +60,9 @@ class Transplant:
             return self._carry_record(base, ours, theirs)
         if base.shape in (Shape.CLAUSES, Shape.DECORATORS):
             return self._carry_group(base, ours, theirs)
+        keys = {n.key for n in (base, ours, theirs)}
+        if len(keys) == 1 and base.key and base.key[0] == "parameter":
+            return _carry_parameter(base, ours, theirs)
         return _carry_atom(base, ours, theirs)
 
     def carry_elsewhere(self, base: Block, ours: Block) -> Carried | Unsure | None:
@@ -80,10 +85,11 @@ class Transplant:
         return Carried(rules=("same-change",), absorbed=change, absorbed_lines=(theirs.line,))
 
     def _carry_record(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
-        if base.skeleton != ours.skeleton:
+        if _frame(base) != _frame(ours):
             return _carry_atom(base, ours, theirs)
         changed = set(base.parts) ^ set(ours.parts)
-        added = {role for role in ours.parts if role in _ADDED_AT_AN_END} - set(theirs.parts)
+        alone = {*_ADDED_AT_AN_END, *_ANNOTATIONS}
+        added = {role for role in ours.parts if role in alone} - set(theirs.parts)
         if changed - added and same(base, theirs):
             return carried("", *layout.replace_block(theirs, ours))
         return join(self._parts(base, ours, theirs))
@@ -103,6 +109,10 @@ class Transplant:
                 yield self.carry(old, new, other)
             elif new and other is None and role in _ADDED_AT_AN_END:
                 yield carried("", layout.add_part(theirs, new, role))
+            elif new and other is None and role in _ANNOTATIONS:
+                before, mark = _ANNOTATIONS[role]
+                end = theirs.parts[before].end
+                yield carried("tokens-disjoint", Edit(theirs.source, end, end, mark + new.text))
             else:
                 yield Unsure(f"the patch adds or removes the {role} of what upstream changed")
 
@@ -117,6 +127,29 @@ class Transplant:
         ):
             return Unsure("the branches of a statement differ")
         return join(self.carry(*triple) for triple in triples)
+
+
+def _frame(block: Block) -> list[bytes]:
+    """Return a record's keywords and operators but for the signs of annotations."""
+    words = list(block.skeleton)
+    for role, (_, mark) in _ANNOTATIONS.items():
+        if role in block.parts and mark.strip() in words:
+            words.remove(mark.strip())
+    return words
+
+
+def _carry_parameter(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
+    """Carry an annotation or a default, of which one side adds the other one."""
+    text = base.key[1] if base.key else b""
+    for role, sign in (("type", b": "), ("value", b"=")):
+        raws = [n.raw[0].child_by_field_name(role) for n in (base, ours, theirs)]
+        old, new, other = ((raw.text or b"") if raw is not None else b"" for raw in raws)
+        if old not in (new, other) and new != other:
+            return Unsure("both change the same expression")
+        made = other if old == new else new
+        spaced = role == "value" and b": " in text
+        text += (b" = " if spaced else sign) + made if made else b""
+    return carried("tokens-disjoint", Edit(theirs.source, theirs.start, theirs.end, text))
 
 
 def _carry_atom(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
