@@ -34,6 +34,16 @@ names would be equal, and the answer a conflict: "upstream adds another 'ours'".
 
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles, Proposal
 from pkgtools.merge.proposals import with_proposals
+from pkgtools.merge.removed import merge_removed
 from pkgtools.merge.three_way import merge
 
-__all__ = ["ChunkMerge", "How", "Merge", "OtherFiles", "Proposal", "merge", "with_proposals"]
+__all__ = [
+    "ChunkMerge",
+    "How",
+    "Merge",
+    "OtherFiles",
+    "Proposal",
+    "merge",
+    "merge_removed",
+    "with_proposals",
+]

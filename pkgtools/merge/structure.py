@@ -97,7 +97,8 @@ def _current(find: Find | None, others: Mapping[str, bytes]) -> Find | None:
         if found is None or found.path not in others:
             return found
         module = parse(others[found.path])
-        blocks = [n for n in module.walk() if n.kind == block.kind and n.key == block.key]
+        there = found.block  # perhaps with a new name
+        blocks = [n for n in module.walk() if n.kind == there.kind and n.key == there.key]
         return Elsewhere(found.path, module, blocks[0]) if len(blocks) == 1 else None
 
     return look

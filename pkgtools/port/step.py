@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import SYMLINK, Blob
-from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge import Merge, OtherFiles, merge, merge_removed, with_proposals
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
@@ -194,8 +194,7 @@ class PortStep:
         if change.before is None or change.after is None:
             return self._port_whole(layer, change, path, theirs)
         if theirs is None:
-            reason = "upstream removed the file that the patch changes"
-            return self._leave(layer, change, path, _whole(change, reason))
+            return self._follow(layer, change, path)
         if not _is_text(change.before, change.after, theirs):
             if theirs == change.before:
                 return self._take(change, old_path, path, change.after, HunkOutcome.UNCHANGED)
@@ -241,6 +240,39 @@ class PortStep:
         self._write(old_path, path, after)
         return [FileChange(old_path, path, before, after)], [HunkReport(change.path, outcome, 1)]
 
+    def _follow(self, layer: AppliedPatch, change: FileChange, path: str) -> _Ported:
+        """Port a file that upstream removed to where its definitions went, or ask."""
+        reason = "upstream removed the file that the patch changes"
+        before, after = change.before, change.after
+        if before is not None and after is not None and path.endswith(".py"):
+            others = self._others(path, self._finder(path))
+            merged = merge_removed(before.data, after.data, others)
+            if merged is not None and not merged.conflicts:
+                reports = describe(change, merged, path, renamed=False)
+                return self._write_others(merged, before.mode), reports
+            if merged is not None:
+                reason += f"; a part of it is in {', '.join(sorted(merged.others))} now"
+        return self._leave(layer, change, path, _whole(change, reason))
+
+    def _finder(self, path: str) -> Callable[[Block], Elsewhere | None]:
+        """Return what finds definitions of a file in files that no patch has changed."""
+
+        def find(node: Block) -> Elsewhere | None:
+            found = self.movement.definition(path, node)
+            taken = found is None or found.path in self.waiting or found.path in self.overlay
+            return None if taken else found
+
+        return find
+
+    def _write_others(self, merged: Merge, mode: int) -> list[FileChange]:
+        """Write the other files into which definitions moved."""
+        changes = []
+        for path, data in merged.others.items():
+            before = self.read(path)
+            self._write(path, path, Blob(data, before.mode if before else mode))
+            changes.append(FileChange(path, path, before, self.overlay[path]))
+        return changes
+
     def _merge(
         self, layer: AppliedPatch, change: FileChange, paths: tuple[str, str], theirs: Blob
     ) -> _Ported:
@@ -248,22 +280,13 @@ class PortStep:
         assert change.after is not None  # noqa: S101
         old_path, path = paths
 
-        def find(node: Block) -> Elsewhere | None:
-            found = self.movement.definition(old_path, node)
-            taken = found is None or found.path in self.waiting or found.path in self.overlay
-            return None if taken else found
-
         sides = change.before.data, change.after.data, theirs.data
-        python, others = path.endswith(".py"), self._others(path, find)
+        python, others = path.endswith(".py"), self._others(path, self._finder(old_path))
         merged = merge(*sides, python=python, others=others)
         if merged.conflicts and python:
             merged = with_proposals(merged, sides, others)
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
-        beside = []
-        for other, data in merged.others.items():
-            before = self.read(other)
-            self._write(other, other, Blob(data, before.mode if before else theirs.mode))
-            beside.append(FileChange(other, other, before, self.overlay[other]))
+        beside = self._write_others(merged, theirs.mode)
         if merged.conflicts:
             made, told = self._leave(layer, change, path, reports, merged)
             return [*made, *beside], told

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _SIMILAR: Final = 0.5
 """Git's own threshold for a rename."""
 _CLEAR: Final = 0.1
+_RENAMED: Final = 0.8
+"""The least likeness of a class with another name."""
+_METHODS: Final = 2
+"""The least methods of such a class."""
 _DEFINED: Final = re.compile(
     rb"\b(?:def|class)[ \t]+(\w+)|\bself\.(\w+)(?=[^=\n(]*=(?!=))|^[ \t]+(\w+)[ \t]*:", re.MULTILINE
 )
@@ -71,6 +75,7 @@ class Movement:
         self.listings = old, new
         self._upstream = upstream
         self._near: dict[str, list[str]] = {}
+        self._moved: dict[tuple[str, str, bytes | None], Elsewhere | None] = {}
 
     @cached_property
     def changed(self) -> frozenset[str]:
@@ -105,6 +110,12 @@ class Movement:
 
     def definition(self, path: str, node: Block) -> Elsewhere | None:
         """Return a definition of `path` that is in one other file now, and there alone."""
+        key = path, node.kind, node.name  # each chunk in a definition asks
+        if key not in self._moved:
+            self._moved[key] = self._moved_to(path, node)
+        return self._moved[key]
+
+    def _moved_to(self, path: str, node: Block) -> Elsewhere | None:
         old, new = self.listings
         name = node.name or b""
         if name.startswith(b"__"):  # every class has such
@@ -128,7 +139,28 @@ class Movement:
                     and inner.name == node.name
                     and similarity(inner, node) >= _SIMILAR
                 ]
+        if not found and node.kind == "class":
+            return self._renamed(node)
         return found[0] if len(found) == 1 else None
+
+    def _renamed(self, node: Block) -> Elsewhere | None:
+        """Return the class of an added file that is clearly most like another one."""
+        old, new = self.listings
+        methods = [n.name or b"" for n in node.walk() if n.kind == "function"]
+        words = [re.compile(rb"\bdef[ \t]+%b\b" % re.escape(name)) for name in methods]
+        added = [p for p in new.marks if p not in old.marks] if len(words) >= _METHODS else []
+        found: list[tuple[float, Elsewhere]] = []
+        for path in added:
+            data = new.read(path)
+            known = sum(word.search(data) is not None for word in words)
+            module = parse(data) if 2 * known > len(words) else None
+            if module is not None and is_sound(module):
+                classes = [n for n in module.walk() if n.kind == "class"]
+                found += [(similarity(n, node), Elsewhere(path, module, n)) for n in classes]
+        found.sort(key=lambda item: -item[0])
+        rival = found[1][0] if len(found) > 1 else 0.0
+        is_clear = bool(found) and found[0][0] >= _RENAMED and found[0][0] - rival >= _CLEAR
+        return found[0][1] if is_clear else None
 
     def lost(self, name: bytes, near: Iterable[str], added: Iterable[bytes]) -> bool:
         """Whether files of the old package define an attribute, and no file of the new one does.

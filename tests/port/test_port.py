@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from small import Small, make_small
 from trees import snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 A = "def a(x):\n    one = x + 1\n    two = one * 2\n    return two\n"
@@ -668,6 +670,83 @@ def test_a_conflict_in_a_file_that_moved_says_why(tmp_path: Path) -> None:
     done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
     assert done.code == 3
     assert "a.py:3: conflict: both change the same" in done.out
+
+
+SPLIT = """\
+import math
+
+
+class One:
+    def start(self, x):
+        y = math.floor(x)
+        return self.end(y + 1)
+
+    def end(self, y):
+        return [y, y * 2, y * 3]
+
+
+class Two:
+    def step(self, z):
+        total = sum(z)
+        return self.stop(total - 1)
+
+    def stop(self, total):
+        return {total: self}
+
+
+class Three:
+    def more(self, w):
+        for n in range(w):
+            if n > 3:
+                return n
+        while w:
+            w -= 1
+            if w == 5:
+                break
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("two", "asked"),
+    [
+        (lambda text: text, None),
+        (lambda text: text.replace("class Two", "class Second"), None),
+        (lambda text: text.replace("total - 1", "total - 3"), "is in src/widget/one.py now"),
+        (
+            lambda text: text.replace("total", "n").replace("def s", "def m"),
+            "is in src/widget/one.py now",
+        ),
+    ],
+    ids=["moved", "renamed", "changed by both", "rewritten"],
+)
+def test_a_file_that_upstream_splits_is_followed(
+    two: Callable[[str], str], asked: str | None, tmp_path: Path
+) -> None:
+    head, one, last, third = re.split(r"^(?=class )", SPLIT, flags=re.MULTILINE)
+    patched = SPLIT.replace("y + 1", "math.ceil(y)").replace("total - 1", "total - 2")
+    split = {
+        "one.py": head + one.rstrip() + "\n",
+        "two.py": two(last.rstrip() + "\n"),
+        "c.py": third,
+    }
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.py": SPLIT, "b.py": "X = 1\n"}, "1.1": {"b.py": "X = 1\n", **split}},
+        [("one", {"a.py": patched})],
+    )
+    done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert done.code == (3 if asked else 0), done.out
+    if asked:
+        assert f"upstream removed the file that the patch changes; a part of it {asked}" in done.out
+        return
+    (patch,) = (tmp_path / "new").glob("*.patch")
+    assert {line for line in patch.read_text().splitlines() if re.match(r"[+-]\s", line)} == {
+        *("-        return self.end(y + 1)", "+        return self.end(math.ceil(y))"),
+        *("-        return self.stop(total - 1)", "+        return self.stop(total - 2)"),
+    }
+    assert "one.py" in patch.read_text()
+    assert "two.py" in patch.read_text()
 
 
 @pytest.mark.parametrize("kind", ["wheels", "trees", "installed", "commits"])
