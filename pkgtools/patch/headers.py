@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,11 +95,11 @@ def headers_of(patch: Patch) -> PatchHeaders:
     return PatchHeaders(
         upstream_status=known.get(word.lower(), word) or None,
         status_reason=(parts[2] if parts else None) or None,
-        origin=_first(fields["origin"]),
+        origin=next(iter(fields["origin"]), None),
         bugs=tuple(fields["bug"]),
-        forwarded=_first(fields["forwarded"]),
+        forwarded=next(iter(fields["forwarded"]), None),
         cves=tuple(dict.fromkeys(_CVE.findall(" ".join(fields["cve"]).upper()))),
-        removal_plan=_first(fields["removal-plan"]),
+        removal_plan=next(iter(fields["removal-plan"]), None),
     )
 
 
@@ -107,7 +107,3 @@ def _text(patch: Patch, start: int) -> str:
     end = _END.search(patch.text)
     text = patch.text[start : end.start() if end else len(patch.text)]
     return text.decode(errors="replace").replace("\r\n", "\n")
-
-
-def _first(values: Sequence[str]) -> str | None:
-    return values[0] if values else None

@@ -159,14 +159,15 @@ def _end_without_newline(lines: Lines, body: list[tuple[bytes, bytes]], ended: s
 
 
 def _continues(lines: Lines) -> bool:
-    line = lines.peek()
-    if not line.startswith(_BODY):
-        return False
-    if line.startswith(b"--- ") and lines.peek(1).startswith(b"+++ "):
+    ahead = 0
+    while lines.peek(ahead) == b" \n":  # editors leave such lines, which change nothing
+        ahead += 1
+    line, behind = lines.peek(ahead), lines.peek(ahead + 1)
+    if not line.startswith(_BODY) or (line.startswith(b"--- ") and behind.startswith(b"+++ ")):
         return False
     # Topgit and people end a diff with a line of dashes and a remark.
-    is_rule = line == b"---\n" and not lines.peek(1).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
-    return not (is_rule or _is_signature(lines, 0))
+    is_rule = line == b"---\n" and not behind.startswith((*_BODY, _NO_NEWLINE, *_NEXT))
+    return not (is_rule or _is_signature(lines, ahead))
 
 
 def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:

@@ -174,9 +174,8 @@ def _without_line_ends(lines: Lines, file: FilePatch) -> FilePatch:
 
 
 def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
-    at = section.line
     if section.kinds & _MOVES and None in (section.moved_from, section.moved_to):
-        lines.fail("a rename or copy names only one side", line=at)
+        lines.fail("a rename or copy names only one side", line=section.line)
     if section.is_git:
         _check_null(lines, section)
     else:
@@ -185,7 +184,9 @@ def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
         old, new = _names(lines, section, level)
         old_path, new_path = safe_path(old), safe_path(new)
     except PathError as error:
-        lines.fail(str(error), line=at, remedy="paths in a patch stay inside the source tree")
+        lines.fail(
+            str(error), line=section.line, remedy="paths in a patch stay inside the source tree"
+        )
     kind = _kind(lines, section, same=old_path == new_path)
     _check_content(lines, section, kind)
     return FilePatch(
@@ -198,7 +199,7 @@ def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
         new_id=section.new_id,
         hunks=tuple(section.hunks),
         binary=section.binary,
-        line=at,
+        line=section.line,
         end=section.end,
     )
 

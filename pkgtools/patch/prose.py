@@ -144,14 +144,14 @@ def check_text(
     if _PLAIN_MODE.fullmatch(line) and lines.peek(1).startswith(b"--- "):
         return
     is_body = _BODY_LINE.fullmatch(line) and not (in_head and _is_prose(lines))
-    for first_part, then in _PARTS:
-        if is_body or (
-            first_part.fullmatch(line) and (then is None or then.fullmatch(lines.peek(1)))
-        ):
-            lines.fail(
-                "this line is a part of a diff, but stands outside every file's section",
-                remedy="write the patch again, or take the line out if it is a comment",
-            )
+    if is_body or any(
+        part.fullmatch(line) and (then is None or then.fullmatch(lines.peek(1)))
+        for part, then in _PARTS
+    ):
+        lines.fail(
+            "this line is a part of a diff, but stands outside every file's section",
+            remedy="write the patch again, or take the line out if it is a comment",
+        )
 
 
 def check_above(lines: Lines) -> None:
@@ -192,9 +192,10 @@ def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
         MalformedError: there is such a text.
 
     """
-    between = b"".join(map(lines.peek, range(start - lines.number, 0)))
+    rows = [lines.peek(back) for back in range(start - lines.number, 0)]
+    between = b"".join(rows)
     known = _BETWEEN.match(between + lines.peek())
-    end = known.end() if known and not (of_git and between.isspace()) else 0
+    end = known.end() if known and not (of_git and set(rows) == {b"\n"}) else 0
     if end < len(between):
         what = "a text" if between.strip() else "an empty line"
         lines.fail(

@@ -177,6 +177,18 @@ def test_removed_dashes_in_the_middle_are_counted() -> None:
     assert hunk.old == b"a\n- \n-\nb\n"
 
 
+@pytest.mark.parametrize(
+    "behind", [b"", b"-- \n2.39.5\n", b"--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n"]
+)
+def test_blank_context_behind_a_hunk_is_an_empty_line(tmp_path: Path, behind: bytes) -> None:
+    """What git and patch(1) pass over; it changes nothing."""
+    data = HEAD + b"@@ -1,3 +1,3 @@\n" + BODY + b" \n \n" + behind
+    assert parse_patch("x.patch", data).files[0].hunks[0].old == b"one\ntwo\nthree\n"
+    command = ["git", "apply", "--numstat"]
+    subprocess.run(command, cwd=tmp_path, input=data, capture_output=True, check=True)
+    refusal(b"@@ -1,3 +1,3 @@\n", BODY, b" \n more\n")
+
+
 @pytest.mark.parametrize("surplus", [b"+more\n", b"-more\n", b" more\n", b"-- \n more\n"])
 def test_surplus_line_is_refused(surplus: bytes) -> None:
     assert "the hunk header says 3 old and 3 new lines" in str(
