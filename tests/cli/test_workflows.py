@@ -187,6 +187,49 @@ def test_the_upgrade_workflow_tells_a_conflict_in_an_issue(tmp_path: Path) -> No
     assert "- [ ] decide `0002-fields-one-more.patch`" in (runner.temp / "text.md").read_text()
 
 
+def test_the_catalog_workflow_checks_lockfiles_and_the_changelog(tmp_path: Path) -> None:
+    """Also where the first check fails, the second one runs."""
+    small = stale(tmp_path)
+    catalog, wheel = small.catalog.parent, small.wheel("1.0")
+    program = tmp_path / "bin/pkgtools"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" != lock ] || set -- "$@" --wheel {wheel}\n'
+        f'exec {sys.executable} -m pkgtools "$@"\n'
+    )
+    program.chmod(0o755)
+    job = yaml.safe_load((ROOT / WORKFLOWS / "catalog.yml").read_text())["jobs"]["check"]
+
+    def check() -> list[tuple[int, str]]:
+        found = []
+        for step in job["steps"][3:]:
+            assert step["env"] == {"PKGTOOLS_CATALOG": "${{ inputs.catalog }}"}
+            done = subprocess.run(
+                ["bash", "-e", "-c", step["run"]],
+                cwd=catalog,
+                env={
+                    **os.environ,
+                    "PKGTOOLS_CATALOG": "targets.toml",
+                    "PATH": f"{program.parent}:{os.environ['PATH']}",
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            found.append((done.returncode, done.stdout + done.stderr))
+        return found
+
+    assert [code for code, _ in check()] == [0, 0]
+    patch = next(small.series.glob("0001-*.patch"))
+    patch.write_text(patch.read_text().replace("+LINE_15 = 0", "+LINE_15 = 1"))
+    (catalog / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
+    (locked, lock), (logged, log) = check()
+    assert (locked, logged) == (6, 8)
+    assert lock.startswith("::error file=patches/widget/one/")
+    assert log.startswith("::error file=CHANGELOG.md")
+    assert job["steps"][4]["if"] == "${{ !cancelled() }}"
+
+
 CURL = """\
 #!/bin/sh
 for word in "$@"; do echo "$word"; done >"$RUNNER_TEMP/curl-calls"
