@@ -270,13 +270,7 @@ def print_json(facts: object) -> None:
 
 
 def check_output(path: Path, remedy: str = "name another file") -> None:
-    """Create the folder of an output file and check that the file can be written.
-
-    Call it before long work that ends in that file.
-
-    Raises:
-        TreeError: the file cannot be written.
-    """
+    """Create the folder of an output file and check that it can be written, before long work."""
     folder = Path(os.path.realpath(path)).parent  # as `replacing`: a link stays
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -290,11 +284,7 @@ def check_output(path: Path, remedy: str = "name another file") -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write an output file that the user named.
-
-    Raises:
-        TreeError: it cannot be written.
-    """
+    """Write an output file that the user named."""
     with replacing(path, "name another file") as file:
         file.write(data)
 
