@@ -89,16 +89,12 @@ class ArchiveImage(LayeredImage):
         """Return whether a path is this archive's."""
         return path.exists() and path.samefile(self._path)
 
-    def write(self, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
-        """Write the archive of an image built on this one, with its names."""
-        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for name in dict.fromkeys(self._entry.Layers):
-                with self._opened(self._archive.getmember(name)) as layer:
-                    info = tarfile.TarInfo(name)
-                    info.size = layer.seek(0, io.SEEK_END)
-                    layer.seek(0)
-                    archive.addfile(info, layer)
-            add_image(archive, new, self._entry.Layers, tags)
+    def parts(self) -> Iterator[tuple[str, StoredLayer]]:
+        """Yield each layer by its name, with its bytes unchanged, and their size alone."""
+        for name in self._entry.Layers:
+            opened = partial(self._opened, self._archive.getmember(name))
+            with opened() as file:
+                yield name, StoredLayer(name, opened, {"size": file.seek(0, io.SEEK_END)})
 
     @cached_property
     def base(self) -> BaseImage:
@@ -184,22 +180,24 @@ class ArchiveStore:
         path, tag = _place(name)
         tags = [with_tag(tag)] if tag else []
         with replacing(path, "name another file with --tag") as out:
-            if isinstance(self._image, ArchiveImage):
-                self._image.write(new, tags, out)
-            else:
-                _write(self._image.base, new, tags, out)
+            write_archive(self._image, new, tags, out)
         return Stored(name, new.config.digest)
 
 
-def _write(base: BaseImage, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
-    names = [layer_name(digest) for digest in base.config.facts["rootfs"]["diff_ids"]]
+def write_archive(image: LayeredImage, new: NewImage, tags: list[str], out: IO[bytes]) -> None:
+    """Write the archive of an image built on another one, with its names."""
+    if isinstance(image, ArchiveImage):
+        parts = list(image.parts())
+    else:
+        names = map(layer_name, image.config.facts["rootfs"]["diff_ids"])
+        parts = list(zip(names, image.base.layers, strict=True))
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, layer in dict(zip(names, base.layers, strict=True)).items():
+        for name, layer in dict(parts).items():
             info = tarfile.TarInfo(name)
             info.size = layer.descriptor["size"]
             with layer.open() as source:
                 archive.addfile(info, cast("IO[bytes]", Forward(source)))
-        add_image(archive, new, names, tags)
+        add_image(archive, new, [name for name, _ in parts], tags)
 
 
 def add_image(

@@ -20,7 +20,7 @@ from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
 
 from pkgtools.errors import EngineError, UsageError
-from pkgtools.image.archive import ArchiveImage, add_image, layer_name
+from pkgtools.image.archive import ArchiveImage, add_image, layer_name, write_archive
 from pkgtools.image.container import new_container, run_lines, wait_for
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.merged import StoredLayer, merge
@@ -271,7 +271,7 @@ class EngineImage(Runnable):
                 with base.open("wb") as file:
                     file.writelines(self._image.save())
                 with ArchiveImage(base) as image, whole.open("wb") as out:
-                    image.write(new, [with_tag(name)], out)
+                    write_archive(image, new, [with_tag(name)], out)
             except requests.RequestException:  # an OSError, too
                 raise
             except OSError as error:

@@ -22,7 +22,8 @@ from pkgtools.image.tree import query_of
 from pkgtools.util.files import open_regular, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from pkgtools.catalog import Catalog, Upstream
     from pkgtools.image.known import KnownFacts
@@ -45,24 +46,20 @@ class FactsFile:
         return decode_facts(self.raw, facts_key(image.identity, query), query, self.label)
 
 
-@contextlib.contextmanager
-def open_facts(place: str) -> Iterator[KnownFacts]:
+def open_facts(place: str) -> AbstractContextManager[KnownFacts]:
     """Open the facts at a place: a repository of a registry, or a file."""
-    if not place.startswith(REGISTRY):
-        try:
-            with open_regular(Path(place)) as file:
-                raw = file.read(LIMIT)
-        except OSError as error:
-            raise UsageError(
-                f"{place} cannot be read: {error.strerror}",
-                remedy=f"write it: pkgtools image facts IMAGE --output {place}",
-            ) from None
-        yield FactsFile(place, raw)
-        return
-    from pkgtools.image.registry.referrers import ReferrerFacts  # noqa: PLC0415 - requests is slow
+    if place.startswith(REGISTRY):
+        from pkgtools.image.registry.referrers import ReferrerFacts  # noqa: PLC0415 - slow
 
-    with ReferrerFacts(place) as facts:
-        yield facts
+        return ReferrerFacts(place)
+    try:
+        with open_regular(Path(place)) as file:
+            return contextlib.nullcontext(FactsFile(place, file.read(LIMIT)))
+    except OSError as error:
+        raise UsageError(
+            f"{place} cannot be read: {error.strerror}",
+            remedy=f"write it: pkgtools image facts IMAGE --output {place}",
+        ) from None
 
 
 def trust_facts(opened: Image | ImageIndex, facts: KnownFacts) -> None:

@@ -101,11 +101,13 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
 
 
 def _keep(folder: Path, key: str, raw: bytes, most: int) -> None:
-    """Write an entry and forget the oldest, if the cache can be written."""
+    """Write an entry and forget the oldest, with leftovers of killed runs, if that is allowed."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(folder / key, raw)
-        _forget_oldest(folder, most)
+        made = (path for path in folder.iterdir() if _OWN.fullmatch(path.name))
+        for path in sorted(made, key=lambda path: path.stat().st_mtime_ns)[:-most]:
+            path.unlink()
 
 
 def _read_own(path: Path) -> bytes:
@@ -118,11 +120,3 @@ def _read_own(path: Path) -> bytes:
         if os.fstat(descriptor).st_uid != os.geteuid():
             raise ValueError(f"{path} is another user's")
         return file.read()
-
-
-def _forget_oldest(folder: Path, most: int) -> None:
-    """Remove all but the newest entries, and leftovers of interrupted writes with them."""
-    made = (path for path in folder.iterdir() if _OWN.fullmatch(path.name))
-    entries = sorted(made, key=lambda path: path.stat().st_mtime_ns)
-    for path in entries[:-most]:
-        path.unlink()

@@ -73,16 +73,6 @@ class RegistryName:
         return self.digest or self.tag
 
 
-def default_name(name: RegistryName, suffix: str) -> str:
-    """Return a name with a suffix on its tag."""
-    if name.digest:
-        raise UsageError(
-            f"{REGISTRY}{name.name} has no tag to add a suffix to",
-            remedy="name the new image with --tag",
-        )
-    return f"{REGISTRY}{name.name}-{suffix}"
-
-
 def split_tag(name: str) -> tuple[str, str]:
     """Return a name's repository and tag; the default tag is ``latest``."""
     name = name.partition("@")[0]

@@ -21,7 +21,6 @@ from silent import Silent
 
 from pkgtools.build.image import build_image
 from pkgtools.errors import EngineError, UsageError
-from pkgtools.image.archive import ArchiveImage
 from pkgtools.image.checks import check_image
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.model import Runnable
@@ -93,7 +92,7 @@ def test_a_whole_load_needs_space(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     engine.takes_thin = False
-    monkeypatch.setattr(ArchiveImage, "write", full)
+    monkeypatch.setattr("pkgtools.image.engine.write_archive", full)
     done = _build(project)
     assert "temporary files" in _refused(done, 7)
     assert "TMPDIR" in done.facts["error"]["remedy"]

@@ -30,7 +30,8 @@ def open_blob(
     """Open a blob for reading forwards; on leaving, the rest is read and the digest checked."""
     with BlobStream(client, repository, descriptor, label) as stream:
         yield cast("IO[bytes]", stream)
-        stream.drain()
+        while stream.read(_PART):
+            pass
 
 
 def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes | None:
@@ -101,11 +102,6 @@ class BlobStream(io.RawIOBase):
             if f"sha256:{self._hash.hexdigest()}" != self._digest:
                 raise damaged(f"{self._label} does not have the digest {self._digest}")
         return len(part)
-
-    def drain(self) -> None:
-        """Read the rest."""
-        while self.read(_PART):
-            pass
 
     def _next(self, wanted: int) -> bytes:
         while True:

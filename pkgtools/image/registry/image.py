@@ -16,7 +16,7 @@ from pkgtools.image.manifest import (
     of_platform,
     parse,
 )
-from pkgtools.image.names import REGISTRY, RegistryName, default_name
+from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
 from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
@@ -81,7 +81,12 @@ class RegistryImage(ManifestImage):
 
     def default_name(self, suffix: str) -> str:
         """Return this image's name with a suffix on its tag."""
-        return default_name(self.at, suffix)
+        if self.at.digest:
+            raise UsageError(
+                f"{self.reference} has no tag to add a suffix to",
+                remedy="name the new image with --tag",
+            )
+        return f"{self.reference}-{suffix}"
 
     def _blob(self, digest: str) -> bytes:
         path = f"{self.at.repository}/blobs/{digest}"
