@@ -63,14 +63,8 @@ def check_image(
     """Run the checks of an image and yield each result.
 
     Identity by blob ids and RECORD is first, then compilation by the image's Python, then the
-    upstream's own checks, which the catalog names. A check that cannot run fails.
-
-    Args:
-        catalog: where targets and checks come from.
-        target: the expected target; None for the target that the files match.
-        image: the image.
-        reporter: receives progress.
-
+    upstream's own checks, which the catalog names. A check that cannot run fails. Without a
+    target, the files decide which one is meant.
     """
     upstream = target.upstream if target else upstream_of(catalog, image.config.labels)
     query = query_of(catalog, upstream)

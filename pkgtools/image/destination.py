@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 def store_of(image: Runnable | LayeredImage, name: str) -> ImageStore:
-    """Return the store that a name refers to, for images built on a base.
-
-    Args:
-        image: the base, which need not be in that store.
-        name: that of the new image.
-
-    """
+    """Return the store that a new image's name refers to; the base can be in another store."""
     is_elsewhere = name.startswith((REGISTRY, "oci:", PREFIX))
     if isinstance(image, Runnable):  # an engine, which does not export layers to other stores
         if is_elsewhere:

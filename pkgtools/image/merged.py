@@ -207,15 +207,7 @@ class Overlay:
 
 
 def merge(layers: Sequence[StoredLayer], wanted: PathFilter) -> dict[str, Member]:
-    """Return all files of an image by path.
-
-    Files that are not `wanted` have empty content.
-
-    Args:
-        layers: from the lowest to the highest.
-        wanted: the paths whose content is read.
-
-    """
+    """Return all files of an image by path; files that are not `wanted` have empty content."""
     overlay = Overlay(wanted)
     for layer in reversed(layers):
         overlay.add(layer)

@@ -62,13 +62,7 @@ class Forward:
     """A stream that tarfile reads forwards only: a registry's blob cannot be rewound."""
 
     def __init__(self, raw: IO[bytes], start: bytes = b"") -> None:
-        """Take a stream.
-
-        Args:
-            raw: the rest of the stream; it stays open.
-            start: the bytes that were read of it before.
-
-        """
+        """Take a stream, which stays open, and the bytes that were read of it before."""
         self._raw = raw
         self._start = start
         self._at = 0

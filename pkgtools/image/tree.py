@@ -136,11 +136,7 @@ def extracted(
 ) -> Iterator[ExtractedPackage]:
     """Extract the files of a package that matter into a temporary folder.
 
-    Args:
-        image: the image; it is read again only if a receipt names files that no series touches.
-        query: the query that found the package.
-        package: the package.
-
+    The image is read again only if a receipt names files that no series touches.
     """
     try:
         package.folder.encode()

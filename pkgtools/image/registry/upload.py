@@ -15,7 +15,7 @@ from pkgtools.image.layer import digest_of
 from pkgtools.image.registry.client import TRIES, BrokenConnectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from pkgtools.image.registry.client import RegistryClient
@@ -115,7 +115,10 @@ class Uploads:
         url = urlunsplit(parts._replace(query=query))
         for count in range(TRIES):
             try:
-                with self._request("PUT", url, {201, 204, 404}, data) as response:
+                ok = {201, 204, 404}
+                with self._client.request(
+                    "PUT", url, ok=ok, headers=_BINARY, data=data, tries=1
+                ) as response:
                     if response.status_code != 404 or self.has(digest):
                         return
                     break
@@ -132,9 +135,12 @@ class Uploads:
         """Send a chunk; return the URL for the next one."""
         for count in range(TRIES):
             # The OCI distribution specification has no "bytes " prefix here, unlike RFC 9110.
-            headers = {"Content-Range": f"{start}-{start + len(chunk) - 1}"}
-            try:
-                response = self._request("PATCH", location, {202, 404, 416}, chunk, headers)
+            headers = {**_BINARY, "Content-Range": f"{start}-{start + len(chunk) - 1}"}
+            ok = {202, 404, 416}
+            try:  # once: what arrived of a chunk must be asked before the next try
+                response = self._client.request(
+                    "PATCH", location, ok=ok, headers=headers, data=chunk, tries=1
+                )
             except BrokenConnectionError as error:
                 self._client.pause(error, count)
             else:
@@ -158,18 +164,6 @@ class Uploads:
                 raise _LostUploadError
             # "0-0" can mean no byte or one; only a last chunk has one byte, and it is sent again.
             return self._location(response), int(said[:18]) + 1 if said != "0" else 0
-
-    def _request(
-        self,
-        method: str,
-        url: str,
-        ok: set[int],
-        data: bytes,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Send a chunk without a second try: what arrived of it must be asked first."""
-        headers = {**_BINARY, **(headers or {})}
-        return self._client.request(method, url, ok=ok, headers=headers, data=data, tries=1)
 
     def _location(self, response: Any) -> str:
         """Return the URL of an upload."""
