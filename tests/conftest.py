@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from crash import SHORT
+from hypothesis import settings
 from index import wheel_of
 from project import build_project
 
@@ -28,7 +30,13 @@ _ROOM: Final = 4 << 30
 
 
 def pytest_configure() -> None:
-    """Keep temporary folders in memory: the tests sync twenty thousand files and folders."""
+    """Keep temporary folders in memory: the tests sync twenty thousand files and folders.
+
+    In the short form of the searches, hypothesis tries half of its default number of examples.
+    """
+    if SHORT:
+        settings.register_profile("short", max_examples=50)
+        settings.load_profile("short")
     with contextlib.suppress(FileNotFoundError):  # macOS
         memory = os.statvfs("/dev/shm")
         # Docker mounts it with 64 MB and noexec.
