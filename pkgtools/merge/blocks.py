@@ -17,7 +17,7 @@ import tree_sitter
 import tree_sitter_python
 
 from pkgtools.merge.keys import definition, sibling_key
-from pkgtools.merge.tokens import block_tokens, tokens
+from pkgtools.merge.tokens import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,11 +152,6 @@ class Block:
     def counted(self) -> Counter[bytes]:
         """The count of each token in it."""
         return Counter(self.tokens)
-
-    @cached_property
-    def counted_by_depth(self) -> Counter[tuple[int, bytes]]:
-        """How often each of its tokens stands in how many blocks of its definition."""
-        return Counter(token for raw in self.raw for token in block_tokens(raw))
 
     @cached_property
     def name(self) -> bytes | None:

@@ -6,14 +6,19 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pkgtools.merge.blocks import is_sound
+from pkgtools.merge.tokens import block_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Iterator
+
+    import tree_sitter
 
     from pkgtools.merge.blocks import Block
+
+_DEFINITIONS: Final = {"class_definition", "decorated_definition", "function_definition"}
 
 T = TypeVar("T", bound="Hashable")
 
@@ -40,16 +45,15 @@ def problem(merge: Comparison, *, renested: bool) -> str | None:
     """
     if not all(reads_as_well(made, theirs) for theirs, made in merge.ported):
         return "the result is not Python"
-    wanted = _difference(merge.base, merge.ours, _tokens)
-    wanted.subtract(merge.absorbed)
-    made = _sum(_difference(old, new, _tokens) for old, new in merge.ported)
-    if _differ(wanted, made):
+    wanted = _difference(merge.base, merge.ours)
+    made = _sum(_difference(old, new) for old, new in merge.ported)
+    flat = _without_depth(wanted)
+    flat.subtract(merge.absorbed)
+    if _differ(flat, _without_depth(made)):
         return "the patch's change is not in the result, once and whole"
     if renested or merge.absorbed:
         return None
-    deep = _difference(merge.base, merge.ours, _deep_tokens)
-    made_deep = _sum(_difference(old, new, _deep_tokens) for old, new in merge.ported)
-    if _differ(deep, made_deep):
+    if _differ(wanted, made):
         return "the patch's change is in the result, but not in the same block"
     return None
 
@@ -78,25 +82,50 @@ def syntax_error(source: bytes) -> str | None:
     return None
 
 
-def _tokens(block: Block) -> Counter[bytes]:
-    return block.counted
+def _difference(old: Block, new: Block) -> Counter[tuple[int, bytes]]:
+    """Return how many more of each token, in how many blocks, the new module has.
+
+    Most of a module stays as it is: what stands in both is not read.
+    """
+    before, behind = (
+        Counter((raw.text or b"", raw.type) for raw in units)
+        for units in (_units(old.raw[0]), _units(new.raw[0]))
+    )
+    found: Counter[tuple[int, bytes]] = Counter()
+    for module, left, add in (
+        (new, behind - before, found.update),
+        (old, before - behind, found.subtract),
+    ):
+        for raw in _units(module.raw[0]) if left else ():
+            key = raw.text or b"", raw.type
+            if left[key]:
+                left[key] -= 1
+                add(block_tokens(raw))
+    return found
 
 
-def _deep_tokens(block: Block) -> Counter[tuple[int, bytes]]:
-    return block.counted_by_depth
+def _units(module: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    """Yield the statements of a module, and definitions in parts: headers and statements.
+
+    All of them have no block around them, as `block_tokens` counts.
+    """
+    stack = list(module.children)
+    while stack:
+        raw = stack.pop()
+        if raw.type in _DEFINITIONS or (raw.type == "block" and _is_body(raw)):
+            stack += raw.children
+        else:
+            yield raw
 
 
-def _difference(old: Block, new: Block, count: Callable[[Block], Counter[T]]) -> Counter[T]:
-    """Return how many more of each token the new module has; equal statements are not read."""
-    common = Counter(n.text for n in old.elements) & Counter(n.text for n in new.elements)
-    found: Counter[T] = Counter()
-    for module, add in ((new, found.update), (old, found.subtract)):
-        left = Counter(common)
-        for block in module.elements:
-            if left[block.text]:
-                left[block.text] -= 1
-            else:
-                add(count(block))
+def _is_body(block: tree_sitter.Node) -> bool:
+    return block.parent is not None and block.parent.type in _DEFINITIONS
+
+
+def _without_depth(counts: Counter[tuple[int, bytes]]) -> Counter[bytes]:
+    found: Counter[bytes] = Counter()
+    for (_, token), number in counts.items():
+        found[token] += number
     return found
 
 

@@ -39,6 +39,8 @@ def block_tokens(module: tree_sitter.Node) -> Iterator[tuple[int, bytes]]:
                 yield depth, _plain(node)
             continue
         inner = depth
+        if node.type == "tuple" and node.named_child_count == 1:
+            yield depth, b"(1-tuple)"
         if node.type == "block":
             owner = node.parent.type if node.parent is not None else ""
             inner = 0 if owner in _DEFINITIONS else depth + 1
