@@ -195,14 +195,15 @@ class Block:
         """Elements or parts, whichever it has."""
         return self.elements or tuple(self.parts.values())
 
-    def walk(self) -> Iterator[Block]:
-        """Yield itself and everything below it."""
+    def walk(self, within: bytes = b"") -> Iterator[Block]:
+        """Yield itself and everything below it, but parts without the bytes of `within`."""
         yield self
         for child in self.children:
-            yield from child.walk()
+            if within in child.text:
+                yield from child.walk(within)
 
 
-@lru_cache(maxsize=32)  # a merge asks for the same few versions again and again
+@lru_cache(maxsize=128)  # a patch asks for the same few versions again and again
 def parse(source: bytes) -> Block:
     """Return the module that `source` is; see `is_sound` for whether it is one."""
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node

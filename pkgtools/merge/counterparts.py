@@ -34,7 +34,9 @@ def moved_definition(block: Block, new: Sequence[Block], module: Block) -> tuple
     rival = alike[1][0] if len(alike) > 1 else 0.0
     if alike and alike[0][0] >= _RENAMED and alike[0][0] - rival >= _CLEARLY:
         return alike[0][2], "renamed-definition"
-    named = [n for n in module.walk() if n.kind == block.kind and n.key == block.key]
+    named = [
+        n for n in module.walk(block.name or b"") if n.kind == block.kind and n.key == block.key
+    ]
     if len(named) == 1 and similarity(block, named[0]) >= 0.5:
         return named[0], "moved-definition"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkgtools.merge import names
@@ -40,6 +39,10 @@ def find_faults(
     if not versions.are_sound:
         return {}
     faults = _doubled(versions, merged)
+    files = {
+        path: _Landed(versions, path, data, others)
+        for path, data in {"": merged.data, **merged.others}.items()
+    }
     for merge in merged.chunks:
         chunk = merge.chunk
         if (
@@ -50,10 +53,8 @@ def find_faults(
         ):
             continue
         moved = "moved-definition" in merge.rules and merged.others
-        landed = merged.others if moved else {"": merged.data}
-        found = [
-            _fault(versions, merged, chunk, _ChunkFile(*item), others) for item in landed.items()
-        ]
+        landed = [files[path] for path in (merged.others if moved else [""])]
+        found = [_fault(versions, merged, chunk, file, others) for file in landed]
         if all(found):
             faults[chunk] = str(found[0])
     return faults
@@ -76,44 +77,49 @@ def _doubled(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     return faults
 
 
-@dataclass(frozen=True)
-class _ChunkFile:
-    """A file into which a chunk went; the merged file itself has no path."""
+class _Landed:
+    """A file into which chunks went: the merged file, or one with a path into which they moved."""
 
-    path: str
-    data: bytes
+    def __init__(self, versions: Versions, path: str, data: bytes, others: OtherFiles) -> None:
+        self.lines = split(data)
+        made = parse(data)
+        theirs, package = versions.theirs, others.package
+        self.added: Iterable[int] = range(len(self.lines))
+        if path:
+            theirs, package = made, others.package_of(path)
+        else:
+            changes = diff(versions.lines[2], self.lines)
+            self.added = [n for c in changes for n in range(c.new, c.new_end)]
+        self.base = Module(versions.base.raw[0], others.package, others.old)
+        self.ours = Module(versions.ours.raw[0], others.package, others.old)
+        self.theirs = Module(theirs.raw[0], package, others.new)
+        self.made = Module(made.raw[0], package, others.new)
+
+    def rows(self, texts: Iterable[bytes]) -> frozenset[int]:
+        """Return the lines that the merge added, and that a chunk has."""
+        wanted = {line.strip() for line in texts} - {b""}
+        return frozenset(n for n in self.added if self.lines[n].strip() in wanted)
 
 
 def _fault(
-    versions: Versions, merged: Merge, chunk: Chunk, file: _ChunkFile, others: OtherFiles
+    versions: Versions, merged: Merge, chunk: Chunk, file: _Landed, others: OtherFiles
 ) -> str | None:
     """Return what a chunk uses, and the file into which it went or its package does not have."""
-    lines, made = range(chunk.new, chunk.new_end), parse(file.data)
-    theirs = made if file.path else versions.theirs
-    nodes = [n.raw[0] for n in (versions.base, versions.ours, theirs, made)]
+    lines = range(chunk.new, chunk.new_end)
     if versions.upstream:
-        found = lost_name(names.SyntaxVersions(*nodes), [lines], whole=not merged.conflicts)
+        modules = file.base, file.ours, file.theirs, file.made
+        syntax = names.SyntaxVersions(*(module.root for module in modules))
+        found = lost_name(syntax, lines, whole=not merged.conflicts)
         if found:
             return found
-    package = others.package_of(file.path) if file.path else others.package
     return misuse(
         Landing(
-            Module(nodes[0], others.package, others.old),
-            Module(nodes[1], others.package, others.old),
-            Module(nodes[2], package, others.new),
-            Module(nodes[3], package, others.new),
+            file.base,
+            file.ours,
+            file.theirs,
+            file.made,
             lines=lines,
-            rows=_rows(versions, chunk, file),
+            rows=file.rows(versions.lines[1][chunk.new : chunk.new_end]),
             is_lost=others.is_lost,
         )
     )
-
-
-def _rows(versions: Versions, chunk: Chunk, file: _ChunkFile) -> frozenset[int]:
-    """Return the lines of a file that come from a chunk."""
-    texts = {line.strip() for line in versions.lines[1][chunk.new : chunk.new_end]} - {b""}
-    lines = split(file.data)
-    added: Iterable[int] = range(len(lines))
-    if not file.path:
-        added = (n for c in diff(versions.lines[2], lines) for n in range(c.new, c.new_end))
-    return frozenset(n for n in added if lines[n].strip() in texts)

@@ -90,7 +90,7 @@ def _lost(versions: Versions, chunk: Chunk, data: bytes) -> list[bytes]:
     """Return the names that a chunk reads, which ours knows and the file does not."""
     ours, made = versions.ours.raw[0], parse(data).raw[0]
     read = {}
-    for raw in inside(ours, [range(chunk.new, chunk.new_end)]):
+    for raw in inside(ours, range(chunk.new, chunk.new_end)):
         if raw.type == "identifier" and is_read(raw):
             read[raw.text or b""] = owners(raw)
     return [n for n, path in read.items() if means(ours, path, n) and not means(made, path, n)]

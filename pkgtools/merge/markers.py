@@ -122,6 +122,8 @@ def mark_whole(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> byt
 def conflicts_in(base: bytes, ours: bytes, merged: Merge) -> Iterator[ConflictLines]:
     """Yield the conflicts that `mark` would write, in order."""
     left = [c.chunk for c in merged.conflicts]
+    if not left:
+        return
     chunks = _on_common(left)
     common = without(split(ours), split(base), left)
     files = split(common), split(ours), split(merged.data)
@@ -162,6 +164,8 @@ def _regions(files: Files, mine: Sequence[Chunk], *, forced: bool) -> Iterator[R
     """
     upstream = diff(files[0], files[2])
     for group in _clusters(mine, upstream):
+        if forced and not any(c in mine for c in group):
+            continue  # only conflicts are asked for
         start, end = min(c.old for c in group), max(c.old_end for c in group)
         inside = [[c for c in chunks if c in group] for chunks in (mine, upstream)]
         spans = []

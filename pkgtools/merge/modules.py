@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.names import name_of, own_attributes, statements_of
+from pkgtools.merge.names import definitions_in, name_of, own_attributes, statements_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ class Definition:
     def method(self, name: bytes) -> Definition | None:
         """Return the method of a class or of its base classes."""
         for one in self.lineage():
-            for node in statements_of(one.node):
+            for node in definitions_in(one.node):
                 if node.type == "function_definition" and name_of(node) == name:
                     return Definition(node, one.module)
         return None
@@ -120,8 +120,7 @@ class Module:
 
     @cached_property
     def _definitions(self) -> dict[bytes, tree_sitter.Node]:
-        kinds = ("function_definition", "class_definition")
-        return {name_of(n): n for n in statements_of(self.root) if n.type in kinds}
+        return {name_of(n): n for n in definitions_in(self.root)}
 
     @cached_property
     def imports(self) -> dict[bytes, tuple[str, bytes]]:
@@ -162,6 +161,6 @@ class Module:
         return ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
 
 
-@lru_cache(maxsize=64)  # a patch uses the same few modules again and again
+@lru_cache(maxsize=256)  # a patch uses the same few modules again and again
 def _module(source: bytes, package: str, read: Read) -> Module:
     return Module(parse(source).raw[0], package, read)

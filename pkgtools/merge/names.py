@@ -13,7 +13,7 @@ from pkgtools.merge.effects import imported_names
 from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import tree_sitter
 
@@ -25,6 +25,12 @@ _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__doc__",
 }
 _IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
+_DEFINITIONS: Final = ("function_definition", "class_definition")
+_AROUND_DEFINITIONS: Final = {
+    *("block", "decorated_definition", "case_clause", "elif_clause", "else_clause"),
+    *("except_clause", "except_group_clause", "finally_clause", "for_statement", "if_statement"),
+    *("match_statement", "try_statement", "while_statement", "with_statement"),
+}
 _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
 
 
@@ -38,7 +44,7 @@ class SyntaxVersions:
     made: tree_sitter.Node
 
 
-def lost_name(versions: SyntaxVersions, lines: Sequence[range], *, whole: bool) -> str | None:
+def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | None:
     """Return a name that lines of ours use and that has no meaning any more.
 
     Args:
@@ -49,23 +55,22 @@ def lost_name(versions: SyntaxVersions, lines: Sequence[range], *, whole: bool) 
 
     """
     ours, made = versions.ours, versions.made
-    for raw in inside(ours, lines):
-        if raw.type != "identifier" or not is_read(raw):
-            continue
-        path, name = owners(raw), raw.text or b""
+    read = (n for n in inside(ours, lines) if n.type == "identifier" and is_read(n))
+    for path, name in dict.fromkeys((owners(raw), raw.text or b"") for raw in read):
         if not means(ours, path, name):
             continue
         was_there = means(versions.base, path, name)
         if (whole or was_there) and not means(made, path, name):
             return f"`{name.decode()}` is not defined there any more"
         is_lost = was_there and not means(versions.theirs, path, name)
-        is_imported = any(name in imported_names(n) for n in made.children if n.type in _IMPORTS)
-        if is_lost and not is_imported and not sets(ours, lines, name):
+        if not is_lost or sets(ours, lines, name):
+            continue
+        if not any(name in imported_names(n) for n in made.children if n.type in _IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
     return None
 
 
-def sets(root: tree_sitter.Node, lines: Sequence[range], name: bytes) -> bool:
+def sets(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
     """Whether some lines give a name or an attribute a value that is not made of itself."""
     for raw in inside(root, lines):
         if raw.type in ("identifier", "attribute") and last_name(raw) == name:
@@ -101,7 +106,7 @@ def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     found = []
     node = raw.parent
     while node is not None:
-        if node.type in ("function_definition", "class_definition"):
+        if node.type in _DEFINITIONS:
             found.append(node)
         node = node.parent
     return tuple(reversed(found))
@@ -125,11 +130,10 @@ def definitions(module: Block) -> frozenset[tuple[bytes, ...]]:
     stack: list[tuple[tree_sitter.Node, tuple[bytes, ...]]] = [(module.raw[0], ())]
     while stack:
         scope, path = stack.pop()
-        for raw in statements_of(scope):
-            if raw.type in ("function_definition", "class_definition"):
-                inner = (*path, *qualified_name([raw]))
-                found.add(inner)
-                stack.append((raw, inner))
+        for raw in definitions_in(scope):
+            inner = (*path, name_of(raw))
+            found.add(inner)
+            stack.append((raw, inner))
     return frozenset(found)
 
 
@@ -154,24 +158,24 @@ def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
     if raw is None:
         return ()
     path = [*owners(raw)]
-    if raw.type in ("function_definition", "class_definition"):
+    if raw.type in _DEFINITIONS:
         path.append(raw)
     return qualified_name([n for n in path if n.start_byte < at])
 
 
-def inside(module: tree_sitter.Node, lines: Sequence[range]) -> Iterator[tree_sitter.Node]:
-    """Yield the syntax nodes that start on some lines."""
-    wanted = {line for span in lines for line in span}
-    spans = [span for span in lines if span]
-    stack = [module]
+@lru_cache(maxsize=4)  # each check of a chunk asks for the same lines
+def inside(module: tree_sitter.Node, lines: range) -> tuple[tree_sitter.Node, ...]:
+    """Return the syntax nodes that start on some lines."""
+    found = []
+    stack = [module] if lines else []
     while stack:
         node = stack.pop()
-        first, last = node.start_point.row, node.end_point.row
-        if not any(span.start <= last and first < span.stop for span in spans):
-            continue
-        if first in wanted:
-            yield node
-        stack += reversed(node.children)
+        first = node.start_point.row
+        if first < lines.stop and lines.start <= node.end_point.row:
+            if first >= lines.start:
+                found.append(node)
+            stack += reversed(node.children)
+    return tuple(found)
 
 
 def is_read(raw: tree_sitter.Node) -> bool:
@@ -203,25 +207,35 @@ def is_read(raw: tree_sitter.Node) -> bool:
 
 def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
     """Whether a name is bound in the definitions of that path, in the module, or built in."""
-    if name in _BUILTINS or name in bound(module):
+    if name in _BUILTINS:
         return True
+    if name not in (module.text or b""):
+        return False
     names = qualified_name(path)
     found = scopes(module, names)
+    if name in bound(module):
+        return True
     if len(found) == len(names):
         return any(name in bound(scope) for scope in found)
     # A definition around it moved or was renamed: look in what is called like the innermost.
-    functions = _bound_in_functions(module)
-    return name in functions.get(names[-1], functions[None])
+    functions = _functions(module)
+    return any(
+        name in (function.text or b"") and name in bound(function)
+        for function in functions.get(names[-1], functions[None])
+    )
 
 
 @lru_cache(maxsize=32)
-def _bound_in_functions(module: tree_sitter.Node) -> dict[bytes | None, set[bytes]]:
-    """Return what the functions of each name bind; under None, what all of them do."""
-    found: dict[bytes | None, set[bytes]] = {None: set()}
-    for raw in raw_walk([module]):
-        if raw.type == "function_definition":
-            for name in (*qualified_name([raw]), None):
-                found.setdefault(name, set()).update(bound(raw))
+def _functions(module: tree_sitter.Node) -> dict[bytes | None, list[tree_sitter.Node]]:
+    """Return the functions of each name; under None, all of them."""
+    found: dict[bytes | None, list[tree_sitter.Node]] = {None: []}
+    stack = [module]
+    while stack:
+        for raw in definitions_in(stack.pop()):
+            stack.append(raw)
+            if raw.type == "function_definition":
+                found[None].append(raw)
+                found.setdefault(name_of(raw), []).append(raw)
     return found
 
 
@@ -230,13 +244,7 @@ def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter
     found: list[tree_sitter.Node] = []
     scope = module
     for name in names:
-        inner = [
-            raw
-            for raw in statements_of(scope)
-            if raw.type in ("function_definition", "class_definition")
-            and (field := raw.child_by_field_name("name")) is not None
-            and field.text == name
-        ]
+        inner = [raw for raw in definitions_in(scope) if name_of(raw) == name]
         if not inner:
             break
         scope = inner[-1]
@@ -245,15 +253,33 @@ def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter
 
 
 @lru_cache(maxsize=2048)  # each name of each chunk asks for the same few scopes
+def definitions_in(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+    """Return the classes and functions in a scope that are not in one of these."""
+    stack = list(reversed(_body(scope)))
+    found = []
+    while stack:
+        node = stack.pop()
+        if node.type in _DEFINITIONS:
+            found.append(node)
+        elif node.type in _AROUND_DEFINITIONS:
+            stack += reversed(node.named_children)
+    return tuple(found)
+
+
+def _body(scope: tree_sitter.Node) -> list[tree_sitter.Node]:
+    body = scope if scope.type == "module" else scope.child_by_field_name("body")
+    return body.children if body is not None else []
+
+
+@lru_cache(maxsize=2048)
 def statements_of(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return everything in a scope that is not in a scope inside it."""
-    body = scope if scope.type == "module" else scope.child_by_field_name("body")
-    stack = list(reversed(body.children)) if body is not None else []
+    stack = list(reversed(_body(scope)))
     found = []
     while stack:
         node = stack.pop()
         found.append(node)
-        if node.type not in ("function_definition", "class_definition"):
+        if node.type not in _DEFINITIONS:
             stack += reversed(node.named_children)
     return tuple(found)
 
@@ -267,7 +293,7 @@ def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     for raw in nodes:
         if raw.type in _IMPORTS:
             names |= set(imported_names(raw))
-        elif raw.type in ("function_definition", "class_definition"):
+        elif raw.type in _DEFINITIONS:
             field = raw.child_by_field_name("name")
             if field is not None:
                 names.add(field.text or b"")

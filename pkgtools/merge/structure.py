@@ -98,7 +98,8 @@ def _current(find: Find | None, others: Mapping[str, bytes]) -> Find | None:
             return found
         module = parse(others[found.path])
         there = found.block  # perhaps with a new name
-        blocks = [n for n in module.walk() if n.kind == there.kind and n.key == there.key]
+        named = module.walk(there.name or b"")
+        blocks = [n for n in named if n.kind == there.kind and n.key == there.key]
         return Elsewhere(found.path, module, blocks[0]) if len(blocks) == 1 else None
 
     return look

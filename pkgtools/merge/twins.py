@@ -7,6 +7,7 @@ twice, with which the program does not start.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -112,14 +113,16 @@ def repeated(module: Block, rows: Collection[int] | None = None) -> set[bytes]:
 
     """
     found: set[bytes] = set()
+    wanted = sorted(rows or ())
     stack = [module]
     while stack:
         block = stack.pop()
-        raws = block.raw
-        lines = range(raws[0].start_point.row, raws[-1].end_point.row + 1)
-        if rows is not None and not any(row in rows for row in lines):
+        at = bisect_left(wanted, block.raw[0].start_point.row)
+        if rows is not None and not any(
+            r <= block.raw[-1].end_point.row for r in wanted[at : at + 1]
+        ):
             continue
-        given = Counter(n for one in block.elements for n in _names(one) if one.kind in _ONCE)
+        given = Counter(n for one in block.elements if one.kind in _ONCE for n in _names(one))
         found |= {name for (_, name), number in given.items() if number > 1}
         stack += block.children
     return found

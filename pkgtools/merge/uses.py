@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
     bound,
     class_around,
+    definitions_in,
     inside,
     last_name,
     name_of,
@@ -86,7 +88,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
 
 
 def _lost_import(use: Landing) -> str | None:
-    for raw in inside(use.ours.root, [use.lines]):
+    for raw in inside(use.ours.root, use.lines):
         if raw.type != "import_from_statement":
             continue
         dotted = use.ours.absolute(raw)
@@ -106,7 +108,7 @@ def _lost_import(use: Landing) -> str | None:
 
 
 def _lost_attribute(use: Landing) -> str | None:
-    for raw in inside(use.ours.root, [use.lines]):
+    for raw in inside(use.ours.root, use.lines):
         owner = raw.child_by_field_name("object") if raw.type == "attribute" else None
         if owner is None or owner.text != b"self":
             continue
@@ -118,7 +120,7 @@ def _lost_attribute(use: Landing) -> str | None:
         old = Definition(before or mine, use.ours).attributes() | _of_host(path, use.ours)
         new = Definition(behind or mine, use.made).attributes() | _of_host(path, use.made)
         own = own_attributes(mine) - old if before else own_attributes(mine)
-        if name not in old or name in new or name in own or sets(use.ours.root, [use.lines], name):
+        if name not in old or name in new or name in own or sets(use.ours.root, use.lines, name):
             continue
         return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
     return None
@@ -137,7 +139,7 @@ def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[byte
 def _undefined_attribute(use: Landing) -> str | None:
     """Return an attribute of any object that upstream took from the whole package."""
     theirs, looked = use.theirs.root.text or b"", set()
-    for raw in inside(use.ours.root, [use.lines]):
+    for raw in inside(use.ours.root, use.lines):
         name = last_name(raw) if raw.type == "attribute" else b""
         if not name or name in looked or re.search(rb"\." + re.escape(name) + rb"\b", theirs):
             continue
@@ -257,7 +259,7 @@ def _other_return(use: Landing) -> str | None:
 
 def _lone_definition(use: Landing) -> str | None:
     """Return what upstream took from the definitions beside one that the lines add."""
-    for node in inside(use.ours.root, [use.lines]):
+    for node in inside(use.ours.root, use.lines):
         if node.type not in _DEFINITIONS:
             continue
         added = Definition(node, use.ours)
@@ -317,20 +319,17 @@ def _definitions(
     if len(around) != len(path):
         return None
     scope = around[-1] if around else module.root
-    nodes = (n for n in statements_of(scope) if n.type == kind)
+    nodes = (n for n in definitions_in(scope) if n.type == kind)
     return {name_of(n): Definition(n, module) for n in nodes}
 
 
 def _nodes(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
     """Yield the syntax nodes of which some row is among `rows`."""
-    if not rows:
-        return
-    low, high = min(rows), max(rows)
+    wanted = sorted(rows)
     stack = [root]
     while stack:
         node = stack.pop()
-        first, last = node.start_point.row, node.end_point.row
-        if last < low or first > high or not any(r in rows for r in range(first, last + 1)):
-            continue
-        yield node
-        stack += reversed(node.children)
+        at = bisect_left(wanted, node.start_point.row)
+        if at < len(wanted) and wanted[at] <= node.end_point.row:
+            yield node
+            stack += reversed(node.children)

@@ -134,7 +134,7 @@ class Movement:
             if is_sound(module):
                 found += [
                     Elsewhere(candidate, module, inner)
-                    for inner in module.walk()
+                    for inner in module.walk(name)
                     if inner.kind == node.kind
                     and inner.name == node.name
                     and similarity(inner, node) >= _SIMILAR
