@@ -159,8 +159,8 @@ def _end_without_newline(lines: Lines, body: list[tuple[bytes, bytes]], ended: s
 
 
 def _continues(lines: Lines) -> bool:
-    ahead = 0
-    while lines.peek(ahead) == b" \n":  # editors leave such lines, which change nothing
+    ahead = 0  # editors leave blank lines, which change nothing
+    while lines.peek(ahead).startswith(_CONTEXT) and lines.peek(ahead).isspace():
         ahead += 1
     line, behind = lines.peek(ahead), lines.peek(ahead + 1)
     if not line.startswith(_BODY) or (line.startswith(b"--- ") and behind.startswith(b"+++ ")):

@@ -182,7 +182,7 @@ def test_removed_dashes_in_the_middle_are_counted() -> None:
 )
 def test_blank_context_behind_a_hunk_is_an_empty_line(tmp_path: Path, behind: bytes) -> None:
     """What git and patch(1) pass over; it changes nothing."""
-    data = HEAD + b"@@ -1,3 +1,3 @@\n" + BODY + b" \n \n" + behind
+    data = HEAD + b"@@ -1,3 +1,3 @@\n" + BODY + b" \n  \t\n" + behind
     assert parse_patch("x.patch", data).files[0].hunks[0].old == b"one\ntwo\nthree\n"
     command = ["git", "apply", "--numstat"]
     subprocess.run(command, cwd=tmp_path, input=data, capture_output=True, check=True)
