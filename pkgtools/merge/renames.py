@@ -6,7 +6,8 @@ Example: a function of base has ``self.size`` in three lines, of which upstream 
 
 A rename is shown where upstream did nothing else to any of the statements that used the name, the
 old name is gone from its scope, and the new one was not there before. One use of an attribute
-shows nothing: upstream may mean another one.
+shows nothing: upstream may mean another one. Parameters that upstream folds into an object are
+renamed, too: ``size`` is ``args.size``.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ class Renamed:
         modules = parse(made), parse(theirs)
         for path, root in self.roots:
             found = [_outermost(module, path) for module in modules]
+            tokens = [list(_tokens(f[-1])) if f else [] for f in found]
             firsts = [
-                next((t.text for t in _tokens(f[-1]) if _starts_with(t, root)), None) if f else None
-                for f in found
+                next((t.text for t in side if t.text.partition(b".")[0] == root), None)
+                for side in tokens
             ]
             if firsts[0] != firsts[1]:
                 return False
@@ -151,9 +153,17 @@ def _tokens(root: tree_sitter.Node) -> Iterator[_Token]:
 
 def _is_operand(node: tree_sitter.Node) -> bool:
     parent = node.parent
-    if parent is None:
+    if parent is None or parent.type in ("parameters", "lambda_parameters"):
         return False
-    role = {"keyword_argument": "name", "attribute": "attribute", "function_definition": "name"}
+    role = {
+        "attribute": "attribute",
+        "default_parameter": "name",
+        "function_definition": "name",
+        "keyword_argument": "name",
+        "typed_default_parameter": "name",
+    }
+    if parent.type == "typed_parameter":
+        return parent.child_by_field_name("type") == node
     field = role.get(parent.type)
     return field is None or parent.child_by_field_name(field) != node
 
@@ -242,7 +252,10 @@ def _is_gone(function: _Function, old: bytes, new: bytes) -> bool:
     base, _, theirs = function.nodes
     root, _, rest = old.partition(b".")
     if not rest:
-        return b"." not in new and old in bound(base) - bound(theirs) and new not in bound(base)
+        owner, _, name = new.rpartition(b".")
+        is_folded = name == old and b"." not in owner  # a parameter that is a field of one now
+        fresh = bound(theirs) - bound(base)
+        return old in bound(base) - bound(theirs) and (owner if is_folded else new) in fresh
     classes = [outer[-1] for outer in function.outer]
     if root != b"self" or any(node.type != "class_definition" for node in classes):
         return False

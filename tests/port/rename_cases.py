@@ -39,6 +39,20 @@ _FILLED: Final = _REPLAY.replace(
     "hidden.zero_()", "hidden.zero_()\n                self.size.fill_(1)"
 )
 _BOTH: Final = _BUFFERED.replace("self.buffers = make()", "self.buffers = self.size = make()")
+_FOLDED: Final = """\
+    def f(x, size, rate):
+        one(x)
+        two(x, size)
+        three(x, rate=rate)
+        return g(size, rate)
+    """
+_ARGS: Final = """\
+    def f(x, args: Args):
+        one(x)
+        two(x, args.size)
+        three(x, rate=args.rate)
+        return g(args.size, args.rate)
+    """
 _LOCAL: Final = """\
     def f(requests):
         done = take(requests)
@@ -134,6 +148,56 @@ RENAMES: Final = (
         "        one(x, size=size(self.new))\n        two(x, size=size(self.new))\n",
         "class A:\n    def g(self):\n        self.new = None\n\n    def f(self, x):\n"
         "        one(x, size=8)\n        two(x, size=8)\n",
+        "renamed-operand",
+    ),
+    Case(
+        "parameters that upstream folds into an object",
+        _FOLDED,
+        _FOLDED.replace("two(x, size)", "two(x, size)\n        limit(rate, size=size)"),
+        _ARGS,
+        _ARGS.replace(
+            "two(x, args.size)", "two(x, args.size)\n        limit(args.rate, size=args.size)"
+        ),
+        "renamed-operand",
+    ),
+    Case(
+        "parameters that get other names in an object",
+        _FOLDED,
+        _FOLDED.replace("two(x, size)", "two(x, size)\n        limit(rate, size=size)"),
+        _ARGS.replace("args.size", "args.amount"),
+        None,
+    ),
+    Case(
+        "a parameter that upstream folds and changes",
+        _FOLDED,
+        _FOLDED.replace("two(x, size)", "two(x, size)\n        limit(rate, size=size)"),
+        _ARGS.replace("two(x, args.size)", "two(x, args.size + 1)"),
+        None,
+    ),
+    Case(
+        "a signature to which the patch adds, and that upstream folds",
+        _FOLDED,
+        _FOLDED.replace("rate):", "rate, more):").replace("g(size", "g(more, size"),
+        _ARGS,
+        None,
+    ),
+    Case(
+        "parameters in an object that was a parameter before",
+        _FOLDED.replace("f(x,", "f(x, args,"),
+        _FOLDED.replace("f(x,", "f(x, args,").replace(
+            "two(x, size)", "two(x, size)\n        limit(rate, size=size)"
+        ),
+        _ARGS,
+        None,
+    ),
+    Case(
+        "a parameter that upstream renames",
+        _FOLDED,
+        _FOLDED.replace("two(x, size)", "two(x, size)\n        limit(rate, size=size)"),
+        _FOLDED.replace("rate", "ratio").replace("ratio=", "rate="),
+        _FOLDED.replace("rate", "ratio")
+        .replace("ratio=", "rate=")
+        .replace("two(x, size)", "two(x, size)\n        limit(ratio, size=size)"),
         "renamed-operand",
     ),
 )
