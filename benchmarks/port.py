@@ -153,19 +153,19 @@ def _print(name: str, tallies: dict[str, Tally], *, show: bool) -> None:
 def _step(
     folders: list[Path], sources: tuple[Source, Source], upstream: Upstream
 ) -> dict[str, Tally]:
-    layers, ported = (
-        list(_layers(folder, source, upstream))
+    patches, ported = (
+        list(_applied(folder, source, upstream))
         for folder, source in zip(folders, sources, strict=True)
     )
-    people = {c.path: c.after.data for layer in ported for c in layer.changes if c.after}
+    people = {c.path: c.after.data for patch in ported for c in patch.changes if c.after}
     tools: dict[str, Merge] = {
         "git merge-file": _merge_file,
         "patch -F2": _patch,
         "wiggle": _wiggle,
     }
     tallies = {tool: Tally() for tool in (*tools, "pkgtools")}
-    for layer in layers:
-        for change in layer.changes:
+    for patch in patches:
+        for change in patch.changes:
             case = _case(change, sources[1], people)
             if case is None:
                 continue
@@ -174,11 +174,11 @@ def _step(
                 tallies[tool].left += left
                 if not left:
                     _judge(case, made, tallies[tool])
-    _port(layers, sources, upstream, people, tallies["pkgtools"])
+    _port(patches, sources, upstream, people, tallies["pkgtools"])
     return tallies
 
 
-def _layers(folder: Path, source: Source, upstream: Upstream) -> Iterator[AppliedPatch]:
+def _applied(folder: Path, source: Source, upstream: Upstream) -> Iterator[AppliedPatch]:
     """Yield what the patches of a folder do to the package, each by itself."""
     inside = f"{upstream.prefix}{upstream.package}/".encode()
     for path in sorted(folder.glob("*.patch")):
@@ -203,7 +203,7 @@ def _case(change: FileChange, new: Source, people: dict[str, bytes]) -> Case | N
 
 
 def _port(
-    layers: list[AppliedPatch],
+    patches: list[AppliedPatch],
     sources: tuple[Source, Source],
     upstream: Upstream,
     people: dict[str, bytes],
@@ -211,7 +211,7 @@ def _port(
 ) -> None:
     start = time.perf_counter()
     step = PortStep(1, *sources, upstream, lambda _: None)
-    ported, report = step.run(layers)
+    ported, report = step.run(patches)
     print(f"{_hunks(report)} hunks, {time.perf_counter() - start:.1f} s")
     left = (HunkOutcome.CONFLICT, HunkOutcome.BLOCKED)
     for patch in report.patches:
@@ -220,9 +220,9 @@ def _port(
         _judge_proposals(conflict, people.get(conflict.path), tally)
     waiting = {conflict.path for conflict in step.conflicts}
     asked = {c.path: {h.line for h in c.hunks} for c in step.conflicts}
-    after = {c.path: c.after.data for layer in ported for c in layer.changes if c.after}
-    for layer in layers:
-        for change in layer.changes:
+    after = {c.path: c.after.data for patch in ported for c in patch.changes if c.after}
+    for each in patches:
+        for change in each.changes:
             case = _case(change, sources[1], people)
             if case is not None:
                 _judge_questions(case, asked.get(change.path, set()), tally)

@@ -34,7 +34,7 @@ _CONTENTS: Final = "kept"
 class Finished:
     """Steps without a conflict, and the series behind the last of them."""
 
-    layers: tuple[AppliedPatch, ...]
+    patches: tuple[AppliedPatch, ...]
     steps: tuple[StepReport, ...]
 
 
@@ -72,8 +72,8 @@ def keep(folder: Path, patches: Sequence[Patch], stops: Sequence[str], finished:
         return _Content(blob.id, blob.mode)
 
     changes = [
-        [_Change(c.old_path, c.path, content(c.before), content(c.after)) for c in layer.changes]
-        for layer in finished.layers
+        [_Change(c.old_path, c.path, content(c.before), content(c.after)) for c in applied.changes]
+        for applied in finished.patches
     ]
     file = _StepsFile(_digest(patches), list(stops), finished.steps, changes)
     replace_file(folder / _NAME, msgspec.json.encode(file))
@@ -97,7 +97,7 @@ def kept(folder: Path, patches: Sequence[Patch], stops: Sequence[str]) -> Finish
         file = msgspec.json.decode(read_bytes(path), type=_StepsFile)
         if (file.series, file.stops) != (_digest(patches), list(stops)):
             return None
-        layers = [
+        applied = [
             AppliedPatch(
                 patch,
                 tuple(
@@ -108,7 +108,7 @@ def kept(folder: Path, patches: Sequence[Patch], stops: Sequence[str]) -> Finish
         ]
     except (OSError, PkgtoolsError, ValueError, msgspec.DecodeError):
         return None  # damaged: what is kept only saves time
-    return Finished(tuple(layers), file.steps)
+    return Finished(tuple(applied), file.steps)
 
 
 def _digest(patches: Sequence[Patch]) -> str:

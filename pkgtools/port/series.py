@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Ported:
     """A series as far as it was ported."""
 
-    layers: tuple[AppliedPatch, ...]
+    patches: tuple[AppliedPatch, ...]
     steps: tuple[StepReport, ...]
     conflicts: tuple[Conflict, ...]
     """The conflicts of the last step, which a person must resolve."""
@@ -62,12 +62,12 @@ def port_series(
         step = PortStep(number, old, new, upstream, decide, memory=memory)
         with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
             before = finished.steps[-1] if finished.steps else None
-            layers, report = step.run(finished.layers, before)
+            patches, report = step.run(finished.patches, before)
         steps = (*finished.steps, report)
         if step.conflicts:
-            return Ported(tuple(layers), steps, tuple(step.conflicts), finished)
-        finished = Finished(tuple(layers), steps)
-    return Ported(finished.layers, finished.steps, (), finished)
+            return Ported(tuple(patches), steps, tuple(step.conflicts), finished)
+        finished = Finished(tuple(patches), steps)
+    return Ported(finished.patches, finished.steps, (), finished)
 
 
 def is_absorbed(patch: Patch, source: Source) -> bool:

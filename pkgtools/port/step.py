@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
-from pkgtools.blob import SYMLINK, Blob
+from pkgtools.blob import Blob
 from pkgtools.merge import Merge, OtherFiles, merge, merge_removed, with_proposals
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.check import syntax_error
-from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
+from pkgtools.merge.markers import Markers
 from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.uses import misuse_of_file
-from pkgtools.patch.lines import text
+from pkgtools.port.conflict import compile_all, digest_of, is_text, marked_file
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
     Conflict,
@@ -25,10 +23,9 @@ from pkgtools.port.model import (
     HunkOutcome,
     HunkReport,
     PatchReport,
-    ProposedText,
-    Sides,
     StepReport,
 )
+from pkgtools.port.outcomes import decided, describe, whole_file, worst
 from pkgtools.port.upstream import Movement
 
 if TYPE_CHECKING:
@@ -36,14 +33,11 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Upstream
     from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
     from pkgtools.merge.result import Elsewhere
     from pkgtools.source import Source
 
     Decide = Callable[[Conflict], Decision | None]
     _Ported = tuple[list[FileChange], list[HunkReport]]
-
-_CONTEXT = 3
 
 
 @dataclass(eq=False)
@@ -79,32 +73,32 @@ class PortStep:
         self.movement = Movement(old, new, self.upstream)
 
     def run(
-        self, layers: Sequence[AppliedPatch], before: StepReport | None = None
+        self, patches: Sequence[AppliedPatch], before: StepReport | None = None
     ) -> tuple[list[AppliedPatch], StepReport]:
         """Return the patches on the new source, and what became of each.
 
         Args:
-            layers: the patches on the old source.
+            patches: those on the old source.
             before: the step before this one; a patch of which it left nothing stays what it was.
 
         """
         known = {p.patch: p.outcome for p in before.patches} if before else {}
         ported, reports = [], []
-        for layer in layers:
+        for applied in patches:
             done: dict[str, _Ported] = {}
-            for change in self._users_last(layer.changes):
-                made, found = self._unchanged(layer, change) or self._port_file(layer, change)
+            for change in self._users_last(applied.changes):
+                made, found = self._unchanged(applied, change) or self._port_file(applied, change)
                 if made != [change]:
                     self._changed |= {p for c in (*made, change) for p in (c.old_path, c.path)}
                 done[change.path] = made, found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
-            changes = _combined([c for change in layer.changes for c in done[change.path][0]])
-            hunks = [h for change in layer.changes for h in done[change.path][1]]
-            ported.append(AppliedPatch(layer.patch, tuple(changes)))
-            outcome = known.get(layer.patch.name) if not layer.changes else None
-            outcome = outcome or _worst(hunks, changes)
-            reports.append(PatchReport(layer.patch.name, outcome, tuple(hunks)))
+            changes = _combined([c for change in applied.changes for c in done[change.path][0]])
+            hunks = [h for change in applied.changes for h in done[change.path][1]]
+            ported.append(AppliedPatch(applied.patch, tuple(changes)))
+            outcome = known.get(applied.patch.name) if not applied.changes else None
+            outcome = outcome or worst(hunks, changes)
+            reports.append(PatchReport(applied.patch.name, outcome, tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
 
     def _users_last(self, changes: Sequence[FileChange]) -> list[FileChange]:
@@ -153,16 +147,16 @@ class PortStep:
 
     # One file of one patch
 
-    def _unchanged(self, layer: AppliedPatch, change: FileChange) -> _Ported | None:
+    def _unchanged(self, applied: AppliedPatch, change: FileChange) -> _Ported | None:
         """Return a file as it was, if upstream changed neither it nor what its check looks at."""
         if self.waiting or change.old_path in self.moved or change.path != change.old_path:
             return None
         if self.read(change.path) != change.before:
             return None
-        name, checked = layer.patch.name, self.memory.checked(layer.patch.name, change)
+        name, checked = applied.patch.name, self.memory.checked(applied.patch.name, change)
         if checked is None:
             self._looked = CheckedFile()
-            made, reports = self._port_file(layer, change)
+            made, reports = self._port_file(applied, change)
             self._looked.reports = tuple(reports)
             if made == [change] and self._is_quiet(change, self._looked):
                 self.memory.keep(name, change, self._looked)
@@ -183,7 +177,7 @@ class PortStep:
             and not self.movement.defines(change.path, checked.names)
         )
 
-    def _port_file(self, layer: AppliedPatch, change: FileChange) -> _Ported:
+    def _port_file(self, applied: AppliedPatch, change: FileChange) -> _Ported:
         old_path = self._place(change)
         path = old_path if change.path == change.old_path else change.path
         waits = self.waiting.get(path) or self.waiting.get(old_path)
@@ -192,15 +186,15 @@ class PortStep:
             return [change], [HunkReport(change.path, HunkOutcome.BLOCKED, reason=reason)]
         theirs = self.read(old_path)
         if change.before is None or change.after is None:
-            return self._port_whole(layer, change, path, theirs)
+            return self._port_whole(applied, change, path, theirs)
         if theirs is None:
-            return self._follow(layer, change, path)
-        if not _is_text(change.before, change.after, theirs):
+            return self._follow(applied, change, path)
+        if not is_text(change.before, change.after, theirs):
             if theirs == change.before:
                 return self._take(change, old_path, path, change.after, HunkOutcome.UNCHANGED)
             reason = "upstream changed a binary file"
-            return self._leave(layer, change, path, _whole(change, reason))
-        return self._merge(layer, change, (old_path, path), theirs)
+            return self._leave(applied, change, path, whole_file(change, reason))
+        return self._merge(applied, change, (old_path, path), theirs)
 
     def _place(self, change: FileChange) -> str:
         """Return where the file that a patch changes is in the new source."""
@@ -213,7 +207,7 @@ class PortStep:
         return found or path
 
     def _port_whole(
-        self, layer: AppliedPatch, change: FileChange, path: str, theirs: Blob | None
+        self, applied: AppliedPatch, change: FileChange, path: str, theirs: Blob | None
     ) -> _Ported:
         """Port a new or a deleted file."""
         if theirs == change.after:
@@ -225,13 +219,13 @@ class PortStep:
                 fault = misuse_of_file(change.after.data, self._others(path, lambda _: None))
             if fault is None:
                 return self._take(change, path, path, change.after, HunkOutcome.UNCHANGED)
-            return self._leave(layer, change, path, _whole(change, fault))
+            return self._leave(applied, change, path, whole_file(change, fault))
         made = "adds" if change.before is None else "removes"
         upstream = "has a file of that name" if change.before is None else "changed it"
         reason = f"the patch {made} the file, and upstream {upstream}"
         if change.after is None:
             reason += "; remove it from conflicts/ to remove it in the new source, too"
-        return self._leave(layer, change, path, _whole(change, reason))
+        return self._leave(applied, change, path, whole_file(change, reason))
 
     def _take(
         self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: HunkOutcome
@@ -240,7 +234,7 @@ class PortStep:
         self._write(old_path, path, after)
         return [FileChange(old_path, path, before, after)], [HunkReport(change.path, outcome, 1)]
 
-    def _follow(self, layer: AppliedPatch, change: FileChange, path: str) -> _Ported:
+    def _follow(self, applied: AppliedPatch, change: FileChange, path: str) -> _Ported:
         """Port a file that upstream removed to where its definitions went, or ask."""
         reason = "upstream removed the file that the patch changes"
         before, after = change.before, change.after
@@ -252,7 +246,7 @@ class PortStep:
                 return self._write_others(merged, before.mode), reports
             if merged is not None:
                 reason += f"; a part of it is in {', '.join(sorted(merged.others))} now"
-        return self._leave(layer, change, path, _whole(change, reason))
+        return self._leave(applied, change, path, whole_file(change, reason))
 
     def _finder(self, path: str) -> Callable[[Block], Elsewhere | None]:
         """Return what finds definitions of a file in files that no patch has changed."""
@@ -274,7 +268,7 @@ class PortStep:
         return changes
 
     def _merge(
-        self, layer: AppliedPatch, change: FileChange, paths: tuple[str, str], theirs: Blob
+        self, applied: AppliedPatch, change: FileChange, paths: tuple[str, str], theirs: Blob
     ) -> _Ported:
         assert change.before is not None  # noqa: S101 - the caller looked
         assert change.after is not None  # noqa: S101
@@ -288,7 +282,7 @@ class PortStep:
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
         beside = self._write_others(merged, theirs.mode)
         if merged.conflicts:
-            made, told = self._leave(layer, change, path, reports, merged)
+            made, told = self._leave(applied, change, path, reports, merged)
             return [*made, *beside], told
         after = Blob(merged.data, _mode(change, theirs))
         self._write(old_path, path, after)
@@ -296,7 +290,7 @@ class PortStep:
 
     def _leave(
         self,
-        layer: AppliedPatch,
+        applied: AppliedPatch,
         change: FileChange,
         path: str,
         reports: list[HunkReport],
@@ -305,15 +299,15 @@ class PortStep:
         """Leave a file to a person, or take what a person made of it."""
         old_path = self.moved.get(change.old_path, change.old_path)
         theirs = self.read(old_path)
-        markers = Markers(layer.patch.name, self.old.label, self.new.label)
+        markers = Markers(applied.patch.name, self.old.label, self.new.label)
         conflict = Conflict(
             self.number,
-            layer.patch.name,
+            applied.patch.name,
             path,
-            _digest(change.before, change.after, theirs),
-            _marked(change, theirs, merged, markers),
+            digest_of(change.before, change.after, theirs),
+            marked_file(change, theirs, merged, markers),
             hunks=tuple(r for r in reports if r.outcome is HunkOutcome.CONFLICT),
-            compiles=path.endswith(".py") and _compile(change.after, theirs),
+            compiles=path.endswith(".py") and compile_all(change.after, theirs),
         )
         decision = self.decide(conflict)
         if decision is None:
@@ -321,11 +315,11 @@ class PortStep:
             if merged is not None and change.before and change.after:
                 sides = change.before.data, change.after.data
                 self.likely[path] = likely_content(*sides, merged)
-            self.waiting[path] = layer.patch.name
+            self.waiting[path] = applied.patch.name
             return [change], reports
         after = decision.file
         self._write(old_path, path, after)
-        told = [_decided(r, decision) if r.outcome is HunkOutcome.CONFLICT else r for r in reports]
+        told = [decided(r, decision) if r.outcome is HunkOutcome.CONFLICT else r for r in reports]
         if theirs == after:
             return [], [replace(r, outcome=HunkOutcome.EMPTY) for r in told]
         return [FileChange(old_path, path, theirs, after)], told
@@ -378,12 +372,6 @@ class PortStep:
         return [self.upstream.in_source(name) for name in names]
 
 
-def _decided(report: HunkReport, decision: Decision) -> HunkReport:
-    taken = report.proposal is not None and report.proposal.number in decision.accepted
-    rule = "accepted-proposal" if taken else "by-hand"
-    return replace(report, outcome=HunkOutcome.MERGED, rules=(rule,), proposal=None)
-
-
 def _combined(changes: Sequence[FileChange]) -> list[FileChange]:
     """Return one change for each file, and none for a file that stays as it is.
 
@@ -400,116 +388,8 @@ def _combined(changes: Sequence[FileChange]) -> list[FileChange]:
     return [c for c in found.values() if c.before != c.after or c.old_path != c.path]
 
 
-def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> list[HunkReport]:
-    """Return what became of each hunk of a file."""
-    assert change.before is not None  # noqa: S101 - only what both have is merged
-    assert change.after is not None  # noqa: S101
-    found = []
-    sides = _sides(change, merged)
-    proposals = {
-        chunk: ProposedText(number, proposal.rule, text(proposal.text))
-        for number, proposal in enumerate(merged.proposals, 1)
-        for chunk in proposal.chunks
-    }
-    rules = ("moved-file",) if renamed else ()
-    for number, group in enumerate(hunk_groups([c.chunk for c in merged.chunks]), 1):
-        for one in (c for c in merged.chunks if c.chunk in group):
-            line = one.chunk.old + 1
-            kind = HunkOutcome(one.how.value)
-            if kind is HunkOutcome.MOVED and one.line == line and not renamed:
-                kind = HunkOutcome.UNCHANGED
-            found.append(
-                HunkReport(
-                    change.path,
-                    kind,
-                    hunk=number,
-                    line=line,
-                    to=f"{path}:{one.line}" if kind is HunkOutcome.MOVED else None,
-                    rules=(*rules, *one.rules),
-                    reason=one.reason,
-                    absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
-                    sides=sides.get(one.chunk) if kind is HunkOutcome.CONFLICT else None,
-                    proposal=proposals.get(one.chunk),
-                )
-            )
-    return found
-
-
-def hunk_groups(hunks: Sequence[Chunk]) -> list[list[Chunk]]:
-    """Return the runs of changes that a diff with three lines of context shows as one hunk."""
-    groups: list[list[Chunk]] = []
-    for hunk in hunks:
-        if groups and hunk.old - groups[-1][-1].old_end <= 2 * _CONTEXT:
-            groups[-1].append(hunk)
-        else:
-            groups.append([hunk])
-    return groups
-
-
-def _sides(change: FileChange, merged: Merge) -> dict[Chunk, Sides]:
-    assert change.before is not None  # noqa: S101 - see `describe`
-    assert change.after is not None  # noqa: S101
-    return {
-        chunk: Sides(text(conflict.base), text(conflict.ours), text(conflict.theirs))
-        for conflict in conflicts_in(change.before.data, change.after.data, merged)
-        for chunk in conflict.chunks
-    }
-
-
-def _marked(
-    change: FileChange, theirs: Blob | None, merged: Merge | None, markers: Markers
-) -> Blob | None:
-    """Return the file as a person gets it."""
-    ours = change.after or Blob(b"", (theirs or change.before or Blob(b"")).mode)
-    if merged is None:
-        blobs = [b for b in (change.before, change.after, theirs) if b is not None]
-        if not _is_text(*blobs):
-            return theirs
-        base, other = change.before or Blob(b""), theirs or Blob(b"")
-        return Blob(mark_whole(base.data, ours.data, other.data, markers), ours.mode)
-    assert change.before is not None  # noqa: S101 - see `describe`
-    marked = mark(change.before.data, ours.data, merged, markers)
-    return Blob(marked, theirs.mode if theirs else ours.mode)
-
-
-def _whole(change: FileChange, reason: str) -> list[HunkReport]:
-    return [HunkReport(change.path, HunkOutcome.CONFLICT, reason=reason)]
-
-
 def _mode(change: FileChange, theirs: Blob) -> int:
     """Return the mode that the patch sets, or else upstream's."""
     assert change.before is not None  # noqa: S101 - see `describe`
     assert change.after is not None  # noqa: S101
     return theirs.mode if change.before.mode == change.after.mode else change.after.mode
-
-
-def _is_text(*blobs: Blob) -> bool:
-    return all(blob.mode != SYMLINK and b"\0" not in blob.data for blob in blobs)
-
-
-def _compile(*blobs: Blob | None) -> bool:
-    return all(syntax_error(blob.data) is None for blob in blobs if blob is not None)
-
-
-def _digest(*blobs: Blob | None) -> str:
-    ids = " ".join(f"{b.mode:o}:{b.id}" if b is not None else "none" for b in blobs)
-    return hashlib.sha256(ids.encode()).hexdigest()
-
-
-_RANK = (
-    HunkOutcome.CONFLICT,
-    HunkOutcome.BLOCKED,
-    HunkOutcome.MERGED,
-    HunkOutcome.MOVED,
-    HunkOutcome.UNCHANGED,
-    HunkOutcome.ABSORBED,
-    HunkOutcome.EMPTY,
-)
-
-
-def _worst(hunks: Sequence[HunkReport], changes: Sequence[FileChange]) -> HunkOutcome:
-    """Return a patch's outcome: that of the hunk which needed most."""
-    outcomes = {hunk.outcome for hunk in hunks}
-    if not changes and not outcomes & {HunkOutcome.CONFLICT, HunkOutcome.BLOCKED}:
-        return HunkOutcome.ABSORBED if HunkOutcome.ABSORBED in outcomes else HunkOutcome.EMPTY
-    return next((outcome for outcome in _RANK if outcome in outcomes), HunkOutcome.EMPTY)

@@ -276,7 +276,7 @@ def _run(job: Job, reporter: Reporter) -> PortReport:
         if ported.finished.steps:
             keep(job.folder, patches, stops, ported.finished)
         return _report(job, ported, [], [])
-    written = patches_of(ported.layers, job.sources[-1])
+    written = patches_of(ported.patches, job.sources[-1])
     _refuse_uncompilable(job, written)
     copied = write_series(job.output, written, job.series.directory) if written else []
     shutil.rmtree(job.folder, ignore_errors=True)

@@ -1,0 +1,106 @@
+"""What becomes of a patch's hunks, as the report says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pkgtools.merge.markers import conflicts_in
+from pkgtools.patch.lines import text
+from pkgtools.port.model import Decision, HunkOutcome, HunkReport, ProposedText, Sides
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pkgtools.authoring.gitdiff import FileChange
+    from pkgtools.merge import Merge
+    from pkgtools.merge.lines import Chunk
+
+_CONTEXT: Final = 3
+
+
+def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> list[HunkReport]:
+    """Return what became of each hunk of a file."""
+    assert change.before is not None  # noqa: S101 - only what both have is merged
+    assert change.after is not None  # noqa: S101
+    found = []
+    sides = _sides(change, merged)
+    proposals = {
+        chunk: ProposedText(number, proposal.rule, text(proposal.text))
+        for number, proposal in enumerate(merged.proposals, 1)
+        for chunk in proposal.chunks
+    }
+    rules = ("moved-file",) if renamed else ()
+    for number, group in enumerate(hunk_groups([c.chunk for c in merged.chunks]), 1):
+        for one in (c for c in merged.chunks if c.chunk in group):
+            line = one.chunk.old + 1
+            kind = HunkOutcome(one.how.value)
+            if kind is HunkOutcome.MOVED and one.line == line and not renamed:
+                kind = HunkOutcome.UNCHANGED
+            found.append(
+                HunkReport(
+                    change.path,
+                    kind,
+                    hunk=number,
+                    line=line,
+                    to=f"{path}:{one.line}" if kind is HunkOutcome.MOVED else None,
+                    rules=(*rules, *one.rules),
+                    reason=one.reason,
+                    absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
+                    sides=sides.get(one.chunk) if kind is HunkOutcome.CONFLICT else None,
+                    proposal=proposals.get(one.chunk),
+                )
+            )
+    return found
+
+
+def hunk_groups(hunks: Sequence[Chunk]) -> list[list[Chunk]]:
+    """Return the runs of changes that a diff with three lines of context shows as one hunk."""
+    groups: list[list[Chunk]] = []
+    for hunk in hunks:
+        if groups and hunk.old - groups[-1][-1].old_end <= 2 * _CONTEXT:
+            groups[-1].append(hunk)
+        else:
+            groups.append([hunk])
+    return groups
+
+
+def _sides(change: FileChange, merged: Merge) -> dict[Chunk, Sides]:
+    assert change.before is not None  # noqa: S101 - see `describe`
+    assert change.after is not None  # noqa: S101
+    return {
+        chunk: Sides(text(conflict.base), text(conflict.ours), text(conflict.theirs))
+        for conflict in conflicts_in(change.before.data, change.after.data, merged)
+        for chunk in conflict.chunks
+    }
+
+
+def whole_file(change: FileChange, reason: str) -> list[HunkReport]:
+    """Return the conflict of a file that cannot be merged in parts."""
+    return [HunkReport(change.path, HunkOutcome.CONFLICT, reason=reason)]
+
+
+def decided(report: HunkReport, decision: Decision) -> HunkReport:
+    """Return the report of a conflict that a person has decided."""
+    taken = report.proposal is not None and report.proposal.number in decision.accepted
+    rule = "accepted-proposal" if taken else "by-hand"
+    return replace(report, outcome=HunkOutcome.MERGED, rules=(rule,), proposal=None)
+
+
+_RANK: Final = (
+    HunkOutcome.CONFLICT,
+    HunkOutcome.BLOCKED,
+    HunkOutcome.MERGED,
+    HunkOutcome.MOVED,
+    HunkOutcome.UNCHANGED,
+    HunkOutcome.ABSORBED,
+    HunkOutcome.EMPTY,
+)
+
+
+def worst(hunks: Sequence[HunkReport], changes: Sequence[FileChange]) -> HunkOutcome:
+    """Return a patch's outcome: that of the hunk which needed most."""
+    outcomes = {hunk.outcome for hunk in hunks}
+    if not changes and not outcomes & {HunkOutcome.CONFLICT, HunkOutcome.BLOCKED}:
+        return HunkOutcome.ABSORBED if HunkOutcome.ABSORBED in outcomes else HunkOutcome.EMPTY
+    return next((outcome for outcome in _RANK if outcome in outcomes), HunkOutcome.EMPTY)
