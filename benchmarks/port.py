@@ -239,9 +239,9 @@ def _judge_proposals(conflict: Conflict, human: bytes | None, tally: Tally) -> N
     texts = {h.proposal.number: h.proposal.text for h in conflict.hunks if h.proposal}
     person = b"".join(_squeezed(human))
     for number, text in texts.items():
-        others = rb"^<{7} proposal (?!%d\n)(?:.*\n)*?>{7} proposal.*\n" % number
+        others = rb"^\|{7} proposal (?!%d\n)(?:.*\n)*?(?=={7}\n)" % number
         marked = re.sub(others, b"", conflict.marked.data, flags=re.MULTILINE)
-        head = b"<<<<<<< proposal %d\n" % number
+        head = b"||||||| proposal %d\n" % number
         marked = marked.replace(head + text.encode(), head + _HERE)
         before, _, after = accept_proposals(marked)[0].partition(_HERE)
         lines = _squeezed(before)[-1:] + _squeezed(text.encode()) + _squeezed(after)[:1]

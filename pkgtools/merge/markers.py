@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _MARKER: Final = re.compile(rb"^(?:<{7} |\|{7} |>{7} )", re.MULTILINE)
 _PROPOSED: Final = re.compile(
-    rb"^<{7} (?!proposal \d)(?:(?!<{7} ).*\n)*?>{7} .*\n"
-    rb"<{7} proposal (?P<number>\d+)\r?\n(?P<text>(?:.*\n)*?)>{7} proposal (?P=number)\r?\n",
+    rb"^<{7} (?:(?!<{7} ).*\n)*?\|{7} proposal (?P<number>\d+)\r?\n"
+    rb"(?P<text>(?:(?!={7}\r?\n).*\n)*?)={7}\r?\n(?:(?!<{7} |={7}\r?\n).*\n)*?>{7} .*\n",
     re.MULTILINE,
 )
-"""A conflict and its proposal."""
+"""A conflict with a proposal, where no line of either looks like the marker between the sides."""
 _NEAR: Final = 3
 """Git writes two conflicts as one where no more lines than these are between them."""
 
@@ -90,8 +90,8 @@ def mark(
     found = list(_regions(files, list(_on_common(left)), forced=True))
     if not markers.diff3:
         found = _simplified(files, [part for r in found for part in _refined(files, r)])
-    sections = {p.lines.start: _section(n, p.text) for n, p in enumerate(merged.proposals, 1)}
-    return _written(files, found, markers, sections)
+    proposals = {p.lines.start: (n, p.text) for n, p in enumerate(merged.proposals, 1)}
+    return _written(files, found, markers, proposals)
 
 
 def line_regions(base: bytes, ours: bytes, theirs: bytes, *, diff3: bool = False) -> list[Region]:
@@ -238,27 +238,21 @@ def _written(
     files: Files,
     found: Sequence[Region],
     markers: Markers,
-    sections: Mapping[int, bytes] | None = None,
+    proposals: Mapping[int, tuple[int, bytes]] | None = None,
 ) -> bytes:
-    """Return theirs with ours' side of each region, or a marked conflict and its proposal."""
+    """Return theirs with ours' side of each region, or a marked conflict with its proposal."""
     out: list[bytes] = []
     at = 0
     for region in found:
         out += files[2][at : region.theirs.start]
         if region.is_conflict:
-            out += _conflict(files, region, markers)
-            out.append((sections or {}).get(region.theirs.start, b""))
+            out += _conflict(files, region, markers, (proposals or {}).get(region.theirs.start))
         elif region.chunks:
             out += files[1][region.ours.start : region.ours.stop]
         else:
             out += files[2][region.theirs.start : region.theirs.stop]
         at = region.theirs.stop
     return b"".join([*out, *files[2][at:]])
-
-
-def _section(number: int, text: bytes) -> bytes:
-    edge = b"\r\n" if text.endswith(b"\r\n") else b"\n"
-    return b"<<<<<<< proposal %d%s%s>>>>>>> proposal %d%s" % (number, edge, text, number, edge)
 
 
 def accept_proposals(data: bytes) -> tuple[bytes, list[int]]:
@@ -275,7 +269,9 @@ def accept_proposals(data: bytes) -> tuple[bytes, list[int]]:
     return _PROPOSED.sub(take, data), taken
 
 
-def _conflict(files: Files, region: Region, markers: Markers) -> Iterator[bytes]:
+def _conflict(
+    files: Files, region: Region, markers: Markers, proposal: tuple[int, bytes] | None = None
+) -> Iterator[bytes]:
     base, ours, theirs = files
     edge = b"\r\n" if _has_crlf(files, region) else b"\n"
 
@@ -291,6 +287,11 @@ def _conflict(files: Files, region: Region, markers: Markers) -> Iterator[bytes]
     if markers.diff3:
         yield line(b"|", markers.base)
         yield from side(base, region.base)
+    if proposal is not None:
+        # Inside the conflict: whatever resolves that takes the proposal away with it.
+        number, text = proposal
+        yield line(b"|", f"proposal {number}")
+        yield from side(split(text), range(len(split(text))))
     yield line(b"=", "")
     yield from side(theirs, region.theirs)
     yield line(b">", markers.theirs)

@@ -51,10 +51,9 @@ def test_one_conflicting_hunk_beside_a_clean_one(tmp_path: Path) -> None:
         "line_5 = 'ours'\n",
         *_LINES[5:24],
     ]
-    _, _, after = rest.partition(">>>>>>> proposal 1\n")
-    assert after.splitlines(keepends=True) == _LINES[25:]
-    marked = rest.partition(">>>>>>> ")[0].splitlines(keepends=True)
-    kept = {line for line in marked if line.startswith("line_")}
+    marked, _, after = rest.partition(">>>>>>> ")
+    assert after.splitlines(keepends=True)[1:] == _LINES[25:]
+    kept = {line for line in marked.splitlines(keepends=True) if line.startswith("line_")}
     assert kept == {"line_25 = 'ours'\n", "line_25 = 25\n", "line_25 = 'theirs'\n"}
 
 

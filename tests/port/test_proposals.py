@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from commands import call
 from small import Small, make_small
 
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge.markers import accept_proposals
 from pkgtools.merge.proposals import filled
 from pkgtools.merge.words import merge_words
 
@@ -52,9 +54,7 @@ def started(small: Small, output: Path) -> Path:
     return output.with_name(f"{output.name}.port") / "conflicts/src/widget"
 
 
-def test_a_proposal_is_reported_and_stands_behind_its_conflict(
-    small: Small, tmp_path: Path
-) -> None:
+def test_a_proposal_is_reported_and_stands_in_its_conflict(small: Small, tmp_path: Path) -> None:
     done = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new", "--json")
     hunks = [hunk for patch in done.facts["steps"][0]["patches"] for hunk in patch["hunks"]]
     text = "    theirs(x)\n    ours(x)\n"
@@ -64,7 +64,7 @@ def test_a_proposal_is_reported_and_stands_behind_its_conflict(
         None,
     ]
     marked = (tmp_path / "new.port/conflicts/src/widget/a.py").read_text()
-    assert f"<<<<<<< proposal 1\n{text}>>>>>>> proposal 1\n    end(x)\n" in marked
+    assert f"||||||| proposal 1\n{text}=======\n    theirs(x)\n>>>>>>> " in marked
     assert "proposal" not in (tmp_path / "new.port/conflicts/src/widget/c.txt").read_text()
     refused = call("port", "--continue", "-o", tmp_path / "new")
     assert refused.code == 3
@@ -120,7 +120,7 @@ def test_the_proposals_of_one_file_are_taken(
     done = call("port", "--continue", "--accept", name, "-o", tmp_path / "new")
     assert done.code == 3
     assert (folder / "b.py").read_text() == CALLS_BOTH
-    assert "<<<<<<< proposal 1\n" in (folder / "a.py").read_text()
+    assert "||||||| proposal 1\n" in (folder / "a.py").read_text()
     state = json.loads((tmp_path / "new.port/port.json").read_text())
     assert [waiting["accepted"] for waiting in state["waiting"]] == [[], [1], []]
 
@@ -148,10 +148,30 @@ def test_a_conflict_that_was_edited_keeps_its_edits(small: Small, tmp_path: Path
     """The person left the proposal's section and took the conflict's markers away."""
     folder = started(small, tmp_path / "new")
     path = folder / "a.py"
-    edited = CALLS_BOTH.replace("    end", "<<<<<<< proposal 1\nx\n>>>>>>> proposal 1\n    end")
+    edited = CALLS_BOTH.replace("    end", "||||||| proposal 1\nx\n=======\n    end")
     path.write_text(edited)
     call("port", "--continue", "--accept", "-o", tmp_path / "new")
     assert path.read_text() == edited
+
+
+def test_a_conflict_that_a_side_resolves_leaves_nothing_of_its_proposal(
+    small: Small, tmp_path: Path
+) -> None:
+    """Scripts and editors take all lines from the first marker to the last."""
+    folder = started(small, tmp_path / "new")
+    for path in folder.iterdir():
+        sides = rb"^<{7} .*\n(?:.*\n)*?={7}\n((?:.*\n)*?)>{7} .*\n"
+        path.write_bytes(re.sub(sides, rb"\1", path.read_bytes(), flags=re.MULTILINE))
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert done.out.count("(by-hand)") == 3
+
+
+def test_a_line_like_a_marker_is_never_where_a_proposal_ends() -> None:
+    text = b"Title\n=======\n"
+    marked = b"<<<<<<< ours\na\n||||||| base\n||||||| proposal 1\n%s=======\nb\n>>>>>>> theirs\n"
+    assert accept_proposals(marked % text) == (marked % text, [])
+    assert accept_proposals(marked % b"Title\n") == (b"Title\n", [1])
 
 
 def proposed(base: str, ours: str, theirs: str) -> Merge:
