@@ -3,12 +3,16 @@
 See https://packaging.python.org/en/latest/specifications/core-metadata/#requires-dist-multiple-use.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _PYTHON: Final = re.compile(
     rb"^Requires-Python:([^\n]*(?:\n[ \t][^\n]*)*)", re.MULTILINE | re.IGNORECASE
@@ -32,7 +36,7 @@ def with_requirements(metadata: bytes, requires: Sequence[str]) -> bytes:
     """
     end = _end(metadata)
     fields = metadata[:end]
-    names = {canonicalize_name(Requirement(each).name) for each in requires}
+    names = {canonicalize_name(_requirement(each).name) for each in requires}
     newline = b"\r\n" if b"\r\n" in fields else b"\n"
     fields += b"" if fields.endswith(b"\n") else newline
     kept = b""
@@ -51,7 +55,7 @@ def with_requirements(metadata: bytes, requires: Sequence[str]) -> bytes:
 def differing(metadata: bytes, requires: Sequence[str]) -> list[str]:
     """Return the requirements whose package METADATA requires otherwise, or not at all."""
     found = [_parsed(match) for match in _FIELD.finditer(metadata, 0, _end(metadata))]
-    wanted = [Requirement(each) for each in requires]
+    wanted = [_requirement(each) for each in requires]
 
     def of(requirements: Sequence[Requirement | None], name: str) -> list[Requirement]:
         return [r for r in requirements if r and canonicalize_name(r.name) == name]
@@ -70,10 +74,16 @@ def _end(metadata: bytes) -> int:
     return found.start() if found else len(metadata)
 
 
+def _requirement(text: str) -> Requirement:
+    from packaging.requirements import Requirement  # noqa: PLC0415 - slow to import
+
+    return Requirement(text)
+
+
 def _parsed(field: re.Match[bytes]) -> Requirement | None:
     """Return a requirement; None for one of an extra, or that cannot be read."""
     try:
-        found = Requirement(" ".join(field[1].decode().split()))
-    except (InvalidRequirement, UnicodeDecodeError):  # installers report it themselves
+        found = _requirement(" ".join(field[1].decode().split()))
+    except ValueError:  # invalid or not UTF-8: installers report it themselves
         return None
     return None if "extra" in str(found.marker or "") else found
