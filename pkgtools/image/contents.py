@@ -213,11 +213,18 @@ class TableOfContents:
         self._checked: set[int] = set()
         """The files whose headers were compared."""
         self._decoder = msgspec.json.Decoder(_TableEntry)
+        file = None
         for entry in map(self._decoder.decode, entries):
+            if entry.type != "chunk":
+                file = entry.name if entry.has_content else None
+            elif entry.name != file:
+                raise ValueError(f"{entry.name} has a chunk, and is not the file before it")
             if min(entry.size, entry.offset, entry.chunk_size, entry.inner_offset) < 0:
                 raise ValueError(f"{entry.name} has a negative number")
             if entry.has_content and not (entry.chunk_digest or entry.digest):
                 raise ValueError(f"{entry.name} has no digest")
+            if entry.has_content and not relative(entry.name, label):
+                raise ValueError("a file has no name")
             if entry.type not in _TYPES and entry.type != "chunk":
                 raise ValueError(f"{entry.name} is of an unknown type")
 
@@ -247,18 +254,16 @@ class TableOfContents:
         data = b"".join(map(self._chunk, chunks))
         if len(data) != entry.size:
             raise damaged(f"{self._label}: {entry.name} is cut short")
-        following = map(self._decoder.decode, self._entries[number + 1 :])
-        for at, after in enumerate(following, number + 1):
-            if after.type == "reg" and after.size:
-                self._check_headers(at)
-                break
+        following = enumerate(map(self._decoder.decode, self._entries[number + 1 :]), number + 1)
+        files = (at for at, after in following if after.type == "reg" and after.size)
+        self._check_headers(next(files, len(self._entries)))
         return data
 
     def _check_headers(self, number: int) -> None:
         """Compare the table with the archive's headers between two files.
 
         Args:
-            number: of the second file's entry; its content follows its header.
+            number: of the second file's entry, whose content follows its header; or behind all.
         """
         if number in self._checked:
             return
@@ -266,14 +271,17 @@ class TableOfContents:
         while start and not self._decoder.decode(self._entries[start - 1]).has_content:
             start -= 1
         expected = [_header(self._decoder.decode(raw)) for raw in self._entries[start : number + 1]]
+        at_end = number == len(self._entries)
         with readable(self._label):
-            blocks = self._between(start - 1, number)
+            blocks = self._between(start - 1, number) + bytes(1024 if at_end else 0)
             with open_tar(io.BytesIO(blocks)) as archive:
-                found = [info for _ in expected if (info := archive.next()) is not None]
+                # At the end, there must not be one more.
+                every = (archive.next() for _ in range(len(expected) + at_end))
+                found = [info for info in every if info is not None]
             is_same = [_signature(info, self._label) for info in found] == [
                 _signature(info, self._label) for info in expected
             ]
-            if not is_same or found[-1].offset_data != len(blocks):
+            if not is_same or not (at_end or found[-1].offset_data == len(blocks)):
                 raise damaged(f"{self._label}: its table of contents is not that of its archive")
         self._checked.add(number)
 
@@ -282,10 +290,9 @@ class TableOfContents:
 
         Args:
             before: of the first file's last entry; -1 for the start of the archive.
-            number: of the second file's entry.
+            number: of the second file's entry, or behind all.
 
         """
-        to = self._decoder.decode(self._entries[number])
         at, skipped, size = 0, 0, 0
         if before >= 0:
             last = first = self._decoder.decode(self._entries[before])
@@ -297,6 +304,9 @@ class TableOfContents:
                 length = last.chunk_size or first.size - last.chunk_offset
                 at, skipped = last.offset, last.inner_offset + length
         skipped += -size % tarfile.BLOCKSIZE
+        if number == len(self._entries):
+            return self._plain(at, self._end)[skipped:]
+        to = self._decoder.decode(self._entries[number])
         plain = self._plain(at, to.offset) if at != to.offset else b""
         if to.inner_offset:
             plain += self._plain(to.offset, self._next_offset(to.offset), to.inner_offset)

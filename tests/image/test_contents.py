@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -247,6 +248,8 @@ LIES: dict[str, Callable[[list[dict[str, Any]]], object]] = {
     # Each of these tables is sound in itself, and its digests are those of some bytes.
     "a missing file": lambda e: e.remove(_entry(e, "two")),
     "a missing link": lambda e: e.remove(_entry(e, "four")),
+    "the last file is missing": lambda e: e.remove(_entry(e, "five")),
+    "an entry more at the end": lambda e: e.append({**_entry(e, "four"), "name": "last"}),
     "a missing chunk": lambda e: [e.pop(2), e[0].update(size=1500)],
     "a file more": lambda e: e.insert(3, {**_entry(e, "two"), "name": "more"}),
     "a path twice": lambda e: _entry(e, "five").update(name="two"),
@@ -264,6 +267,26 @@ def test_of_a_table_that_lies_the_layer_is_read(name: str) -> None:
     """Engines unpack the archive: its files are what the facts must be true of."""
     layer = _table(LIES[name])
     assert merge([layer], lambda _: True) == merge([_whole(LAYER)], lambda _: True)
+
+
+KEYS = ("name", "type", "size", "offset", "chunkSize", "innerOffset", "mode", "uid", "linkName")
+VALUES = (-1, 1, 2500, "two", "dir", "chunk")
+
+
+def test_any_change_of_a_table_gives_the_answer_of_the_layer() -> None:
+    """Where all files are read, all headers are compared."""
+    expected = merge([_whole(LAYER)], lambda _: True)
+    count = len(estargz(LAYER)[1]["entries"])
+    for number, key, value in itertools.product(range(count), KEYS, VALUES):
+        layer = _table(lambda e: e[number].update({key: value}))  # noqa: B023
+        assert merge([layer], lambda _: True) == expected, (number, key, value)
+    for number, other in itertools.product(range(count), repeat=2):
+        for layer in (
+            _table(lambda e: e.pop(number)),  # noqa: B023
+            _table(lambda e: e.insert(other, e[number])),  # noqa: B023
+            _table(lambda e: e.insert(other, e.pop(number))),  # noqa: B023
+        ):
+            assert merge([layer], lambda _: True) == expected, (number, other)
 
 
 def test_a_table_that_holds_is_said(project: Project, widget: list[Entry], tmp_path: Path) -> None:
