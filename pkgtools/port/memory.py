@@ -42,7 +42,8 @@ class StepMemory:
         for listing in self._listings:
             if listing.source is source:
                 return listing
-        self._listings = [*self._listings[-1:], Listing(source, upstream)]
+        before = self._listings[-1] if self._listings else None
+        self._listings = [*self._listings[-1:], Listing(source, upstream, before)]
         return self._listings[-1]
 
     def checked(self, patch: str, change: FileChange) -> CheckedFile | None:

@@ -36,11 +36,17 @@ _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTI
 class Listing:
     """The package's Python files in a source, each with a cheap mark of its content if any."""
 
-    def __init__(self, source: Source, upstream: Upstream) -> None:
+    def __init__(self, source: Source, upstream: Upstream, before: Listing | None = None) -> None:
         self.source = source
         self._upstream = upstream
         self._blobs: dict[str, Blob | None] = {}
-        self._defined: dict[str, frozenset[bytes]] = {}
+        self.contents: dict[str, bytes] = {}
+        self.names: dict[str, frozenset[bytes]] = {}
+        if before is not None:  # most files are as they were in the source before
+            marks = before.marks.items()
+            kept = {path for path, mark in marks if self.marks.get(path) == mark}
+            self.contents = {p: data for p, data in before.contents.items() if p in kept}
+            self.names = {p: names for p, names in before.names.items() if p in kept}
 
     @cached_property
     def marks(self) -> dict[str, Hashable]:
@@ -57,15 +63,17 @@ class Listing:
 
     def read(self, path: str) -> bytes:
         """Return a file's content; nothing where there is no file."""
-        blob = self.blob(path)
-        return blob.data if blob is not None else b""
+        if path not in self.contents:
+            blob = self.blob(path)
+            self.contents[path] = blob.data if blob is not None else b""
+        return self.contents[path]
 
     def defined(self, path: str) -> frozenset[bytes]:
         """Return what a file defines: functions, classes, attributes of ``self``, fields."""
-        if path not in self._defined:
+        if path not in self.names:
             found = _DEFINED.findall(self.read(path))
-            self._defined[path] = frozenset(name for names in found for name in names)
-        return self._defined[path]
+            self.names[path] = frozenset(name for names in found for name in names)
+        return self.names[path]
 
 
 class Movement:
@@ -75,6 +83,7 @@ class Movement:
         self.listings = old, new
         self._upstream = upstream
         self._near: dict[str, list[str]] = {}
+        self._given: dict[bytes, bool] = {}
         self._moved: dict[tuple[str, str, bytes | None], Elsewhere | None] = {}
 
     @cached_property
@@ -100,7 +109,8 @@ class Movement:
             if not len(content.data) <= 4 * len(data) <= 16 * len(content.data):
                 continue
             other = Counter(data.splitlines())
-            ratio = 2 * (lines & other).total() / max((lines + other).total(), 1)
+            total = lines.total() + other.total()
+            ratio = 2 * (lines & other).total() / max(total, 1)
             ratios.append((ratio, candidate))
         ratios.sort(reverse=True)
         if not ratios or ratios[0][0] < _SIMILAR:
@@ -178,8 +188,13 @@ class Movement:
         word = re.escape(name)
         # What only gives it a value, or is a keyword of that name, counts as new, but not as old.
         given = re.compile(rb"\b(?:def|class)[ \t]+%b\b|\b%b[ \t]*(?::|=(?!=))" % (word, word))
-        everything = (*added, *map(new.read, new.marks))
-        return not any(name in data and given.search(data) for data in everything)
+
+        def is_given(files: Iterable[bytes]) -> bool:
+            return any(name in data and given.search(data) for data in files)
+
+        if name not in self._given:
+            self._given[name] = is_given(map(new.read, new.marks))
+        return not self._given[name] and not is_given(added)
 
     def near(self, path: str) -> list[str]:
         """Return the files of the old package beside a file, and those that it imports."""

@@ -50,6 +50,20 @@ def test_a_change_of_what_the_file_uses_is_seen_in_a_later_step(tmp_path: Path) 
     assert "it has no parameter `mode`" in (conflict.hunks[0].reason or "")
 
 
+def test_a_file_that_upstream_leaves_alone_is_read_once(tmp_path: Path) -> None:
+    files = {"user.py": USER, "lib.py": LIB, "other.py": OTHER}
+    small = make_small(tmp_path, {"1.0": files, "1.1": {**files, "lib.py": "# why\n" + LIB}}, [])
+    upstream = load_catalog(small.catalog).upstreams[0]
+    memory = StepMemory()
+    sources = [WheelSource(small.wheel(version), upstream) for version in ("1.0", "1.1")]
+    old = memory.listing(sources[0], upstream)
+    lib, other = (upstream.in_source(f"widget/{name}") for name in ("lib.py", "other.py"))
+    before = old.read(lib), old.read(other)
+    new = memory.listing(sources[1], upstream)
+    assert new.contents == {other: before[1]}
+    assert (new.read(lib), new.read(other)) == (b"# why\n" + before[0], before[1])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_steps_are_those_without_a_memory(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
