@@ -4,8 +4,6 @@ The format of a delta is in https://git-scm.com/docs/gitformat-pack#_deltified_r
 the lines are written by ``emit_binary_diff_body`` in git's diff.c.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import zlib

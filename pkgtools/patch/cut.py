@@ -1,7 +1,5 @@
 """A patch in two: the sections of some files, and those of all others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pkgtools.errors import MalformedError

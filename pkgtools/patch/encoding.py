@@ -1,7 +1,5 @@
 """Decode a patch file: byte order marks and encodings that editors add."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from typing import Final

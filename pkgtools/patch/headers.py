@@ -6,8 +6,6 @@ Yocto (https://docs.yoctoproject.org/contributor-guide/recipe-style-guide.html#p
 for ``Upstream-Status`` and ``CVE``. ``Removal-Plan`` is this project's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -5,12 +5,10 @@ over lines behind a hunk whose header counts too few. The tests compare both rea
 https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 from pkgtools.patch.lines import Lines
 
@@ -38,7 +36,7 @@ class Hunk:
     line: int
     """The line of its header in the patch file."""
 
-    def with_crlf(self) -> Hunk:
+    def with_crlf(self) -> Self:
         """Return the hunk for a file whose lines end in CRLF."""
         lines = ((tag, _LF.sub(b"\r\n", text)) for tag, text in self.lines)
         return replace(self, lines=tuple(lines))

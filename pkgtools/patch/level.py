@@ -4,8 +4,6 @@ Git and patch(1) take the number from ``-p``. Here the names show it, and every 
 a patch must show the same: else a new file could land elsewhere than its siblings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A cursor over the lines of a patch file, which knows where it is."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from pkgtools.errors import MalformedError

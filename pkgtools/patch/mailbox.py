@@ -1,7 +1,5 @@
 """Files that hold several patches: mailboxes, exports of Mercurial, and ``git log -p``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import pairwise

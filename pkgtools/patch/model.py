@@ -1,7 +1,5 @@
 """The content of a patch file."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

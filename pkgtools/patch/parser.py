@@ -5,8 +5,6 @@ would pass over in silence (surplus hunk lines, a section that changes nothing, 
 the first one) is an error here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

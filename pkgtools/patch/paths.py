@@ -1,7 +1,5 @@
 """Path names in patches: git's quoting, the strip level, and which are safe."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

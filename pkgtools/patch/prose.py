@@ -4,8 +4,6 @@
 to a diff is refused there: its section would disappear in silence.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NoReturn
 
@@ -126,14 +124,14 @@ def check_text(
     """
     line = lines.peek()
     if is_hunk_header(line):
-        lines.fail("a hunk stands behind no file header")
+        lines.fail("a hunk without a file header")
     for pattern, message, remedy in _NAMED:
         if re.fullmatch(pattern, line):
             lines.fail(message, remedy=remedy)
     damaged = _DIFF.match(line)
     if damaged and not _QUOTES.fullmatch(damaged[1]):
         lines.fail(
-            "characters stand before `diff --git`, so that no section starts here",
+            "characters before `diff --git`: no section starts here",
             remedy="take them out; a file's byte order mark in the middle is one",
         )
     for form, (first, second) in (("context", _CONTEXT_DIFF), ("normal", _NORMAL_DIFF)):
@@ -149,7 +147,7 @@ def check_text(
         for part, then in _PARTS
     ):
         lines.fail(
-            "this line is a part of a diff, but stands outside every file's section",
+            "this line of a diff is outside every file's section",
             remedy="write the patch again, or take the line out if it is a comment",
         )
 
@@ -197,9 +195,9 @@ def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
     known = _BETWEEN.match(between + lines.peek())
     end = known.end() if known and not (of_git and set(rows) == {b"\n"}) else 0
     if end < len(between):
-        what = "a text" if between.strip() else "an empty line"
+        what = "text" if between.strip() else "an empty line"
         lines.fail(
-            f"{what} stands between two sections: a second patch may start here",
+            f"{what} between two sections: a second patch can start here",
             line=start + between.count(b"\n", 0, end),
             remedy="if this is one patch, move the text above its first section or remove the "
             "line; write a log again with `git format-patch --stdout`",

@@ -1,7 +1,5 @@
 """One file's section while it is read: its headers as they stand, names with their prefixes."""
 
-from __future__ import annotations
-
 import re
 import stat
 from collections.abc import Callable

@@ -95,7 +95,7 @@ def test_bytecode_in_an_added_folder_changes_nothing(tmp_path: Path) -> None:
         ("no subject", "a subject"),
         ("no blank line", "empty line before its body"),
         ("dashes", "starts with ---"),
-        ("diff", "a text stands between two sections"),
+        ("diff", "text between two sections"),
         ("nothing", "adds no file"),
         ("git", "git directory"),
     ],

@@ -212,7 +212,7 @@ def test_mail_as_people_send_it_is_read_as_git_reads_it(
             HEAD
             + b"\n-----BEGIN PGP SIGNED MESSAGE-----\n\nWhy.\n- ---\n"
             + DIFF.encode().replace(b"\n-", b"\n- -"),
-            "a part of a diff, but stands outside",
+            "line of a diff is outside",
         ),
         (
             mixed(b"Content-Type: message/rfc822\n\n" + HEAD.partition(b"\n")[2]),
@@ -220,7 +220,7 @@ def test_mail_as_people_send_it_is_read_as_git_reads_it(
         ),
         (
             mixed(ATTACHED, ATTACHED.replace(b"x.patch", b"y.patch")),
-            "a second patch may start here",
+            "a second patch can start here",
         ),
     ],
     ids=["dashes escaped (RFC 9580, 7.2)", "forwarded", "two attachments"],

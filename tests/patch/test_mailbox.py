@@ -131,7 +131,7 @@ TEXTS = (
 def test_text_between_two_sections_of_git_is_refused(text: bytes) -> None:
     assert len(parse_patch("x.patch", text + SECTION + OTHER + b"\n" + text).files) == 2
     with pytest.raises(
-        MalformedError, match=r"x.patch:\d+: .* a second patch may start here"
+        MalformedError, match=r"x.patch:\d+: .* a second patch can start here"
     ) as no:
         parse_patch("x.patch", SECTION + text + OTHER)
     assert no.value.remedy is not None
@@ -159,7 +159,7 @@ PROPERTY = b"\n\nProperty changes on: f\n____________________________\nAdded: sv
 def test_lines_that_programs_write_between_two_sections_are_read(text: bytes) -> None:
     for first in (SECTION, SECTION.removeprefix(b"diff --git a/f b/f\n")):
         assert len(parse_patch("x.patch", first + text + PLAIN).files) == 2
-        with pytest.raises(MalformedError, match="a second patch may start"):
+        with pytest.raises(MalformedError, match="a second patch can start"):
             parse_patch("x.patch", first + text + b"A word.\n" + PLAIN)
 
 

@@ -72,9 +72,9 @@ def test_what_people_write_around_patches_is_text(line: bytes, where: str) -> No
         (b"*** a/g\n--- b/g\n***************\n*** 1 ****\n! a\n", "this is a context diff"),
         (b"1c1\n< a\n---\n> b\n", "this is a normal diff"),
         (b"@@@ -1,2 -1,2 +1,3 @@@\n", "the combined diff of a merge"),
-        (b"\xef\xbb\xbfdiff --git a/g b/g\n" + MODE, "characters stand before `diff --git`"),
-        ("\u200bdiff --git a/g b/g\n".encode() + MODE, "characters stand before `diff --git`"),
-        (b"\0diff --git a/g b/g\n" + MODE, "characters stand before `diff --git`"),
+        (b"\xef\xbb\xbfdiff --git a/g b/g\n" + MODE, "characters before `diff --git`"),
+        ("\u200bdiff --git a/g b/g\n".encode() + MODE, "characters before `diff --git`"),
+        (b"\0diff --git a/g b/g\n" + MODE, "characters before `diff --git`"),
     ],
 )
 @pytest.mark.parametrize("where", ["before", "behind", "mail"])
@@ -109,7 +109,7 @@ def test_change_that_is_only_named_is_refused(line: bytes, said: str, where: str
 @pytest.mark.parametrize("before", [b"", MAIL + b"---\n"])
 def test_part_of_a_section_outside_one_is_refused(lines: bytes, before: bytes) -> None:
     for data in (before + lines + SECTION, before + SECTION + b"\n" + lines):
-        with pytest.raises(MalformedError, match="a part of a diff, but stands outside"):
+        with pytest.raises(MalformedError, match="line of a diff is outside"):
             parse_patch("x.patch", data)
 
 
@@ -125,7 +125,7 @@ def test_part_of_a_section_outside_one_is_refused(lines: bytes, before: bytes) -
 def test_lists_and_options_in_the_text_are_no_diff(before: bytes, text: bytes) -> None:
     (file,) = parse_patch("x.patch", before + text + b"\n" + SECTION).files
     assert file.new_path == "f"
-    with pytest.raises(MalformedError, match="a part of a diff"):
+    with pytest.raises(MalformedError, match="line of a diff is outside"):
         parse_patch("x.patch", before + SECTION + b"\n" + text)
 
 
@@ -188,7 +188,7 @@ def test_comment_above_the_first_section_is_text(text: bytes) -> None:
 def test_mode_that_filterdiff_left_is_passed_over() -> None:
     new = b"--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+b\n"
     assert len(parse_patch("x.patch", SECTION + b"new file mode 100644\n" + new).files) == 2
-    with pytest.raises(MalformedError, match="a part of a diff"):
+    with pytest.raises(MalformedError, match="line of a diff is outside"):
         parse_patch("x.patch", SECTION + b"new file mode 100755\n" + new)
 
 
