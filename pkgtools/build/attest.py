@@ -121,14 +121,8 @@ def _write(
 ) -> tuple[str, ...]:
     """Write the files of a build, and return their paths.
 
-    The VEX document exists only if a patch names a CVE.
-
-    Args:
-        folder: created if it does not exist.
-        stem: the common start of the file names.
-        package: the patched package, already verified against the lockfile.
-        subject: what was built.
-        sbom: its bill of materials.
+    The VEX document exists only if a patch names a CVE. The package was already verified against
+    the lockfile.
     """
     documents = {"cdx.json": sbom, "intoto.json": provenance(package, subject)}
     fixed = vex(package, subject)

@@ -56,13 +56,7 @@ def to_json(facts: object) -> bytes:
 
 
 def wheel_sbom(package: PatchedPackage, name: str, made_at: datetime) -> bytes:
-    """Return the bill of materials of a wheel (https://peps.python.org/pep-0770/).
-
-    Args:
-        package: the patched package in it.
-        name: the wheel's file name.
-        made_at: the time of the base.
-    """
+    """Return the bill of materials of a wheel (https://peps.python.org/pep-0770/)."""
     # Scanners look for packages among the components; few read what the document is about.
     wheel = {"type": "file", "bom-ref": name, "name": name, "version": package.version}
     return _document(wheel, [_component(package)], made_at)
@@ -71,11 +65,7 @@ def wheel_sbom(package: PatchedPackage, name: str, made_at: datetime) -> bytes:
 def image_sbom(package: PatchedPackage, reference: str, digest: str, made_at: datetime) -> bytes:
     """Return the bill of materials of the layer that an image has on top of its base.
 
-    Args:
-        package: the patched package in it.
-        reference: the image's name.
-        digest: the image's digest in its store.
-        made_at: the time of the base.
+    Its digest is the one in its store, and the time that of the base.
     """
     image = {"type": "container", "bom-ref": digest, "name": reference, "version": digest}
     return _document(image, [_component(package)], made_at)

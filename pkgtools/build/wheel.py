@@ -61,20 +61,10 @@ class BuiltWheel:
 
 
 def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: Path) -> BuiltWheel:
-    """Write the patched wheel of `target` into `folder`.
+    """Write the patched wheel of `target` into a folder, which is created if it does not exist.
 
-    The same target and wheel give the same bytes at any time and on any machine.
-
-    Args:
-        catalog: used to find the nearest revision of a refused wheel.
-        target: whose series.
-        source: an upstream wheel of the target's revision.
-        folder: created if it does not exist.
-
-    Raises:
-        DoesNotApplyError: the series does not apply, or needs a build from source.
-        UsageError: the wheel is already patched, or damaged.
-        TreeError: the folder cannot be written.
+    The same target and wheel give the same bytes at any time and on any machine. The catalog is
+    used to find the nearest revision of a refused wheel.
     """
     if not fits_wheel(target, source.path):
         refuse_unfit(target, source)

@@ -39,14 +39,8 @@ def check(
 ) -> tuple[tuple[str, ...], Plan | None]:
     """Hold `source` against the target's lockfile and plan its series on it.
 
-    Where other series changed the same files, the source without them has to be the
+    Where the series in `stack` changed the same files, the source without them has to be the
     target's revision, and the series has to apply exactly to what they made.
-
-    Args:
-        catalog: in which a stranger's nearest revision is looked for.
-        target: whose series.
-        source: what is there.
-        stack: the series that are in it.
 
     Returns:
         Every revision of the target that the source is (their touched files are the

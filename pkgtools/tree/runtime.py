@@ -187,15 +187,11 @@ def compile_and_remember(files: Mapping[str, Blob]) -> dict[str, str]:
 
 
 def _remember(key: str, compiled: Compile, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Ask of the files that did not compile yet.
+    """Ask `compiled` of the files that did not compile yet.
 
     The ids of those that do are kept in the user's cache: a release's files are verified again
-    and again, and compiling takes three times as long as the rest.
-
-    Args:
-        key: ends the name of the cache's file: what `compiled` asks beyond this Python.
-        compiled: returns why some files do not compile.
-        files: by path.
+    and again, and compiling takes three times as long as the rest. The cache file's name ends
+    with `key`: what is asked beyond this Python.
     """
     from pkgtools.util.cache import cache_folder  # noqa: PLC0415 - slow to import
 

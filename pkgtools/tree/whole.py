@@ -41,11 +41,7 @@ class NotWholeError(CheckFailedError):
 def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Collection[str]) -> None:
     """Hold a package or a wheel against RECORD, a checkout or a commit against git.
 
-    Args:
-        catalog: that has the target.
-        match: what the source is.
-        source: the package.
-        touched: the paths of the source tree that series changed; RECORD has them, git not.
+    RECORD has the paths that series changed (`touched`); git does not.
 
     Raises:
         NotWholeError: files beyond the series are missing, changed or extra.

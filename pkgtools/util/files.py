@@ -44,14 +44,10 @@ def inside(root: Path, name: str) -> Path:
 
 
 def open_regular(path: Path, flags: int = 0) -> FileIO:
-    """Open a regular file for reading, unbuffered.
+    """Open a regular file for reading, unbuffered; links are followed.
 
     Opening a FIFO blocks until it has a writer, so the file is opened with O_NONBLOCK, which
     changes nothing for a regular file.
-
-    Args:
-        path: the file; links are followed.
-        flags: further flags of open(2).
 
     Raises:
         OSError: it cannot be opened, or is not a regular file.
@@ -71,11 +67,7 @@ def open_regular(path: Path, flags: int = 0) -> FileIO:
 
 
 def read_bytes(path: Path, flags: int = 0) -> bytes:
-    """Return the content of a regular file of at most `LIMIT` bytes.
-
-    Args:
-        path: the file; links are followed.
-        flags: further flags of open(2).
+    """Return the content of a regular file of at most `LIMIT` bytes; links are followed.
 
     Raises:
         OSError: it cannot be read, is not a regular file, or is larger.
@@ -135,11 +127,9 @@ def sha256(path: Path) -> str:
 def replace_file(path: Path, data: bytes, scratch: Path | None = None) -> None:
     """Replace the content of `path` atomically, and sync it to disk.
 
-    Args:
-        path: the file. If several runs write it at once, the last one to end wins.
-        data: its new content.
-        scratch: where the content is written first, for a caller that holds a lock and removes
-            what a killed run left there; by default a name that no other run has.
+    If several runs write it at once, the last one to end wins. The content is written to
+    `scratch` first: by default a name that no other run has. A caller that names it holds a lock,
+    and removes what a killed run left there.
     """
     if scratch is None:
         scratch = _own_scratch(path)
@@ -269,13 +259,9 @@ def locked_folder(
 ) -> Iterator[None]:
     """Keep every other pkgtools that asks for the same out of a folder.
 
-    The lock is on the folder itself (flock(2)): it leaves no file behind, goes
-    with the process, and works where nothing can be written.
-
-    Args:
-        folder: which.
-        waiting: returns a context that lasts as long as another run holds it.
-        shared: let in others that share it.
+    The lock is on the folder itself (flock(2)): it leaves no file behind, goes with the process,
+    and works where nothing can be written. Those that ask for a shared one get in together. The
+    context of `waiting` lasts as long as another run holds it.
 
     Raises:
         OSError: the folder cannot be opened.
