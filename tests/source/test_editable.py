@@ -132,6 +132,13 @@ def test_an_editable_install_is_its_checkout_or_refused(
         return
     folder = find_package(str(python), "widget")
     assert folder == checkout / backend.prefix / "widget"
+    imported = subprocess.run(
+        [python, "-c", "import widget; print(widget.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(imported.stdout.strip()) == folder / "__init__.py"
     tree = find_tree(folder, upstream)
     assert (tree.root, tree.is_checkout) == (checkout, True)
     assert tree.home == checkout / ".git/pkgtools"
