@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pkgtools import __version__
-from pkgtools.build.clock import timestamp, wheel_date
+from pkgtools.build.clock import source_date, timestamp, wheel_date
 from pkgtools.build.sbom import TOOL, PatchedPackage, image_sbom, to_json, wheel_sbom
 from pkgtools.build.wheel import BuiltWheel
 from pkgtools.catalog import Catalog, Target
@@ -65,7 +65,7 @@ def attest_wheel(
         sha256=built.sha256,
         purl=package.purl,
         base={"uri": package.base_purl, "name": base.path.name, "digest": {"sha256": digest}},
-        made_at=made_at,
+        made_at=source_date(made_at),
     )
     return _write(folder, path.name, package, subject, wheel_sbom(package, path.name, made_at))
 

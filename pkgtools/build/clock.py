@@ -29,13 +29,12 @@ def source_date(default: _Default) -> datetime | _Default:
 
 
 def wheel_date(wheel: WheelSource) -> datetime:
-    """Return SOURCE_DATE_EPOCH, or the time of the newest member of a wheel."""
+    """Return the time of the newest member of a wheel."""
     newest = max(info.date_time for info in wheel.members())
     try:
-        found = datetime(*newest, tzinfo=UTC)
+        return datetime(*newest, tzinfo=UTC)
     except ValueError:  # a zip file has fields for the 0th of a month and the 62nd second
-        found = datetime(1980, 1, 1, tzinfo=UTC)
-    return source_date(found)
+        return datetime(1980, 1, 1, tzinfo=UTC)
 
 
 def timestamp(when: datetime) -> str:

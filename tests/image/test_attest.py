@@ -201,6 +201,8 @@ def test_the_same_build_has_the_same_bytes(
     build(project, targets, tmp_path / "three")
     (document,) = (tmp_path / "three/attest").glob("*.openvex.json")
     assert valid_vex(document.read_bytes())["timestamp"] == "1970-01-01T00:00:00Z"
+    wheels = [next((tmp_path / name / "dist").glob("*.whl")) for name in ("one", "three")]
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
 
 
 def test_a_wheel_whose_members_have_no_date(project: Project) -> None:
