@@ -21,8 +21,9 @@ from pkgtools.image.tree import ExtractedPackage
 from pkgtools.plan.compiling import compile_error
 from pkgtools.util.files import read_bytes
 
+# Below this size of its modules, starting a second process takes longer than compiling.
+_SMALL: Final = 64 * 1024
 # Separate processes: earlier compilation and interned strings change a .pyc's bytes.
-_PROCESSES: Final = 2
 _SCRIPT: Final = """
 import json, os, py_compile, sys
 os.umask(0o022)
@@ -52,11 +53,18 @@ def compiler(part: ExtractedPackage) -> Iterator[Callable[[Sequence[str]], None]
     """
     processes: list[subprocess.Popen[str]] = []
     with contextlib.ExitStack() as stack:
-        if any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
-            for _ in range(_PROCESSES):
-                processes.append(stack.enter_context(_start()))
-                stack.callback(processes[-1].kill)
+        for _ in range(_count(part)):
+            processes.append(stack.enter_context(_start()))
+            stack.callback(processes[-1].kill)
         yield partial(_compile, processes, part)
+
+
+def _count(part: ExtractedPackage) -> int:
+    """Return the number of processes, always the same for the same base and series."""
+    if not any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
+        return 0
+    modules = (member for path, member in part.members.items() if path.endswith(".py"))
+    return 2 if sum(len(member.data) for member in modules) > _SMALL else 1
 
 
 def _start() -> subprocess.Popen[str]:
@@ -80,7 +88,7 @@ def _compile(
 ) -> None:
     if not processes:
         return
-    for process, share in zip(processes, _shares(part, changed), strict=True):
+    for process, share in zip(processes, _shares(part, changed, len(processes)), strict=True):
         assert process.stdin is not None  # noqa: S101 - it is a pipe
         # One that ended before it read its work has a status that says so.
         with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
@@ -102,12 +110,12 @@ def _compile(
             )
 
 
-def _shares(part: ExtractedPackage, changed: Sequence[str]) -> list[list[Path]]:
+def _shares(part: ExtractedPackage, changed: Sequence[str], count: int) -> list[list[Path]]:
     """Return the modules that each process compiles: always the same ones, for the same bytes."""
     paths = (part.tree.file(path) for path in changed if path.endswith(".py"))
     files = (path for path in paths if path.is_file() and not path.is_symlink())
     sizes = {file: file.stat().st_size for file in files if not _is_template(part, file)}
-    shares: list[list[Path]] = [[] for _ in range(_PROCESSES)]
+    shares: list[list[Path]] = [[] for _ in range(count)]
     for file in sorted(sizes, key=lambda file: (-sizes[file], file)):
         min(shares, key=lambda share: sum(map(sizes.__getitem__, share))).append(file)
     return shares

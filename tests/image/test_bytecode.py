@@ -24,22 +24,27 @@ py_compile.compile(*sys.argv[1:], invalidation_mode=py_compile.PycInvalidationMo
 """
 
 
-def _part(root: Path, modules: dict[str, str]) -> Any:
+def _part(root: Path, modules: dict[str, str], size: int = 100_000) -> Any:
     for name, source in modules.items():
         (root / name).write_text(source)
     tree = SimpleNamespace(file=root.joinpath, label="an image")
-    return SimpleNamespace(root=root, tree=tree, members={f"__pycache__/m.{TAG}.pyc": None})
+    members = {f"__pycache__/m.{TAG}.pyc": None, "old.py": SimpleNamespace(data=bytes(size))}
+    return SimpleNamespace(root=root, tree=tree, members=members)
 
 
 def _compiled(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (root / "__pycache__").iterdir()}
 
 
-def test_every_changed_module_is_compiled_the_same_each_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "processes"), [(100, 1), (100_000, 2)])
+def test_every_changed_module_is_compiled_the_same_each_time(
+    size: int, processes: int, tmp_path: Path
+) -> None:
     roots = [tmp_path / "one", tmp_path / "two"]
     for root, order in zip(roots, (sorted(MODULES), sorted(MODULES, reverse=True)), strict=True):
         root.mkdir()
-        with compiler(_part(root, MODULES)) as compile_again:
+        with compiler(_part(root, MODULES, size)) as compile_again:
+            assert len(cast("Any", compile_again).args[0]) == processes
             compile_again([*order, "gone.py", "data.txt"])
     found = _compiled(roots[0])
     assert found == _compiled(roots[1])
