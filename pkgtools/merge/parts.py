@@ -127,7 +127,7 @@ def is_call_of(other: Block, run: Sequence[Block], module: Block) -> bool:
     is_method = name.startswith(b"self.")
     scope = class_around(module.raw[0], owners(call)) if is_method else module.raw[0]
     name = name.removeprefix(b"self.")
-    called = [n for n in module.walk() if n.kind == "function" and n.name == name]
+    called = [n for n in module.walk(name) if n.kind == "function" and n.name == name]
     if len(called) != 1 or scope is None or called[0].raw[0] not in statements_of(scope):
         return False
     names = [next(iter(p.tokens)) for p in called[0].parts["parameters"].elements]
