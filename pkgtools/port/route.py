@@ -122,8 +122,8 @@ class Finder:
                 if repository.find(start.commit) and repository.find(end.commit):
                     found = repository.between(start.commit, end.commit, paths)
                     return [Stop(s.commit, s, commit=s.commit) for s in found]
-        if not (start.version and end.version):
-            return []
+        if not (start.version and end.version) or start.version == end.version:
+            return []  # without asking the index
         first, last = Version(start.version), Version(end.version)
         low, high = min(first, last), max(first, last)
         inside = sorted(v for v in self._versions if low < v < high and not v.is_prerelease)
