@@ -31,11 +31,10 @@ def adopt(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Give a receipt to a tree that other means patched exactly, so that it can be reversed.
+    """Write a receipt for a tree that was patched exactly by other means, to reverse it later.
 
-    No file of the package changes. What the files were before comes from the patches read
-    backwards, or from --wheel or --git where that is not enough, and is held against the
-    lockfile.
+    No file of the package changes. The original files come from the reversed patches or, if
+    that is not enough, from --wheel or --git, and must match the lockfile.
 
     \b
     Examples:

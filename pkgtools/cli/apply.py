@@ -28,11 +28,11 @@ def apply(
 ) -> Output:
     """Apply a target's series to a tree, exactly or not at all.
 
-    Without --target, the files say which target the tree is. Series of several targets,
-    catalogs and upstreams stack, each with its receipt. Applying twice does nothing the
-    second time; an older series of the same target is undone in the same transaction.
-    Several targets, or a set that targets.toml names, are one transaction: all are
-    applied, or none.
+    Without --target, the tree's files identify the target. A tree can hold series of
+    several targets, catalogs and upstreams, each with its receipt. Applying a series
+    again does nothing; an older series of the same target is undone in the same
+    transaction. Several targets, or a set from targets.toml, are one transaction: all
+    are applied, or none.
 
     \b
     Examples:

@@ -61,9 +61,9 @@ def import_(
 ) -> Output:
     """Make a series of patch files, mailboxes, a flat diff, or a folder of patches.
 
-    Every file keeps its bytes; one without a number gets one. A mailbox becomes a patch for
-    each mail. With --from the patches are checked against the source that they were made for.
-    A patch that makes the change of a shared patch of the catalog becomes a reference to it.
+    Every file keeps its bytes; a name without a number gets one. A mailbox becomes a patch for
+    each mail. --from checks the patches against the source that they were made for. A patch
+    with the same change as a shared patch of the catalog becomes a reference to it.
 
     \b
     Examples:

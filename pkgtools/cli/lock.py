@@ -36,11 +36,11 @@ def lock(
 ) -> Output:
     """Prove series on real sources and write their lockfiles (lock.toml).
 
-    The source of a commit is looked for in the --git repositories. That of a release
+    The source of a commit comes from the --git repositories. The source of a release
     is a --wheel file, a tag in the repositories, or a wheel that pip downloads into a
     cache. A revision without a source keeps its entry while its series is unchanged.
-    Targets that share a series share its lockfile. All lockfiles are written, or none.
-    --check also enforces the [policy] of targets.toml.
+    Targets that share a series share its lockfile. The command writes all lockfiles, or
+    none. --check also enforces the [policy] of targets.toml.
 
     \b
     Examples:

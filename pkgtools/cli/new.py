@@ -44,9 +44,9 @@ def new(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Make a patch of what a tree has beyond its series, and put it at the series' end.
+    """Make a patch from the edits of a patched tree, and append it to the series.
 
-    The tree is the series' source with the series in it, and edits. By default it is the
+    The tree is the series' source with the series applied, and your edits. The default is the
     installed package.
 
     \b

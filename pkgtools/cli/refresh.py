@@ -27,12 +27,12 @@ from pkgtools.cli.sources import (
 @click.option(
     "--tree",
     type=common.PATH,
-    help="A tree with the series in it, and edits.  [default: none, only hunks are corrected]",
+    help="A patched tree with edits.  [default: none, to correct hunks only]",
 )
 @click.option(
     "--python",
     type=common.TEXT,
-    help="The interpreter whose package has the series in it, and edits.",
+    help="The interpreter that imports a patched package with edits.",
 )
 @click.option(
     "--patch",
@@ -52,7 +52,7 @@ def refresh(
     repositories: tuple[Path, ...],
     catalog: Catalog,
 ) -> Output:
-    """Write the edits of a patched tree into its series, and correct the lines of hunks.
+    """Write the edits of a patched tree into its series, and correct hunks' line numbers.
 
     A file's edits go into the last patch that changes it. Other patches keep their bytes.
     An edit of a shared patch or of an added file is written in place; the output names

@@ -24,12 +24,12 @@ from pkgtools.tree.reverse import reverse_trees
 def reverse(
     targets: tuple[str, ...], tree: Path | None, python: str | None, catalog: Catalog
 ) -> Output:
-    """Take the series that was applied last out of a tree again, to the byte.
+    """Remove the series that was applied last from a tree, and restore its files to the byte.
 
-    The receipt in the tree says what was applied and what was there before. A
-    file that was edited since is named, and nothing is touched. --target names a series
-    below the top; it is refused where a later one changed the same files. Several targets,
-    or a set that targets.toml names, are one transaction.
+    The receipt in the tree has the series and the original files. If a file was edited
+    since, the command names it and changes nothing. --target names a series below the top;
+    it is refused if a later series changed the same files. Several targets, or a set from
+    targets.toml, are one transaction.
 
     \b
     Examples:

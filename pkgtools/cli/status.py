@@ -32,11 +32,11 @@ _EXIT: Final = {
 @common.catalog_option
 @common.command
 def status(tree: Path | None, python: str | None, catalog: Catalog) -> Output:
-    """Say what a tree is and what was applied to it, touching nothing.
+    """Show what a tree is and what is applied to it.
 
-    Every series that is applied is shown with its catalog and digest, the top first.
-    Exits with 0 for a pristine or patched tree, 4 for a partial and 5 for a
-    foreign one.
+    The output lists every applied series with its catalog and digest, from the top
+    down. The exit code is 0 for a pristine or patched tree, 4 for a partial and 5 for
+    a foreign one.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ from pkgtools.patch.headers import headers_of
 @common.catalog_option
 @common.command
 def targets(patches: bool, catalog: Catalog) -> Output:
-    """List the targets, their aliases, revisions and patches, what is validated, and the sets.
+    """List the targets with their aliases, revisions and patches, and the sets.
 
     \b
     Examples:

@@ -38,13 +38,13 @@ class _Request:
 
 
 @click.command(cls=common.Command)
-@click.option("-n", "--dry-run", is_flag=True, help="Ask whether the series would apply.")
+@click.option("-n", "--dry-run", is_flag=True, help="Check that the series applies.")
 @common.targets_option
 @common.tree_options
 @source_options
 @click.option("--rev", help="A revision in --git.  [default: those that the targets name]")
 @click.option(
-    "--series-only", is_flag=True, help="Look at the files of the series, not the whole package."
+    "--series-only", is_flag=True, help="Check the files of the series only, not the whole package."
 )
 @click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
 @common.catalog_option
@@ -62,20 +62,18 @@ def verify(
     allow_missing: bool,
     catalog: Catalog,
 ) -> Output:
-    """Check that a tree is patched, or with --dry-run that it could be.
+    """Check that a tree is patched exactly, or with --dry-run that a series applies.
 
-    Without --dry-run: the tree is exactly what its target makes, by default the
-    targets that are in it. Every touched file has the locked content and every
-    touched Python file compiles. Every other file of an installed package is as its
-    RECORD says, of a checkout as git has it; --series-only leaves these out.
+    Without --dry-run, the tree must be exactly its target; the default is the targets
+    that are applied to it. Every touched file must have the locked content, and every
+    touched Python file must compile. The other files of an installed package must match
+    RECORD, those of a checkout git; --series-only leaves these out.
 
-    With --dry-run: would the series apply? One --tree, --wheel or --rev is held
-    against --target, or against the target that it belongs to; without any of
-    them, the installed package is. Where nothing is installed, or several wheels
-    or repositories are given, every target is verified (or the one that
-    --target names), each on its own source; without a source given, pip
-    downloads releases into a cache, and nothing is written outside it. A target
-    without a source is unverified, and fails the run.
+    With --dry-run, one --tree, --wheel or --rev is checked against --target or its own
+    target; the default is the installed package. If nothing is installed, or several
+    wheels or repositories are given, every target (or --target) is checked on its own
+    source. Without a source, pip downloads releases into a cache; nothing else is
+    written. A target without a source is unverified, and the command fails.
 
     \b
     Examples:
