@@ -21,10 +21,17 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE, matching_blocks
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.layout import apply_edits, edit_of, indent_at, reindent
+from pkgtools.merge.layout import (
+    apply_edits,
+    edit_of,
+    holds,
+    indent_at,
+    reindent,
+    stays_whole,
+)
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Carried, Edit
-from pkgtools.merge.tokens import raw_walk
+from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +40,13 @@ if TYPE_CHECKING:
 
     from pkgtools.merge.blocks import Block
 
+    _Nodes = tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
+    """Of base, ours and theirs."""
+
 _TEXTS: Final = ("comment", "string_content")
+_SUMS: Final = ("binary_operator", "comparison_operator")
+"""Nodes of which the sides belong together."""
+_WHOLE: Final = ("block", "concatenated_string", "dotted_name", "string")
 _NAMES: Final = ("attribute", "dotted_name")
 _PIECE: Final = re.compile(rb"[\w\x80-\xff]+|\s+|[^\w\s]")
 _WORD: Final = re.compile(rb"[\w\x80-\xff]")
@@ -54,6 +67,10 @@ class _Word:
 
 def carry_apart(base: Block, ours: Block, theirs: Block) -> Carried | None:
     """Carry ours' change over to `theirs` where it is apart from that of theirs."""
+    if len(base.raw) == len(ours.raw) == len(theirs.raw) == 1:
+        nodes = _node_edits((base.raw[0], ours.raw[0], theirs.raw[0]), (ours, theirs))
+        if nodes and all(stays_whole(edit, 0, len(edit.text)) for edit in nodes):
+            return Carried(tuple(nodes), ("tokens-disjoint",))
     edits = _apart(base, ours, theirs)
     made = edits and apply_edits(theirs.source, edits)
     if not edits or not isinstance(made, bytes):
@@ -67,6 +84,56 @@ def carry_apart(base: Block, ours: Block, theirs: Block) -> Carried | None:
     absorbed.update(theirs.counted)
     strings = {key: n for key, n in absorbed.items() if n and key[-1:] in (b"'", b'"')}
     return Carried(tuple(edits), ("words-apart",), Counter(strings))
+
+
+def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None:
+    """Return the edits for an expression in which both change different operands."""
+    base, ours, theirs = map(tokens_of, nodes)
+    if base == ours:
+        return []
+    if base == theirs:
+        edit = _replaced(nodes, blocks)
+        return [edit] if edit else None
+    inner = nodes[0].type == "parenthesized_expression"
+    told = tokens_of(nodes[0].named_children[0]) if inner else base
+    held = [nodes[0].type != "argument_list" and holds(node, told) for node in nodes[1:]]
+    if held[0] or (held[1] and inner):
+        return None
+    if held[1]:
+        found = [raw for raw in raw_walk(nodes[2].children) if tokens_of(raw) == base]
+        found = [raw for raw in found if raw.parent is None or tokens_of(raw.parent) != base]
+        return _node_edits((nodes[0], nodes[1], found[0]), blocks) if len(found) == 1 else None
+    children = [node.children for node in nodes]
+    kinds = {tuple(c.type for c in side if not c.is_named) for side in children}
+    if len({len(side) for side in children}) > 1 or len({node.type for node in nodes}) > 1:
+        return None
+    if len(kinds) > 1 or nodes[0].type in _WHOLE or not children[0] or _is_dotted(nodes[0]):
+        return None
+    triples = list(zip(*children, strict=True))
+    changed = [len({*map(tokens_of, triple)}) > 1 for triple in triples]
+    if nodes[0].type in _SUMS and sum(changed) > 1:
+        return None
+    edits = [_node_edits(triple, blocks) for triple in triples]
+    return None if None in edits else [edit for found in edits for edit in found or ()]
+
+
+def _replaced(nodes: _Nodes, blocks: tuple[Block, Block]) -> Edit | None:
+    """Return the edit that puts a node of ours in the place of the same one of theirs."""
+    ours, theirs = (block.source for block in blocks)
+    start, end = nodes[2].start_byte, nodes[2].end_byte
+    old, new = indent_at(ours, nodes[1].start_byte), indent_at(theirs, start)
+    text = reindent(nodes[1].text or b"", old, new, frozenset(), first=False)
+    edit = edit_of(theirs, start, end, text)
+    return edit if isinstance(edit, Edit) else None
+
+
+def _is_dotted(node: tree_sitter.Node) -> bool:
+    """Whether it is a name with dots, which is one thing."""
+    while node.type == "attribute":
+        node = node.children[0]
+        if node.type == "identifier":
+            return True
+    return False
 
 
 def _apart(base: Block, ours: Block, theirs: Block) -> list[Edit] | None:

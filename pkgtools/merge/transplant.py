@@ -92,7 +92,11 @@ class Transplant:
         added = {role for role in ours.parts if role in alone} - set(theirs.parts)
         if changed - added and same(base, theirs):
             return carried("", *layout.replace_block(theirs, ours))
-        return join(self._parts(base, ours, theirs))
+        made = join(self._parts(base, ours, theirs))
+        has_body = any(part.shape is Shape.BODY for part in base.parts.values())
+        if isinstance(made, Unsure) and not (made.is_final or has_body):
+            return carry_apart(base, ours, theirs) or made
+        return made
 
     def _parts(self, base: Block, ours: Block, theirs: Block) -> Iterator[Carried | Unsure]:
         for role in {**base.parts, **ours.parts}:
