@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.names import name_of, statements_of
+from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,3 +153,39 @@ def _fields(scope: tree_sitter.Node) -> list[tuple[bytes, bool]]:
             continue
         found.append((left.text or b"", node.child_by_field_name("right") is not None))
     return found
+
+
+def given_twice(scope: tree_sitter.Node) -> set[tuple[bytes, bytes]]:
+    """Return dictionaries and keys that calls of a scope get as ``**`` and as a keyword.
+
+    Python refuses such a call. A key counts where the scope puts it into the dictionary.
+    """
+    put: set[tuple[bytes, bytes]] = set()
+    taken: set[tuple[bytes, bytes]] = set()
+    given: set[tuple[bytes, bytes]] = set()
+    for node in raw_walk([scope]):
+        if node.type == "assignment":
+            left = node.child_by_field_name("left")
+            if left is not None and left.type == "subscript":
+                put |= _entry(left, left.named_children[1:])
+        elif node.type == "delete_statement":
+            taken |= {e for n in node.named_children for e in _entry(n, n.named_children[1:])}
+        elif node.type == "call":
+            function, arguments = (node.child_by_field_name(r) for r in ("function", "arguments"))
+            inner = arguments.named_children if arguments is not None else []
+            method = function.child_by_field_name("attribute") if function is not None else None
+            if function is not None and method is not None:
+                done = {b"setdefault": put, b"pop": taken}.get(method.text or b"")
+                if done is not None:
+                    done |= _entry(function, inner)
+            names = {name_of(n) for n in inner if n.type == "keyword_argument"}
+            splats = [n.named_children[0] for n in inner if n.type == "dictionary_splat"]
+            given |= {(n.text or b"", name) for n in splats for name in names}
+    return (put & given) - taken
+
+
+def _entry(owner: tree_sitter.Node, keys: Sequence[tree_sitter.Node]) -> set[tuple[bytes, bytes]]:
+    """Return a dictionary and its key, where that is a plain string."""
+    if not keys or keys[0].type != "string" or not owner.named_children:
+        return set()
+    return {(owner.named_children[0].text or b"", (keys[0].text or b"").strip(b"\"'"))}

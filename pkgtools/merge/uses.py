@@ -28,7 +28,13 @@ from pkgtools.merge.names import (
     sets,
     statements_of,
 )
-from pkgtools.merge.signatures import misfit, number_of_values, returned_values, signature_of
+from pkgtools.merge.signatures import (
+    given_twice,
+    misfit,
+    number_of_values,
+    returned_values,
+    signature_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -63,6 +69,7 @@ def misuse(use: Landing) -> str | None:
         _lost_attribute,
         _undefined_attribute,
         _refused_call,
+        _keyword_twice,
         _other_number_of_values,
         _other_return,
         _lone_definition,
@@ -207,6 +214,23 @@ def _resolve(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] 
             return (local, False) if local else None
     found = module.resolve(name)
     return (found, False) if found else None
+
+
+def _keyword_twice(use: Landing) -> str | None:
+    """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
+    around = (path for n in _nodes(use.made.root, use.rows) if (path := owners(n)))
+    for path in dict.fromkeys(around):
+        function = path[-1]
+        if function.type != "function_definition" or b"**" not in (function.text or b""):
+            continue
+        found = given_twice(function)
+        for module in (use.ours, use.theirs) if found else ():
+            there = scopes(module.root, qualified_name(path))
+            found -= given_twice(there[-1]) if len(there) == len(path) else set()
+        for name, key in sorted(found):
+            shown = key.decode(), name.decode()
+            return "a call would get the keyword `{}` twice, once in `**{}`".format(*shown)
+    return None
 
 
 # Values

@@ -51,6 +51,47 @@ class Case:
     """`pk.m` of the new upstream; by default the old one with a first line more."""
 
 
+_LOAD: Final = """\
+    from far import load
+
+
+    def make(path, **kwargs):
+        print(path)
+    {item}
+        print("one")
+        print("two")
+        return load(path, {keyword}**kwargs)
+    """
+
+
+def _load(item: str = "", keyword: str = "") -> bytes:
+    text = dedent(_LOAD).format(item=item or "\0", keyword=keyword)
+    return text.replace("\0\n", "").encode()
+
+
+@pytest.mark.parametrize("item", ['    kwargs["safe"] = 1', '    kwargs.setdefault("safe", 1)'])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_call_gets_a_keyword_once(item: str, *, mirrored: bool) -> None:
+    ours, theirs = _load(item), _load(keyword="safe=0, ")
+    sides = (theirs, ours) if mirrored else (ours, theirs)
+    (chunk,) = merge(_load(), *sides, python=True).conflicts
+    assert chunk.reason == "a call would get the keyword `safe` twice, once in `**kwargs`"
+
+
+@pytest.mark.parametrize(
+    ("item", "keyword"),
+    [
+        ('    kwargs["safe"] = 1', "fast=0, "),
+        ('    other = {}\n    other["safe"] = 1', "safe=0, "),
+        ('    kwargs["safe"] = 1\n    print(kwargs.pop("safe"))', "safe=0, "),
+    ],
+)
+def test_a_keyword_that_no_call_gets_twice_is_merged(item: str, keyword: str) -> None:
+    merged = merge(_load(), _load(item), _load(keyword=keyword), python=True)
+    assert not merged.conflicts
+    assert merged.data == _load(item, keyword)
+
+
 _OUT: Final = """\
     from dataclasses import dataclass
     @dataclass
