@@ -15,6 +15,7 @@ from pkgtools.merge.align import align
 from pkgtools.merge.blocks import Block, Shape, same
 from pkgtools.merge.effects import effects, imported_names, independent
 from pkgtools.merge.order import Order, is_exclusive, is_import, is_registration, order_of
+from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -67,7 +68,21 @@ def rival(block: Block, base: Sequence[Block], theirs: Sequence[Block]) -> Block
             return other
         if block.kind in _OVERRIDES.get(other.kind, ()) and not any(same(other, n) for n in base):
             return other
+        if _sets_the_same(block, other) and all(n.key != other.key for n in base):
+            return other
     return None
+
+
+def _sets_the_same(one: Block, other: Block) -> bool:
+    """Whether two `if` statements on one condition give a value to the same thing."""
+    if not one.kind == other.kind == "if_statement" or one.key != other.key:
+        return False
+    return not _assigned(one).isdisjoint(_assigned(other))
+
+
+def _assigned(block: Block) -> set[bytes]:
+    nodes = (n for n in raw_walk(block.raw) if n.type == "assignment")
+    return {left.text or b"" for n in nodes if (left := n.child_by_field_name("left"))}
 
 
 def _has_all(one: Block, block: Block) -> bool:

@@ -54,9 +54,42 @@ _TIMED: Final = """\
         three(x)
         return os.sep
     """
+_ANSWER: Final = """\
+    def answer(got, info):
+        info["id"] = got.id
+        if got.rank is not None:
+            info["rank"] = got.rank
+        info["end"] = 1
+        info["sum"] = 2
+    """
+_ENCODED: Final = """\
+    if got.text:
+            info["text"] = encode(got.text)
+        info["sum"]"""
+_PLAIN: Final = """\
+    if got.text:
+            info["text"] = got.text
+        info["end"]"""
+
 _UNTIMED: Final = _TIMED.replace("return d(time.time())", "return a(x)")
 
 CASES: Final = (
+    Case(
+        "both set one key in one case, at different places",
+        _ANSWER,
+        _ANSWER.replace('info["sum"]', _ENCODED.lstrip()),
+        _ANSWER.replace('info["end"]', _PLAIN.lstrip()),
+        None,
+    ),
+    Case(
+        "both set keys of their own in one case",
+        _ANSWER,
+        _ANSWER.replace('info["sum"]', _ENCODED.lstrip().replace('"text"', '"long"')),
+        _ANSWER.replace('info["end"]', _PLAIN.lstrip().replace('"text"', '"short"')),
+        _ANSWER.replace('info["sum"]', _ENCODED.lstrip().replace('"text"', '"long"')).replace(
+            'info["end"]', _PLAIN.lstrip().replace('"text"', '"short"')
+        ),
+    ),
     Case(
         "an import of the standard library that upstream needs no more",
         _TIMED,
