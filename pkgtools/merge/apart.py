@@ -24,10 +24,10 @@ from pkgtools.merge.blocks import parse
 from pkgtools.merge.layout import (
     apply_edits,
     edit_of,
-    holds,
     indent_at,
     reindent,
     stays_whole,
+    wraps,
 )
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Carried, Edit
@@ -95,8 +95,8 @@ def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None
         edit = _replaced(nodes, blocks)
         return [edit] if edit else None
     inner = nodes[0].type == "parenthesized_expression"
-    told = tokens_of(nodes[0].named_children[0]) if inner else base
-    held = [nodes[0].type != "argument_list" and holds(node, told) for node in nodes[1:]]
+    told = nodes[0].named_children[0] if inner else nodes[0]
+    held = [nodes[0].type != "argument_list" and wraps(node, told) for node in nodes[1:]]
     if held[0] or (held[1] and inner):
         return None
     if held[1]:

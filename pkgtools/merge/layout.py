@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     import tree_sitter
 
+_ALIKE: Final = 0.6
+"""The least share of common tokens of an expression and what it is changed to."""
 WORTH: Final = 3
 """The least tokens of an expression that can be recognised by its text."""
 
@@ -177,7 +180,7 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
             moved = path_to(found[0], theirs) != path_to(one, base)
             if moved and one.type == "argument_list":
                 continue  # they may be those of another call
-            if moved and holds(other, tokens_of(inner)):
+            if moved and wraps(other, inner):
                 return None  # both put it into something: which one is inside of the other?
             start, end = found[0].start_byte, found[0].end_byte
             old = indent_at(ours.source, other.start_byte)
@@ -195,6 +198,20 @@ def holds(outer: tree_sitter.Node, tokens: Sequence[bytes]) -> bool:
     if len(tokens_of(outer)) <= len(tokens):
         return False
     return any(tokens_of(inner) == tuple(tokens) for inner in raw_walk(outer.children))
+
+
+def wraps(outer: tree_sitter.Node, inner: tree_sitter.Node) -> bool:
+    """Whether an expression has another one in it, perhaps changed."""
+    told = Counter(tokens_of(inner))
+    whole = max(_share(outer, told), _ALIKE)
+    parts = (raw for raw in raw_walk(outer.children) if raw.type == inner.type)
+    return holds(outer, tokens_of(inner)) or any(_share(raw, told) > whole for raw in parts)
+
+
+def _share(node: tree_sitter.Node, told: Counter[bytes]) -> float:
+    """Return the share of the tokens that an expression has in common with counted ones."""
+    found = Counter(tokens_of(node))
+    return 2 * (found & told).total() / (found.total() + told.total() or 1)
 
 
 def path_to(node: tree_sitter.Node, block: Block) -> list[str]:

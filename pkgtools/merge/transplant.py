@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.merge import layout
 from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, parse, same
-from pkgtools.merge.layout import holds
+from pkgtools.merge.layout import wraps
 from pkgtools.merge.result import Carried, Edit, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
 from pkgtools.merge.wrapping import wrapped
@@ -54,7 +54,7 @@ class Transplant:
         ):
             return Siblings(self, base, ours, theirs).carry()
         is_wrapped = base.kind in _EXPRESSIONS and any(
-            holds(block.raw[0], base.tokens) for block in (ours, theirs)
+            wraps(block.raw[0], base.raw[0]) for block in (ours, theirs)
         )
         if base.shape is Shape.RECORD and base.kind == ours.kind == theirs.kind and not is_wrapped:
             return self._carry_record(base, ours, theirs)

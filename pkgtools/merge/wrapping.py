@@ -11,13 +11,13 @@ from pkgtools.merge.layout import (
     apply_edits,
     edit_of,
     frozen_lines,
-    holds,
     indent_at,
     line_end,
     line_start,
     lines_of,
     reindent,
     stays_whole,
+    wraps,
 )
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
@@ -99,7 +99,7 @@ def wrap_call(call: Block, added: Sequence[Block], theirs: Block) -> Edit | None
     found = [r for r in found if tokens_of(r) == call.tokens]
     if len(found) != 1 or call.kind != "call" or theirs.kind != "call":
         return None
-    if holds(theirs.raw[0], call.tokens):
+    if wraps(theirs.raw[0], call.raw[0]):
         return None
     ours = added[0].source
     old, new = indent_at(ours, added[0].start), indent_at(theirs.source, theirs.start)
@@ -117,7 +117,7 @@ def wrapped(base: Block, ours: Block, theirs: Block) -> Edit | None:
     found = [r for r in found if r.parent is None or tokens_of(r.parent) != base.tokens]
     if len(found) != 1 or found[0].type != theirs.raw[0].type:
         return None
-    if holds(theirs.raw[0], base.tokens) and not _are_conditions(base, ours, theirs):
+    if wraps(theirs.raw[0], base.raw[0]) and not _are_conditions(base, ours, theirs):
         return None  # both put it into something: which one is inside of the other?
     head = ours.source[ours.start : found[0].start_byte]
     tail = ours.source[found[0].end_byte : ours.end]

@@ -245,4 +245,18 @@ WORDS: Final = (
         "def f(a):\n    return run(theirs(a))\n",
         None,
     ),
+    Case(
+        "a value that both give the same name, of which one is another",
+        "def f(a):\n    run(a.one, more=1)\n    return a\n",
+        "def f(a):\n    x = run(a.ours, more=1)\n    return a\n",
+        "def f(a):\n    x = run(a.one, more=1)\n    return x\n",
+        None,
+    ),
+    Case(
+        "a call that both put into another one, of which one is changed",
+        "x = run(a.one, more=1)\n",
+        "x = ours(run(a.two, more=1))\n",
+        "x = theirs(run(a.one, more=1))\n",
+        None,
+    ),
 )
