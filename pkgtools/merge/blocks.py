@@ -145,8 +145,7 @@ class Block:
 
         Where these differ, so do the tokens: which is found without reading them.
         """
-        text = self.text.translate(_ONE_QUOTE, b" \t\r\n\f,()\\")
-        return text.replace(b'f"', b'"').replace(b'F"', b'"')
+        return self.text.translate(_ONE_QUOTE, b" \t\r\n\f,()\\")
 
     @cached_property
     def counted(self) -> Counter[bytes]:
@@ -237,6 +236,14 @@ def same(one: Block, other: Block) -> bool:
     if one.text == other.text:
         return True
     return one.squeezed == other.squeezed and one.tokens == other.tokens
+
+
+def is_linted(base: Block, theirs: Block) -> bool:
+    """Whether upstream changed the formatting alone, or took an f from strings without values."""
+    pairs = zip(base.tokens, theirs.tokens, strict=False)
+    return len(base.tokens) == len(theirs.tokens) and all(
+        a == b or (a[:2] in (b'f"', b"f'") and b"{" not in a and a[1:] == b) for a, b in pairs
+    )
 
 
 def similarity(one: Block, other: Block, *, at_least: float = 0.0) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pkgtools.merge import layout
 from pkgtools.merge.align import align
 from pkgtools.merge.apart import carry_apart
-from pkgtools.merge.blocks import Block, Shape, same
+from pkgtools.merge.blocks import Block, Shape, is_linted, same
 from pkgtools.merge.counterparts import made_within, moved_definition, moved_statement
 from pkgtools.merge.order import (
     Order,
@@ -343,9 +343,11 @@ class Siblings:
             return doubt or Unsure("upstream has what the patch makes, elsewhere", is_final=True)
         if self.is_list:
             return self._replace_elements(removed, added, run)
-        if all(same(one, other) for one, other in pairs):
+        if all(is_linted(one, other) for one, other in pairs):
             rule = "comment-above" if len(run) != len(removed) else "neighbour-changed"
-            return carried(rule, layout.replace_statements(run, added))
+            linted = [pair for pair in pairs if not same(*pair)]
+            parts = [Carried(absorbed=c) for o, n in linted for c in (n.counted, taken_away(o))]
+            return join([carried(rule, layout.replace_statements(run, added)), *parts])
         return self._wrapped(removed, added, run) or self._take_ours(old, removed, added)
 
     def _wrapped(

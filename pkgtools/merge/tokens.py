@@ -81,15 +81,15 @@ def raw_tokens(raw: tree_sitter.Node) -> Iterator[bytes]:
 
 
 def _plain(node: tree_sitter.Node) -> bytes:
-    """Return a token; a string without what a linter changes: an f without values, its quotes."""
+    """Return a token; a string with the quotes that formatters prefer."""
     text = node.text or b""
     if node.type != "string":
         return text
     kinds = {child.type for child in node.children}
-    if kinds == {"string_start", "string_content", "string_end"} and b"{" not in text:
-        text = text.removeprefix(b"f").removeprefix(b"F")
-        if text[:1] == b"'" and b'"' not in text and b"\\" not in text and b"'" not in text[1:-1]:
-            return b'"' + text[1:-1] + b'"'
+    if kinds == {"string_start", "string_content", "string_end"} and text[:1] == b"'":
+        inner = text[1:-1]
+        if not any(mark in inner for mark in (b'"', b"'", b"\\")):
+            return b'"' + inner + b'"'
     return text
 
 
