@@ -157,12 +157,12 @@ class Movement:
         """Return the class of an added file that is clearly most like another one."""
         old, new = self.listings
         methods = [n.name or b"" for n in node.walk() if n.kind == "function"]
-        words = [re.compile(rb"\bdef[ \t]+%b\b" % re.escape(name)) for name in methods]
+        words = [(name, re.compile(rb"\bdef[ \t]+%b\b" % re.escape(name))) for name in methods]
         added = [p for p in new.marks if p not in old.marks] if len(words) >= _METHODS else []
         found: list[tuple[float, Elsewhere]] = []
         for path in added:
             data = new.read(path)
-            known = sum(word.search(data) is not None for word in words)
+            known = sum(name in data and word.search(data) is not None for name, word in words)
             module = parse(data) if 2 * known > len(words) else None
             if module is not None and is_sound(module):
                 classes = [n for n in module.walk() if n.kind == "class"]
@@ -183,7 +183,7 @@ class Movement:
         """
         old, new = self.listings
         changed = (p for p in near if p in old.marks and new.marks.get(p) != old.marks[p])
-        if not any(name in old.defined(path) for path in changed):
+        if not any(name in old.read(path) and name in old.defined(path) for path in changed):
             return False
         word = re.escape(name)
         # What only gives it a value, or is a keyword of that name, counts as new, but not as old.
