@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pwd
 import tempfile
@@ -42,6 +43,11 @@ def pytest_configure() -> None:
         # Docker mounts it with 64 MB and noexec.
         if memory.f_bavail * memory.f_frsize > _ROOM and not memory.f_flag & os.ST_NOEXEC:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of garbage collection: it takes 5 % of the time."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
