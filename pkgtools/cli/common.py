@@ -159,11 +159,17 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of a command line."""
-        _, _, given = self.make_parser(ctx).parse_args(args.copy())
-        for option in self.params:
-            single = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
-            if single and given.count(option) > 1:
-                ctx.fail(f"{option.opts[-1]} is given twice")
+        try:
+            _, _, given = self.make_parser(ctx).parse_args(args.copy())
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click's parser leaves it out
+            raise
+        # Completion must not raise, and --help comes before any refusal.
+        if not ctx.resilient_parsing and self.get_help_option(ctx) not in given:
+            for option in self.params:
+                many = not isinstance(option, click.Option) or option.multiple or option.is_flag
+                if given.count(option) > 1 and not many:
+                    ctx.fail(f"{option.opts[-1]} is given twice")
         return super().parse_args(ctx, args)
 
 

@@ -123,7 +123,6 @@ def _refuse_contradictions(request: _Request) -> None:
 def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
     """Verify each target; with several, one that is refused does not hide the others."""
     facts: list[object] = []
-    lines: list[str] = []
     code = 0
     for request in requests:
         try:
@@ -138,9 +137,11 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
             continue
         for source, match in found:
             facts.append(match)
-            lines.append(f"{source.label} is exactly {match.target} ({match.revision})")
-            lines += (f"  {file.path}" for file in match.files)
-    return Output(facts if len(facts) > 1 else facts[0], lines, code)
+            if common.is_text():  # now: errors of the targets before it are already shown
+                say(f"{source.label} is exactly {match.target} ({match.revision})")
+                for file in match.files:
+                    say(f"  {file.path}")
+    return Output(facts if len(facts) > 1 else facts[0], exit_code=code)
 
 
 def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:

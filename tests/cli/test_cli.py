@@ -300,6 +300,11 @@ def test_a_usage_error_is_json_too(arguments: list[str]) -> None:
         ("image test", " image test: missing argument 'IMAGE'", "`pkgtools image test IMAGE`"),
         ("build x", " build: no such command 'x'", "pkgtools build --help"),
         ("status -x", " status: no such option '-x'", "pkgtools status --help"),
+        (
+            "status --tree",
+            " status: option '--tree' requires an argument",
+            "pkgtools status --help",
+        ),
         ("--nope", ": no such option '--nope'", "pkgtools --help"),
     ],
 )
@@ -328,6 +333,20 @@ def test_an_option_given_twice_is_refused(tmp_path: Path) -> None:
         done = call(*words, short, "1", f"{long}=2", cwd=tmp_path)
         assert f"{long} is given twice\n" in done.err, words
         assert (done.code, done.out) == (255 if words == ["merge-file"] else 2, ""), words
+
+
+def test_help_and_completion_work_after_an_option_given_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("apply", "--tree", "a", "--tree", "b")
+    for order in ((*words, "--help"), ("apply", "-h", *words[1:])):
+        shown = call(*order, cwd=tmp_path)
+        assert (shown.code, shown.err) == (0, "")
+        assert shown.out.startswith("Usage: pkgtools apply")
+    monkeypatch.setenv("_PKGTOOLS_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(("pkgtools", *words, "--py")))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) + 1))
+    assert call(cwd=tmp_path).out == "plain,--python\n"
 
 
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])

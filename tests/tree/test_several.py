@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from crash import KILLS, SHORT, Call, Fault, die, faulty, in_child
 from project import git
 from several import NAMES, Two, make_site, write_table
@@ -20,6 +21,7 @@ from trees import differing, leftovers, record_problems, snapshot, timeless
 
 from pkgtools.authoring.lock import write_locks
 from pkgtools.catalog import load_catalog
+from pkgtools.cli import main
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
 from pkgtools.tree.apply import recover_tree
@@ -314,6 +316,10 @@ def test_verify_of_several_names_each_refusal_and_exits_with_the_worst(two: Two)
     assert done.code == 5
     assert "is exactly beta-1" in done.out
     assert "alpha/__init__.py" in done.err
+    where = f"--python={two.python}" if two.python else f"--tree={two.root}"
+    words = ["--series-only", f"--catalog={two.targets}", where, "-t", "beta-1", "-t", "alpha-1"]
+    shown = CliRunner().invoke(main, ["verify", *words]).output
+    assert shown.index("is exactly beta-1") < shown.index("error:"), "in the order of the targets"
     facts = two.do("verify", "-t", "alpha-1", "-t", "beta-1", "--series-only", "--json").facts
     assert [(f["target"], f.get("error", {}).get("exit_code")) for f in facts] == [
         ("alpha-1", 5),
