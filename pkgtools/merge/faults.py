@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pkgtools.merge import names
@@ -61,14 +62,13 @@ def find_faults(
 
 
 def _doubled(versions: Versions, merged: Merge) -> dict[Chunk, str]:
-    """Return the chunks after which a name is given twice that no side gives twice."""
+    """Return the chunks after which a name is given more often than either side gives it."""
     lines = split(merged.data)
     changed = {n for c in diff(versions.lines[2], lines) for n in range(c.new, c.new_end)}
-    found = repeated(parse(merged.data), changed) if changed else set()
-    if found:
-        found -= repeated(versions.ours) | repeated(versions.theirs)
+    found = repeated(parse(merged.data), changed) if changed else Counter()
+    known = repeated(versions.ours) | repeated(versions.theirs) if found else found
     faults = {}
-    for name in found:
+    for name in (name for name, number in found.items() if number > known[name]):
         shown = name.decode(errors="replace")
         done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
         texts = {c: b"".join(versions.lines[1][c.new : c.new_end]) for c in done}

@@ -119,15 +119,15 @@ def as_good_behind(outer: Block, block: Block, between: Sequence[Block]) -> bool
     return independent(effects([block]), effects(code))
 
 
-def repeated(module: Block, rows: Collection[int] | None = None) -> set[bytes]:
-    """Return names that a class, a dictionary, a call or parameters give more than once.
+def repeated(module: Block, rows: Collection[int] | None = None) -> Counter[bytes]:
+    """Return how often a class, a dictionary, a call or parameters give a name more than once.
 
     Args:
         module: where.
         rows: look only at what stands on some of these lines, which count from 0.
 
     """
-    found: set[bytes] = set()
+    found: Counter[bytes] = Counter()
     wanted = sorted(rows or ())
     stack = [module]
     while stack:
@@ -138,6 +138,6 @@ def repeated(module: Block, rows: Collection[int] | None = None) -> set[bytes]:
         ):
             continue
         given = Counter(n for one in block.elements if one.kind in _ONCE for n in _names(one))
-        found |= {name for (_, name), number in given.items() if number > 1}
+        found |= Counter({name: number for (_, name), number in given.items() if number > 1})
         stack += block.children
     return found

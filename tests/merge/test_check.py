@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from pkgtools.merge import merge
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import Comparison, problem
 
@@ -45,3 +46,16 @@ def test_python_itself_must_read_the_result() -> None:
     made = b"from a import b,\nc\n"
     change = Comparison(parse(base), parse(ours), ((parse(base), parse(made)),), Counter())
     assert problem(change, renested=False) == "the result is not Python"
+
+
+def test_a_method_that_both_sides_have_twice_is_not_made_three_times() -> None:
+    """A method defined twice is valid Python; one definition more is one too many."""
+    one = "    def m(self, x):\n        y = 6\n        x += 0\n        return x\n"
+    two = "    def m(self, x):\n        for y in x:\n            use(y)\n        z = 7\n"
+    head, other = "class C:\n    f: int = 2\n\n", "    def n(self, x):\n        call(x)\n"
+    end = "        return x\n"
+    base = head + other + end + "\n" + two + end
+    ours = head + "\n" + one + end + "\n" + two + end
+    theirs = head + other + "\n" + one + end + "\n" + two
+    merged = merge(*(text.encode() for text in (base, ours, theirs)), python=True)
+    assert merged.conflicts or merged.data.count(b"def m(") == 2
