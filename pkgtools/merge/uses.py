@@ -68,6 +68,7 @@ def misuse(use: Landing) -> str | None:
         _lost_import,
         _lost_attribute,
         _undefined_attribute,
+        _attribute_of_a_part,
         _refused_call,
         _keyword_twice,
         _other_number_of_values,
@@ -153,6 +154,25 @@ def _undefined_attribute(use: Landing) -> str | None:
         looked.add(name)
         if use.is_lost(name):
             return f"the package defines `{name.decode()}` nowhere any more"
+    return None
+
+
+def _attribute_of_a_part(use: Landing) -> str | None:
+    """Return an attribute of an attribute that upstream reads from a part of it now."""
+    base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
+    for raw in inside(use.ours.root, use.lines):
+        owner, _, name = (
+            (raw.text or b"").rpartition(b".") if raw.type == "attribute" else (b"",) * 3
+        )
+        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
+            continue
+        old, new = (
+            re.compile(rb"(?<![\w.])%b\.%b%b\b" % (re.escape(owner), part, name))
+            for part in (b"", rb"\w+\.")
+        )
+        found = new.search(theirs)
+        if found and old.search(base) and not old.search(theirs) and not new.search(base):
+            return f"upstream has `{found[0].decode()}` for `{owner.decode()}.{name.decode()}`"
     return None
 
 

@@ -402,3 +402,20 @@ def test_an_attribute_of_the_class_that_a_mixin_is_for(
     versions = (text.encode() for text in (base, ours, theirs))
     reasons = [c.reason for c in merge(*versions, python=True, others=others).conflicts]
     assert reasons == (["`self.rank` is not there any more"] if asked else [])
+
+
+@pytest.mark.parametrize(
+    ("now", "asked"),
+    [
+        ("self.host.meter.on", "upstream has `self.host.meter.on` for `self.host.on`"),
+        ("self.host.off", None),
+        ("self.host.on or self.host.meter.on", None),
+    ],
+)
+def test_an_attribute_that_upstream_reads_from_a_part(now: str, asked: str | None) -> None:
+    base = "class Queue:\n    def a(self):\n        if self.host.on:\n            count()\n\n{}"
+    last = "    def b(self):\n        done()\n{}        return 1\n"
+    added = "        if self.host.on:\n            count()\n"
+    before, ours = (base.format(last.format(more)).encode() for more in ("", added))
+    merged = merge(before, ours, before.replace(b"self.host.on", now.encode()), python=True)
+    assert [c.reason for c in merged.conflicts] == ([asked] if asked else [])
