@@ -74,9 +74,10 @@ def refresh_series(
                 after = _fold(after, change.path, change.after, into)
         edits = _shared_edits(before, after, source.read)
         after = [
-            AppliedPatch(edits[each.patch.name].patch, _real(each.changes))
-            if each.patch.name in edits
-            else each
+            AppliedPatch(
+                edits[each.patch.name].patch if each.patch.name in edits else each.patch,
+                _real(each),
+            )
             for each in after
         ]
         writes, rewritten, kept = _writes(named.directory, before, after, source)
@@ -142,9 +143,16 @@ def edited_shared(work: SeriesWork, patch: Patch, files: Iterable[Path]) -> Edit
     return EditedShared(reference_of(patch), [str(path) for path in files], others)
 
 
-def _real(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Return the changes that change something: an added file may be gone."""
-    return tuple(change for change in changes if change.before != change.after)
+def _real(applied: AppliedPatch) -> tuple[FileChange, ...]:
+    """Return the changes that change something: an edit can undo the patch's change of a file."""
+    kept = tuple(c for c in applied.changes if c.before != c.after or c.old_path != c.path)
+    if applied.changes and not kept:
+        name = applied.patch.name
+        raise UsageError(
+            f"{name}: the edits undo all of it",
+            remedy=f"`pkgtools drop {name}`; if the tree is not patched, apply the series first",
+        )
+    return kept
 
 
 def _fold(

@@ -241,3 +241,25 @@ def test_the_tag_of_the_checkout_is_the_source_where_none_is_given(
         "src/widget/large.py",
     ]
     assert _kinds(call("new", "two", *words, "-m", "x", "--json").facts) == {"large.py": "rename"}
+
+
+def test_refresh_takes_out_what_an_edit_undoes(tmp_path: Path) -> None:
+    """One file of two; a whole patch goes with `drop`."""
+    files = {"a.py": "A = 1\n", "b.py": "B = 1\n"}
+    edits = {"a.py": "A = 2\n", "b.py": "B = 2\n"}
+    small = make_small(tmp_path / "small", {"1.0": files}, [("both", edits)])
+    package = tmp_path / "tree" / "widget"
+    with zipfile.ZipFile(small.wheel("1.0")) as archive:
+        archive.extractall(package.parent)
+    words: list[str | Path] = ["refresh", "--series", "one", "--tree", package.parent]
+    words += ["--catalog", small.catalog, "--wheel", small.wheel("1.0")]
+    refused = call(*words)
+    assert refused.code == 2
+    assert "error: 0001-both.patch: the edits undo all of it\n" in refused.err
+    assert "`pkgtools drop 0001-both.patch " in refused.err
+    (package / "b.py").write_text("B = 2\n")
+    assert call(*words).code == 0
+    repository = tmp_path / "git"
+    git(tmp_path, "clone", "--quiet", "--branch", "v1.0", small.repository, repository)
+    git(repository, "apply", small.series / "0001-both.patch")
+    assert git(repository, "diff", "--name-only").split() == ["src/widget/b.py"]
