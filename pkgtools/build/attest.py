@@ -5,18 +5,17 @@ hold no clock, host or user: the time in a VEX document is that of the base, or
 SOURCE_DATE_EPOCH.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from pkgtools import __version__
 from pkgtools.build.clock import source_date, timestamp, wheel_date
+from pkgtools.build.image import BuiltImage, BuiltIndex
 from pkgtools.build.sbom import TOOL, PatchedPackage, image_sbom, to_json, wheel_sbom
 from pkgtools.build.wheel import BuiltWheel
 from pkgtools.catalog import Catalog, Target
@@ -24,9 +23,6 @@ from pkgtools.patch.headers import headers_of
 from pkgtools.source import WheelSource
 from pkgtools.tree.verify import verify
 from pkgtools.util.files import replacing, sha256
-
-if TYPE_CHECKING:
-    from pkgtools.build.image import BuiltImage, BuiltIndex
 
 
 @dataclass(frozen=True)

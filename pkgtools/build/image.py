@@ -8,11 +8,14 @@ bytecode therefore follow the same rules as in an installed tree.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pkgtools.build.bytecode import compiler
 from pkgtools.build.clock import source_date
+from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.image.destination import index_store_of, store_of
 from pkgtools.image.known import known_package
@@ -21,17 +24,13 @@ from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage, Stored
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.apply import apply_targets
+from pkgtools.util.progress import Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from pkgtools.catalog import Catalog, Target
     from pkgtools.image.layer import Member
     from pkgtools.image.model import Image, Runnable
     from pkgtools.image.stored import ImageIndex, LayeredImage
     from pkgtools.image.tree import ExtractedPackage
-    from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,6 @@ def build_image(
         PkgtoolsError: a refusal, as `apply_targets` raises it.
         UsageError: the base is already patched, or `name` is the base's name.
         TreeError: the image cannot be stored.
-
     """
     name = name or image.default_name(_suffix(targets))
     store = store_of(image, name)
@@ -147,7 +145,6 @@ def build_index(
 
     Raises:
         PkgtoolsError: as `build_image`, for any platform; no image is stored.
-
     """
     name = name or index.default_name(_suffix(targets))
     store = index_store_of(index, name)
@@ -265,7 +262,6 @@ def _changes(parts: Iterable[ExtractedPackage], mtime: int) -> tuple[list[Member
 
     Raises:
         UsageError: packages of one checkout share a receipt, and each has its own here.
-
     """
     written: dict[str, Member] = {}
     gone: set[str] = set()

@@ -1,32 +1,26 @@
 """Archives as ``docker save`` writes them: a tar of layers, and a ``manifest.json`` about them."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image.layer import content, damaged, entries, open_tar, readable
-from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, oci_base
+from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, BaseImage, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
 from pkgtools.image.stored import LayeredImage
 from pkgtools.image.streams import Forward, HashedStream, compression_of, decompressed
 from pkgtools.util.files import in_the_way, open_regular, replacing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.image.manifest import BaseImage
 
 PREFIX: Final = "docker-archive:"
 _MANIFEST: Final = "manifest.json"
@@ -210,7 +204,6 @@ def add_image(
         new: the image.
         layers: the names of the base's layers.
         tags: the names that the image gets.
-
     """
     config = f"{new.config.digest.removeprefix('sha256:')}.json"
     layer = layer_name(new.layer.diff_id)

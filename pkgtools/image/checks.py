@@ -3,37 +3,31 @@
 The checks leave the image unchanged: their files go into a temporary container.
 """
 
-from __future__ import annotations
-
 import io
 import tarfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree as ET
 
 import msgspec
 
+from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import EngineError, PkgtoolsError
 from pkgtools.image import labels
 from pkgtools.image.archive import add_file
 from pkgtools.image.inside import COMPILE
 from pkgtools.image.inspect import named_target, upstream_of
 from pkgtools.image.layer import FileKind
-from pkgtools.image.tree import extracted, query_of
+from pkgtools.image.model import Image, Runnable
+from pkgtools.image.tree import ExtractedPackage, extracted, query_of
 from pkgtools.plan.compiling import compile_error
 from pkgtools.source.receipt import load_receipt
 from pkgtools.tree.verify import verify
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog, Target
-    from pkgtools.image.model import Image, Runnable
-    from pkgtools.image.tree import ExtractedPackage
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _FOLDER: Final = "pkgtools-checks"
 

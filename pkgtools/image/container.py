@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import requests
@@ -11,8 +12,6 @@ from docker.errors import DockerException
 from docker.types import LogConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import docker
 
 _SHARED_MEMORY: Final = "1g"
@@ -32,7 +31,6 @@ def new_container(
         image: the image's id.
         command: the program and its arguments; the image's entry point is not run.
         files: a tar archive that is unpacked at the container's root first.
-
     """
     name = f"pkgtools-{secrets.token_hex(8)}"
     try:
@@ -63,7 +61,6 @@ def run_lines(container: Any) -> Iterator[str]:
 
     Raises:
         docker.errors.APIError: the image does not contain the program.
-
     """
     container.start()
     left = b""

@@ -19,10 +19,11 @@ import bisect
 import io
 import itertools
 import tarfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -40,10 +41,7 @@ from pkgtools.image.layer import (
 )
 from pkgtools.image.streams import decompressed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    ReadRange = Callable[[int, int], bytes | None]
+ReadRange = Callable[[int, int], bytes | None]
 
 _STARGZ: Final = "containerd.io/snapshot/stargz/toc.digest"
 _FOOTER_BYTES: Final = 51
@@ -123,7 +121,6 @@ def table_of(
         descriptor: the layer's, with the digest of the table in its annotations.
         read_range: reads a part of the blob; returns None if the registry sends only all of it.
         label: the layer's name in errors.
-
     """
     said = descriptor.get("annotations") or {}
     if read_range is None:
@@ -203,7 +200,6 @@ class TableOfContents:
             end: an upper bound of the files' frames.
             read_range: reads a part of the blob.
             label: the layer's name in errors.
-
         """
         self._entries = entries
         self._end = end
@@ -291,7 +287,6 @@ class TableOfContents:
         Args:
             before: of the first file's last entry; -1 for the start of the archive.
             number: of the second file's entry, or behind all.
-
         """
         at, skipped, size = 0, 0, 0
         if before >= 0:

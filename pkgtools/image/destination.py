@@ -1,22 +1,15 @@
 """Choose the store of a new image: the base's, or one of another kind."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pkgtools.errors import UsageError
 from pkgtools.image.archive import PREFIX, ArchiveStore
 from pkgtools.image.layout_store import LayoutStore
-from pkgtools.image.model import Runnable
+from pkgtools.image.model import ImageStore, Runnable
 from pkgtools.image.names import REGISTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.image.model import ImageStore
-    from pkgtools.image.registry.store import RegistryStore
-    from pkgtools.image.stored import ImageIndex, LayeredImage
+from pkgtools.image.registry.store import RegistryStore
+from pkgtools.image.stored import ImageIndex, LayeredImage
 
 
 def store_of(image: Runnable | LayeredImage, name: str) -> ImageStore:

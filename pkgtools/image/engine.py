@@ -1,7 +1,5 @@
 """Images in a Docker engine, local or remote, through its API."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import io
@@ -10,9 +8,10 @@ import os
 import re
 import tarfile
 import tempfile
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import docker
 import requests
@@ -23,17 +22,18 @@ from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.archive import ArchiveImage, add_image, layer_name, write_archive
 from pkgtools.image.container import new_container, run_lines, wait_for
 from pkgtools.image.inside import FIND, READ
+from pkgtools.image.layer import Member
 from pkgtools.image.merged import StoredLayer, merge
 from pkgtools.image.model import Config, NewImage, Runnable, Stored
 from pkgtools.image.names import NAME, REFERENCE, split_tag, with_tag
-from pkgtools.image.package import METADATA_FILES, FoundPackage, choose_folder, package_at
+from pkgtools.image.package import (
+    METADATA_FILES,
+    FoundPackage,
+    PackageQuery,
+    choose_folder,
+    package_at,
+)
 from pkgtools.util.files import no_temporary_files
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from pkgtools.image.layer import Member
-    from pkgtools.image.package import PackageQuery
 
 _PYTHONS: Final = ("python3", "python")
 _SECONDS: Final = 120

@@ -4,32 +4,24 @@ The user names the place, and thereby trusts everybody who can write to it. Whoe
 to a repository can push its tags as well.
 """
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import UsageError
 from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
 from pkgtools.image.inspect import upstream_of
-from pkgtools.image.known import known_package
+from pkgtools.image.known import KnownFacts, known_package
 from pkgtools.image.model import Image
 from pkgtools.image.names import REGISTRY
-from pkgtools.image.stored import LayeredImage
+from pkgtools.image.package import FoundPackage, PackageQuery
+from pkgtools.image.stored import ImageIndex, LayeredImage
 from pkgtools.image.tree import query_of
 from pkgtools.util.files import open_regular, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from pkgtools.catalog import Catalog, Upstream
-    from pkgtools.image.known import KnownFacts
-    from pkgtools.image.package import FoundPackage, PackageQuery
-    from pkgtools.image.stored import ImageIndex
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,6 @@ def export_facts(
         opened: the image, or all its platforms.
         place: a file, or ``docker://HOST/NAME`` for referrers to the image's manifest.
         reporter: receives progress.
-
     """
     found = []
     for image in images_of(opened):

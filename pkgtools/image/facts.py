@@ -5,12 +5,11 @@ checks that they describe a package that an image can contain; patching then che
 are those of a known revision.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import zstandard
@@ -18,12 +17,7 @@ import zstandard
 from pkgtools.errors import MalformedError
 from pkgtools.image.layer import FileKind, parents, relative
 from pkgtools.image.merged import LayerChanges
-from pkgtools.image.package import FoundPackage, package_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pkgtools.image.package import PackageQuery
+from pkgtools.image.package import FoundPackage, PackageQuery, package_at
 
 FORMAT: Final = 5
 """Increment with each change of the format or of the results of `Image.find`."""
@@ -62,7 +56,6 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
 
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
-
     """
     return _compressed(_KnownFacts(FORMAT, dict(found)))
 
@@ -72,7 +65,6 @@ def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> Found
 
     Raises:
         MalformedError: they are damaged, or describe an impossible package.
-
     """
     try:
         facts = msgspec.msgpack.decode(_decompressed(raw), type=_KnownFacts)
@@ -90,7 +82,6 @@ def encode_layer(changes: LayerChanges) -> bytes:
 
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
-
     """
     return _compressed(replace(changes, label="", links={}, names=0, data=0))
 
@@ -100,7 +91,6 @@ def decode_layer(raw: bytes) -> LayerChanges:
 
     Raises:
         ValueError: the bytes are damaged.
-
     """
     try:
         return msgspec.msgpack.decode(_decompressed(raw), type=LayerChanges)

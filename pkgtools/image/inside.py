@@ -1,7 +1,5 @@
 """Code that an image's own Python runs; it may use only the standard library."""
 
-from __future__ import annotations
-
 from typing import Final
 
 _TAKE: Final = """

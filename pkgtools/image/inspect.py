@@ -1,25 +1,18 @@
 """Compare the labels and receipt of a patched image with its files."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Catalog, Target, Upstream
 from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError, one_line
 from pkgtools.image import labels as names
-from pkgtools.image.tree import extracted, query_of
+from pkgtools.image.model import Image
+from pkgtools.image.tree import ExtractedPackage, ImageTree, extracted, query_of
 from pkgtools.tree.stack import load_stack
 from pkgtools.tree.state import State, match_all
 from pkgtools.tree.status import Status, status_of
 from pkgtools.tree.verify import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pkgtools.catalog import Catalog, Target, Upstream
-    from pkgtools.image.model import Image
-    from pkgtools.image.tree import ExtractedPackage, ImageTree
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

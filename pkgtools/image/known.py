@@ -1,12 +1,11 @@
 """Cache what was found in images and layers, so that a base is read once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from pathlib import Path
+from typing import Final, Protocol
 
 from pkgtools.errors import PkgtoolsError
 from pkgtools.image.facts import (
@@ -17,16 +16,12 @@ from pkgtools.image.facts import (
     facts_key,
     layer_key,
 )
+from pkgtools.image.merged import LayerChanges, StoredLayer
+from pkgtools.image.model import Image
+from pkgtools.image.package import FoundPackage, PackageQuery
 from pkgtools.image.stored import LayeredImage
 from pkgtools.util.cache import cache_folder
 from pkgtools.util.files import replace_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.image.merged import LayerChanges, StoredLayer
-    from pkgtools.image.model import Image
-    from pkgtools.image.package import FoundPackage, PackageQuery
 
 _MOST: Final = 32
 """Images in the cache; an entry has the size of the files that series touch."""
@@ -44,7 +39,6 @@ class KnownFacts(Protocol):
 
         Raises:
             PkgtoolsError: the place cannot be read, or its facts are damaged.
-
         """
         ...
 

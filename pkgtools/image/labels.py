@@ -1,17 +1,12 @@
 """The labels and manifest annotations of a patched image."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pkgtools import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pkgtools.catalog import Target
-    from pkgtools.image.model import Image
+from pkgtools.catalog import Target
+from pkgtools.image.model import Image
 
 UPSTREAM: Final = "pkgtools.upstream"
 TARGET: Final = "pkgtools.target"

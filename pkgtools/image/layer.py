@@ -4,17 +4,16 @@ OCI image specification, "Image Layer Filesystem Changeset":
 https://github.com/opencontainers/image-spec/blob/main/layer.md
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
 import tarfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final, Self
+from typing import IO, Annotated, Final, Self
 
 import zstandard
 from isal import isal_zlib
@@ -23,9 +22,6 @@ from msgspec import Meta
 from pkgtools.blob import LIMIT
 from pkgtools.errors import MalformedError
 from pkgtools.image.streams import decompressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 # https://github.com/opencontainers/image-spec/blob/main/layer.md#whiteouts
 WHITEOUT: Final = ".wh."
@@ -103,7 +99,6 @@ class _Header(tarfile.TarInfo):
                 or an extended header too large; the header is damaged, which tarfile takes for
                 the end of the archive; or the file is sparse in GNU's form, whose map tarfile
                 reads without a bound (Go's archive/tar, which engines use, writes none).
-
         """
         try:
             info = super().frombuf(buf, encoding, errors)
@@ -162,7 +157,6 @@ def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
     Args:
         raw: the layer: tar, plain or compressed with gzip or zstd. It is only read forwards.
         label: the layer's name in errors.
-
     """
     with readable(label), open_tar(decompressed(raw)) as archive:
         for info in entries(archive):

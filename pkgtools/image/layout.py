@@ -8,18 +8,15 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Final
 
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.manifest import INDEXES, OCI_INDEX, Index, of_platform, parse
 from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
 from pkgtools.util.files import locked_folder, read_bytes, replace_file, sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
 
 REF_NAME: Final = "org.opencontainers.image.ref.name"
 LAYOUT_NAME: Final = re.compile(
@@ -156,7 +153,6 @@ def write_named(
         blobs: the new blobs.
         descriptor: that of the image's manifest or index, with the image's name.
         others: returns the entries of the index that stay.
-
     """
     try:
         with locked_folder(folder, contextlib.nullcontext):

@@ -1,9 +1,9 @@
 """Store images in OCI image layouts: in the base's own, or another."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.image.layer import damaged
@@ -16,18 +16,11 @@ from pkgtools.image.layout import (
     read_index,
     write_named,
 )
-from pkgtools.image.manifest import OCI_INDEX, as_oci, described, to_json
-from pkgtools.image.model import Stored
+from pkgtools.image.manifest import OCI_INDEX, BaseImage, as_oci, described, to_json
+from pkgtools.image.merged import StoredLayer
+from pkgtools.image.model import NewImage, Stored
+from pkgtools.image.stored import ImageIndex, LayeredImage
 from pkgtools.util.files import replace_file, replacing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pkgtools.image.manifest import BaseImage
-    from pkgtools.image.merged import StoredLayer
-    from pkgtools.image.model import NewImage
-    from pkgtools.image.stored import ImageIndex, LayeredImage
 
 _PART: Final = 1024 * 1024
 _REMEDY: Final = "name another layout with --tag"
@@ -43,7 +36,6 @@ class LayoutStore:
             folder: the layout.
             images: the base, or those of its platforms; their blobs are copied unless they are
                 in this layout.
-
         """
         self._folder = folder
         first = images[0]

@@ -1,24 +1,17 @@
 """Find the package as the image's Python does, from as few layers as possible."""
 
-from __future__ import annotations
-
 import csv
 import posixpath
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from pkgtools.errors import SourceUnavailableError
-from pkgtools.image.layer import FileKind, parents
-from pkgtools.image.package import ways_of
+from pkgtools.image.layer import FileKind, Member, parents
+from pkgtools.image.merged import Overlay
+from pkgtools.image.package import PackageQuery, ways_of
 from pkgtools.source.tree import SITE_FOLDERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pkgtools.image.layer import Member
-    from pkgtools.image.merged import Overlay
-    from pkgtools.image.package import PackageQuery
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of an image that sets none (moby's ``system.DefaultPathEnv``)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,11 +17,9 @@ import msgspec
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import damaged, digest_of
+from pkgtools.image.merged import StoredLayer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pkgtools.image.merged import StoredLayer
     from pkgtools.image.model import Config, NewImage
 
 _OCI: Final = "application/vnd.oci.image"

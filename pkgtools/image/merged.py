@@ -7,6 +7,8 @@ cannot change the answer: an upper layer's files, whiteouts and opaque whiteouts
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,6 +19,7 @@ from pkgtools.image.layer import (
     OPAQUE,
     WHITEOUT,
     FileKind,
+    LayerEntry,
     Member,
     damaged,
     parents,
@@ -26,11 +29,7 @@ from pkgtools.image.layer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
     from pkgtools.image.contents import ReadRange, TableOfContents
-    from pkgtools.image.layer import LayerEntry
 
     PathFilter = Callable[[str], bool]
 
@@ -108,7 +107,6 @@ class Overlay:
             wanted: the paths whose content is read.
             kept: the paths that are of interest; default: all.
             cache: the changes of layers that were read before.
-
         """
         self.members: dict[str, Member] = {}
         """The visible files that are of interest, by path."""

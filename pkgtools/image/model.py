@@ -1,24 +1,17 @@
 """Interfaces of images and their stores."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from pkgtools.image.layer import damaged, digest_of
+from pkgtools.image.layer import Layer, Member, damaged, digest_of
 from pkgtools.image.manifest import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from pkgtools.image.layer import Layer, Member
-    from pkgtools.image.package import FoundPackage, PackageQuery
-
+from pkgtools.image.package import FoundPackage, PackageQuery
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -61,7 +54,6 @@ class Config:
 
         Raises:
             MalformedError: it violates the specification.
-
         """
         facts = parse(self.raw, _ConfigFacts, "the image's configuration")
         runtime = facts.get("config") or {}
@@ -72,7 +64,6 @@ class Config:
 
         Raises:
             MalformedError: the numbers differ.
-
         """
         named = len(self.facts["rootfs"]["diff_ids"])
         if named != count:
@@ -176,7 +167,6 @@ class Image(ABC):
             MalformedError: the image is damaged, or leads out of itself.
             TreeError: a file's parent is not a directory.
             EngineError: the engine failed.
-
         """
 
     @abstractmethod
@@ -189,7 +179,6 @@ class Image(ABC):
 
         Raises:
             UsageError: this one has no tag to which a suffix could be added.
-
         """
 
 
@@ -201,7 +190,6 @@ class ImageStore(Protocol):
 
         Raises:
             UsageError: it is a name of the base, or not a name in this store.
-
         """
         ...
 
@@ -212,7 +200,6 @@ class ImageStore(Protocol):
             UsageError: as `refuse_name`.
             TreeError: the store cannot be written.
             RegistryError: the registry refuses it.
-
         """
         ...
 
@@ -234,7 +221,6 @@ class Runnable(Image):
 
         Raises:
             EngineError: the registry or the engine refuses.
-
         """
 
     @abstractmethod
@@ -248,5 +234,4 @@ class Runnable(Image):
         Raises:
             UsageError: the image does not contain the interpreter.
             EngineError: the program or the engine failed; with the end of its output.
-
         """

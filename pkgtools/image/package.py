@@ -1,25 +1,19 @@
 """The package in an image, and the files around it that matter."""
 
-from __future__ import annotations
-
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.utils import canonicalize_name
 
+from pkgtools.catalog import Upstream
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import Member, parents
 from pkgtools.source.receipt import NAME, PROVENANCE
 from pkgtools.source.tree import SITE_FOLDERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pkgtools.catalog import Upstream
 
 METADATA_FILES: Final = {"METADATA", "RECORD", NAME, PROVENANCE}
 """The files of a .dist-info that are read."""
@@ -161,7 +155,6 @@ def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None,
         folders: the candidates; see `location.candidates`.
         tree: the user's choice: such a folder, the package's own folder, or a checkout.
         label: the image, in errors.
-
     """
     upstream = query.upstream
     found = sorted(folders)

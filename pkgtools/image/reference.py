@@ -5,19 +5,15 @@ in a registry, ``oci:DIR[:NAME]`` one in an OCI image layout, ``docker-archive:F
 a file of ``docker save``. Any other name is that of an image in the Docker engine.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from pkgtools.errors import UsageError
 from pkgtools.image.manifest import own_platform
+from pkgtools.image.model import Runnable
 from pkgtools.image.names import REGISTRY
-
-if TYPE_CHECKING:
-    from pkgtools.image.model import Runnable
-    from pkgtools.image.stored import ImageIndex, LayeredImage
+from pkgtools.image.stored import ImageIndex, LayeredImage
 
 _PLATFORM: Final = re.compile(r"[a-z0-9_.-]+/[a-z0-9_.-]+(/[a-z0-9_.-]+)?")
 
@@ -41,7 +37,6 @@ def open_image(
         MalformedError: it is damaged.
         EngineError: the engine does not answer.
         RegistryError: the registry does not answer, or refuses.
-
     """
     _refuse_options(reference, python, platform)
     opened = _open(reference, tree, python, platform or own_platform())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from pkgtools.errors import TreeError
-from pkgtools.image.layer import FileKind, damaged, parents
+from pkgtools.image.layer import FileKind, Member, damaged, parents
 from pkgtools.image.location import candidates, installed_last, is_evidence
 from pkgtools.image.manifest import (
     LAYERS,
@@ -18,18 +20,12 @@ from pkgtools.image.manifest import (
     parse,
     platform_of,
 )
-from pkgtools.image.merged import Overlay, StoredLayer, read_paths
+from pkgtools.image.merged import LayerCache, Overlay, StoredLayer, read_paths
 from pkgtools.image.model import Config, Image
-from pkgtools.image.package import FoundPackage, choose_folder, package_at
+from pkgtools.image.package import FoundPackage, PackageQuery, choose_folder, package_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
     from pkgtools.image.known import KnownFacts
-    from pkgtools.image.layer import Member
-    from pkgtools.image.merged import LayerCache
-    from pkgtools.image.package import PackageQuery
 
 
 class LayeredImage(Image):
@@ -59,7 +55,6 @@ class LayeredImage(Image):
         Args:
             query: the package, and the files of it that are read.
             cache: the changes of layers that were read before.
-
         """
 
         def is_read(path: str) -> bool:
@@ -111,7 +106,6 @@ class ManifestImage(LayeredImage):
             found: the manifest and its descriptor.
             top: the digest that the name leads to: of the manifest, or of an index.
             tree: the user's choice of the folder that contains the package.
-
         """
         raw, entry = found
         self.reference, self.tree = reference, tree
@@ -189,7 +183,6 @@ def open_platforms(
         document: the index.
         media_type: that of the index.
         opened: opens the image of an entry.
-
     """
     images: dict[str, LayeredImage] = {}
     dropped = []

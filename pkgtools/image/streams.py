@@ -1,7 +1,5 @@
 """Streams of layers: decompressed, hashed, or read forwards only."""
 
-from __future__ import annotations
-
 import hashlib
 import tarfile
 from typing import IO, Final, cast

@@ -1,32 +1,25 @@
 """Extract the files of a package that matter from an image, as a tree that can be patched."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import posixpath
 import re
 import stat
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, Member, folders_above, parents
-from pkgtools.image.package import PackageQuery
+from pkgtools.image.model import Image
+from pkgtools.image.package import FoundPackage, PackageQuery
 from pkgtools.source import Tree, find_tree
 from pkgtools.source.receipt import NAME, load_receipt
 from pkgtools.source.tree import package_in
 from pkgtools.util.files import no_temporary_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pkgtools.catalog import Catalog, Upstream
-    from pkgtools.image.model import Image
-    from pkgtools.image.package import FoundPackage
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,6 @@ class ExtractedPackage:
         Args:
             mtime: the time of written files, in seconds since the epoch; restored files keep
                 their own.
-
         """
         owner = self._owner()
         known = _with_folders({*self.package.names, *self.members})

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import similarity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
-
     from pkgtools.merge.blocks import Block
 
 ALIKE: Final = 0.6

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +35,6 @@ from pkgtools.merge.result import Carried, Edit
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import tree_sitter
 
     from pkgtools.merge.blocks import Block

@@ -7,20 +7,18 @@ from. What a merge does not touch keeps its bytes.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import tree_sitter
 import tree_sitter_python
 
 from pkgtools.merge.keys import definition, sibling_key
 from pkgtools.merge.tokens import tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LANGUAGE: Final = tree_sitter.Language(tree_sitter_python.language())
 _DEEPEST: Final = 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -12,8 +13,6 @@ from pkgtools.merge.blocks import is_sound
 from pkgtools.merge.tokens import block_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
-
     import tree_sitter
 
     from pkgtools.merge.blocks import Block
@@ -41,7 +40,6 @@ def problem(merge: Comparison, *, renested: bool) -> str | None:
     Args:
         merge: the versions around it.
         renested: whether a rule put statements at another depth than ours has them.
-
     """
     if not all(reads_as_well(made, theirs) for theirs, made in merge.ported):
         return "the result is not Python"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE
 from pkgtools.merge.blocks import Shape, same, similarity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pkgtools.merge.blocks import Block
 
 _RENAMED: Final = 0.8
@@ -27,7 +26,6 @@ def moved_definition(block: Block, new: Sequence[Block], module: Block) -> tuple
         block: the definition in base.
         new: what upstream adds beside it.
         module: theirs.
-
     """
     kind = [n for n in new if n.kind == block.kind]
     alike = sorted(((similarity(block, n), n.start, n) for n in kind), reverse=True)

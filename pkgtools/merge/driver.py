@@ -1,17 +1,12 @@
 """Merging three texts into one with conflict markers, as a git merge driver needs it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.merge.markers import mark, mark_lines
+from pkgtools.merge.markers import Markers, mark, mark_lines
+from pkgtools.merge.model import How
 from pkgtools.merge.three_way import merge
-
-if TYPE_CHECKING:
-    from pkgtools.merge.markers import Markers
-    from pkgtools.merge.model import How
 
 _RUNS_PYTHON: Final = re.compile(rb"#!.*\bpython[\d.]*\b")
 
@@ -53,7 +48,6 @@ def merge_text(
         theirs: the version with theirs.
         python: whether to merge by structure; otherwise by lines, as ``git merge-file`` does.
         markers: how conflicts are written.
-
     """
     if not python:
         return MergedText(*mark_lines(base, ours, theirs, markers))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import tree_sitter
 
     from pkgtools.merge.blocks import Block

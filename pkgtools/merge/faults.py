@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from pkgtools.merge import names
@@ -17,8 +18,6 @@ from pkgtools.merge.uses import Landing, misuse
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from pkgtools.merge.versions import Versions
 
 
@@ -32,7 +31,6 @@ def find_faults(
         merged: the result.
         others: what is known of other files.
         known: chunks whose names and uses were looked at before.
-
     """
     is_new = not merged.conflicts and merged.data != versions.theirs.source
     if is_new and versions.are_sound and not reads_as_well(parse(merged.data), versions.theirs):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from pkgtools.merge.order import sorted_place
 from pkgtools.merge.result import Edit, Unsure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pkgtools.merge.blocks import Block
     from pkgtools.merge.lines import Chunk
     from pkgtools.merge.model import Merge
@@ -41,7 +40,6 @@ def with_imports(versions: Versions, merged: Merge, new: Callable[[str], bytes |
         versions: the files.
         merged: the merge.
         new: returns a module of the new package.
-
     """
     if not versions.are_sound:
         return merged

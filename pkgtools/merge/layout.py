@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import tree_sitter
 
 _ALIKE: Final = 0.6

@@ -1,15 +1,10 @@
 """Three-way merging of lines: what git's merge does, chunk by chunk and without markers."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pygit2
 from pygit2.enums import DiffOption
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from pkgtools.merge.lines import Chunk, diff, shift, touches, without
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pkgtools.merge.model import Merge
 
 _MARKER: Final = re.compile(rb"^(?:<{7} |\|{7} |>{7} )", re.MULTILINE)
@@ -82,7 +81,6 @@ def mark(
         ours: the file with our change.
         merged: what was made of theirs.
         markers: how to write the conflicts.
-
     """
     left = [c.chunk for c in merged.conflicts]
     common = without(split(ours), split(base), left)
@@ -160,7 +158,6 @@ def _regions(files: Files, mine: Sequence[Chunk], *, forced: bool) -> Iterator[R
         files: the three versions.
         mine: the chunks from base to ours.
         forced: whether each chunk of ours is a conflict, even where theirs changed nothing.
-
     """
     upstream = diff(files[0], files[2])
     for group in _clusters(mine, upstream):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
@@ -10,8 +11,6 @@ from pkgtools.merge.blocks import parse
 from pkgtools.merge.names import definitions_in, name_of, own_attributes, statements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import tree_sitter
 
     Read = Callable[[str], bytes | None]

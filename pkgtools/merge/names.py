@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -13,8 +14,6 @@ from pkgtools.merge.effects import imported_names
 from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import tree_sitter
 
     from pkgtools.merge.blocks import Block
@@ -52,7 +51,6 @@ def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | N
         lines: the 0-based lines of ours.
         whole: whether all of ours is in what was made; otherwise what ours itself
             defines may be in a conflict.
-
     """
     ours, made = versions.ours, versions.made
     read = (n for n in inside(ours, lines) if n.type == "identifier" and is_read(n))

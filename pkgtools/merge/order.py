@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.effects import effects, independent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pkgtools.merge.blocks import Block
 
 _EXCLUSIVE: Final = {

@@ -11,18 +11,14 @@ count. ::
                                                               self.queue.clear()
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from pkgtools.merge.blocks import Block, Shape, is_sound, parse, same
 from pkgtools.merge.effects import dotted_name, effects
 from pkgtools.merge.layout import apply_edits, line_end, line_start
 from pkgtools.merge.names import class_around, owners, statements_of
 from pkgtools.merge.result import Edit, Unsure
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DEFAULTED: Final = {
     "identifier": "default_parameter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pkgtools.merge.align import align
@@ -10,8 +11,6 @@ from pkgtools.merge.layout import indent_at, line_end
 from pkgtools.merge.result import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pkgtools.merge.lines import Chunk
 
 

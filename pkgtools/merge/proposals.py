@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -26,8 +27,6 @@ from pkgtools.merge.words import merge_words
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pkgtools.merge.markers import ConflictLines
     from pkgtools.merge.model import OtherFiles
 
@@ -51,7 +50,6 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
         merged: the merge.
         sides: base, ours and theirs.
         others: what is known of other files.
-
     """
     if all(map(has_crlf, sides)):
         base, ours, theirs = (text.replace(b"\r\n", b"\n") for text in sides)

@@ -13,6 +13,7 @@ renamed, too: ``size`` is ``args.size``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -23,8 +24,6 @@ from pkgtools.merge.effects import dotted_name
 from pkgtools.merge.names import bound, own_attributes, owner_of_lines, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     import tree_sitter
 
     from pkgtools.merge.blocks import Block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -33,8 +34,6 @@ from pkgtools.merge.twins import as_good_behind, rival, twins
 from pkgtools.merge.wrapping import wrap_call, wrap_statements, wrapped_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pkgtools.merge.result import Carrier, Edit
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -9,8 +10,6 @@ from pkgtools.merge.names import name_of, statements_of
 from pkgtools.merge.tokens import raw_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import tree_sitter
 
     from pkgtools.merge.modules import Definition
@@ -38,7 +37,6 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     Args:
         found: a function or a class.
         bound: whether it is a method that is called on an object.
-
     """
     if not found.is_class:
         static = any(b"staticmethod" in d for d in found.decorators)

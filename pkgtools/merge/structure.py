@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,6 @@ from pkgtools.merge.result import Carried, Elsewhere, Unsure, carried
 from pkgtools.merge.transplant import Transplant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pkgtools.merge.blocks import Block
     from pkgtools.merge.lines import Chunk
     from pkgtools.merge.transplant import Find
@@ -53,7 +52,6 @@ def merge_structure(
         versions: base, ours and theirs.
         others: other files that the merge has changed so far.
         find: finds a definition in other files.
-
     """
     base, ours, theirs = versions
     if not all(map(is_sound, versions)) or any(b"\r" in n.source for n in versions):

@@ -1,9 +1,8 @@
 """The stages of a merge: by lines, then each conflict by structure, then the checks."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.merge.blocks import is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
@@ -17,10 +16,7 @@ from pkgtools.merge.structure import merge_structure
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    Lines = tuple[list[bytes], list[bytes], list[bytes]]
+Lines = tuple[list[bytes], list[bytes], list[bytes]]
 
 
 _ROUNDS: Final = 5
@@ -43,7 +39,6 @@ def merge(
         theirs: the file in the new upstream.
         python: whether to go beyond lines.
         others: what is known of other files.
-
     """
     others = others or OtherFiles()
     if python and all(map(has_crlf, (base, ours, theirs))):

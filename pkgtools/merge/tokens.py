@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import tree_sitter
 
 _LEAVES: Final = {"string", "concatenated_string"}

@@ -7,6 +7,7 @@ Whatever has no single right place comes back as `Unsure`: then a person decides
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from pkgtools.merge.siblings import Siblings
 from pkgtools.merge.wrapping import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from pkgtools.merge.result import Elsewhere
 
     Find = Callable[[Block], Elsewhere | None]

@@ -5,20 +5,16 @@ them twice: two methods of one name, of which the later wins, or an option that 
 twice, with which the program does not start.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from pkgtools.merge.align import align
 from pkgtools.merge.blocks import Block, Shape, same
 from pkgtools.merge.effects import effects, imported_names, independent
 from pkgtools.merge.order import Order, is_exclusive, is_import, is_registration, order_of
 from pkgtools.merge.tokens import raw_walk
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
 
 _NAMED: Final = {"assignment", "class", "function"}
 """Statements that give one name in their block a meaning."""
@@ -125,7 +121,6 @@ def repeated(module: Block, rows: Collection[int] | None = None) -> Counter[byte
     Args:
         module: where.
         rows: look only at what stands on some of these lines, which count from 0.
-
     """
     found: Counter[bytes] = Counter()
     wanted = sorted(rows or ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -37,8 +38,6 @@ from pkgtools.merge.signatures import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
     import tree_sitter
 
     from pkgtools.merge.model import OtherFiles

@@ -4,17 +4,13 @@ Example: ours makes ``f(a, b)`` of ``f(a)``, and theirs makes ``g(a)`` of it. By
 result is ``g(a, b)``.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.lines import Chunk, diff
 from pkgtools.util.lines import split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+|[ \t]+|\r?\n|.", re.DOTALL)
 _MOST: Final = 4000

@@ -1,8 +1,7 @@
 """Statements and expressions that a patch puts into others, when upstream changes them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pkgtools.merge.align import ALIKE
 from pkgtools.merge.blocks import Block, Shape, parse, same, similarity, starts_line
@@ -21,10 +20,6 @@ from pkgtools.merge.layout import (
 )
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _TRUTH: Final = ("assert_statement", "elif_clause", "if_clause", "if_statement", "while_statement")
 """Nodes that ask only whether their condition is true."""
@@ -61,7 +56,6 @@ def wrap_statements(
         added: what the patch makes of them.
         run: the statements of theirs.
         edits: what the patch changes in these.
-
     """
     ours, theirs = added[0].source, run[0].source
     if not all(starts_line(theirs, n.start) for n in run):

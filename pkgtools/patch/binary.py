@@ -29,7 +29,6 @@ class BinaryChange:
 
         Raises:
             ValueError: the delta is not for `old`, or is corrupt.
-
         """
         return apply_delta(old, self.data) if self.is_delta else self.data
 
@@ -96,7 +95,6 @@ def apply_delta(old: bytes, delta: bytes) -> bytes:
 
     Raises:
         ValueError: it is for a content of another size, or is cut short.
-
     """
     if len(delta) < 4:  # git's own floor: two sizes and an opcode with its argument
         raise ValueError("the delta is cut short")

@@ -17,7 +17,6 @@ def cut(patch: Patch, keep: Callable[[str], bool]) -> tuple[Patch | None, Patch 
 
     Raises:
         MalformedError: a file moves from one part to the other.
-
     """
     kept = [keep(file.new_path) for file in patch.files]
     for file in patch.files:

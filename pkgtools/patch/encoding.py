@@ -22,7 +22,6 @@ def without_marks(name: str, data: bytes) -> bytes:
 
     Raises:
         MalformedError: the file is UTF-16, or has a terminal's colours.
-
     """
     if data.startswith(_UTF16) or _alternates(data):
         Lines(name, data).fail(

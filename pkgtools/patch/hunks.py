@@ -93,7 +93,6 @@ def read_hunk(lines: Lines) -> Hunk:
 
     Raises:
         MalformedError: the header is malformed, or counts other lines than the body has.
-
     """
     at = lines.number
     match = _HEADER.match(lines.take())

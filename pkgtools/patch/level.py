@@ -53,7 +53,6 @@ def find_level(sections: Sequence[Section]) -> Level | None:
 
     Raises:
         LevelError: two sections show different ones.
-
     """
     exact = {number for s in sections if (number := level_of_move(s)) is not None}
     fewest = {n for s in sections if level_of_move(s) is None and (n := _fewest_of(s))}

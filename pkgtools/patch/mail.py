@@ -54,7 +54,6 @@ def decoded(name: str, data: bytes) -> bytes:
 
     Raises:
         MalformedError: an encoding is unknown or damaged, or a part is not text.
-
     """
     length = header_length(data)
     if not length or not _MIME.search(data[:length]):

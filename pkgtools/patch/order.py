@@ -1,20 +1,16 @@
 """The order in which the commits of a log were made."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from pkgtools.patch.lines import Lines
 from pkgtools.patch.mailbox import holds_diff, is_mail
 from pkgtools.patch.model import FilePatch, Kind, is_same_id
 from pkgtools.patch.parser import parse_patch, shown_level
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _COMMIT: Final = re.compile(rb"\s*(?:commit |From )?(?!0+ )([0-9a-f]{7,64})\b")
 _ZONE_BEHIND_SPACE: Final = re.compile(r"(?<=:\d\d) (?=[-+]\d{4}$)")
@@ -31,7 +27,6 @@ def in_order(name: str, patches: Sequence[bytes]) -> list[bytes]:
 
     Raises:
         MalformedError: neither shows one order, or a merge is shown against each parent.
-
     """
     commits = [m[1] for patch in patches if holds_diff(patch) and (m := _COMMIT.match(patch))]
     if len(set(commits)) < len(commits):

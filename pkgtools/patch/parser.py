@@ -49,7 +49,6 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
 
     Raises:
         MalformedError: with the file, the line and what is wrong there.
-
     """
     mails = split_mails(data)
     if len(mails) > 1:
@@ -76,7 +75,6 @@ def shown_level(name: str, data: bytes) -> Level | None:
 
     Raises:
         MalformedError: it cannot be read, or its sections contradict each other.
-
     """
     text_data, _ = _text_of(name, data)
     lines = Lines(name, text_data)

@@ -54,7 +54,6 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
 
     Raises:
         PathError: there is no closing quote, or an escape git does not write.
-
     """
     match = _QUOTED.match(raw)
     if match is None:
@@ -76,7 +75,6 @@ def strip(name: bytes, level: int) -> bytes:
 
     Raises:
         PathError: the name has no more than these.
-
     """
     parts = name.split(b"/", level)
     if len(parts) <= level or not parts[-1]:
@@ -93,7 +91,6 @@ def header_name(line: bytes) -> bytes:
 
     Raises:
         PathError: it is not quoted well, or ends in something like a date.
-
     """
     if line.startswith(b'"'):
         return unquote(line)[0]
@@ -156,7 +153,6 @@ def git_pairs(rest: bytes) -> Iterator[tuple[bytes, bytes]]:
 
     Raises:
         PathError: a name is not quoted well.
-
     """
     if b'"' in rest:
         names = []
@@ -192,7 +188,6 @@ def safe_path(raw: bytes) -> str:
     Raises:
         PathError: it is absolute, has an empty, ``.``, ``..`` or ``.git``
             component, or a character that no package manager could list.
-
     """
     shown = text(raw)
     try:

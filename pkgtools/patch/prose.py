@@ -120,7 +120,6 @@ def check_text(
 
     Raises:
         MalformedError: with what the line says and what to do.
-
     """
     line = lines.peek()
     if is_hunk_header(line):
@@ -159,7 +158,6 @@ def check_above(lines: Lines) -> None:
 
     Raises:
         MalformedError: diff(1) may name a change there.
-
     """
     command = _COMMAND.fullmatch(lines.peek())
     if command is None:
@@ -188,7 +186,6 @@ def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
 
     Raises:
         MalformedError: there is such a text.
-
     """
     rows = [lines.peek(back) for back in range(start - lines.number, 0)]
     between = b"".join(rows)
@@ -211,7 +208,6 @@ def check_behind(lines: Lines) -> None:
 
     Raises:
         MalformedError: it may be such a line.
-
     """
     if not _AFTER_SECTION.match(lines.peek()):
         _may_name(lines, lines.number)

@@ -1,21 +1,17 @@
 """Find the credentials for a registry where docker and podman store them."""
 
-from __future__ import annotations
-
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import docker.auth
 from docker.errors import DockerException
 from requests.utils import parse_dict_header
 
 from pkgtools.errors import RegistryError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AUTH_FILE: Final = "REGISTRY_AUTH_FILE"
 """The variable with the file of podman and skopeo (containers-auth.json(5))."""

@@ -1,21 +1,15 @@
 """Read blobs of a registry as streams that resume after a break and check the digest."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
 import time
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final, cast
 
 from pkgtools.errors import RegistryError
 from pkgtools.image.layer import damaged
-from pkgtools.image.registry.client import BROKEN, TRIES, BrokenConnectionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pkgtools.image.registry.client import RegistryClient
+from pkgtools.image.registry.client import BROKEN, TRIES, BrokenConnectionError, RegistryClient
 
 _PART: Final = 256 * 1024
 _SLOW_SECONDS: Final = 120
@@ -39,7 +33,6 @@ def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes
 
     Raises:
         RegistryError: the registry refuses, or breaks off too often.
-
     """
     headers = {"Range": f"bytes={start}-{end - 1}"}
     for count in range(TRIES):

@@ -1,7 +1,5 @@
 """Use the TLS certificates that docker and podman use for a registry (containers-certs.d(5))."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from pathlib import Path

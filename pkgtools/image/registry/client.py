@@ -1,7 +1,5 @@
 """An HTTP client for one registry."""
 
-from __future__ import annotations
-
 import base64
 import email.utils
 import ipaddress
@@ -9,8 +7,9 @@ import json
 import os
 import ssl
 import time
+from collections.abc import Collection, Iterator, Mapping
 from http.cookiejar import DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import requests
@@ -19,13 +18,8 @@ from urllib3.exceptions import HTTPError
 from pkgtools import __version__
 from pkgtools.errors import RegistryError
 from pkgtools.image.layer import damaged, digest_of
-from pkgtools.image.registry.auth import challenge_of, credentials_of
+from pkgtools.image.registry.auth import Challenge, challenge_of, credentials_of
 from pkgtools.image.registry.certificates import adapter_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from pkgtools.image.registry.auth import Challenge
 
 PLAIN_HTTP: Final = "PKGTOOLS_PLAIN_HTTP"
 """The variable with the hosts, separated by commas, that are used without TLS."""
@@ -135,7 +129,6 @@ class RegistryClient:
         Raises:
             BrokenConnectionError: all tries failed.
             RegistryError: the response has another status.
-
         """
         url = urljoin(self.root, path)
         for count in range(1, tries + 1):

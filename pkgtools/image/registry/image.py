@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import IO, Any, Final
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import damaged, digest_of
@@ -20,11 +22,6 @@ from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
 from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-
 
 _CONFIG_LIMIT: Final = 16 * 1024 * 1024
 

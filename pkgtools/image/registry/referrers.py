@@ -5,9 +5,8 @@ registries without that API, #referrers-tag-schema. The image itself need not be
 facts of a base can be stored beside the images built on it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Mapping
+from typing import Any, Final, Self
 
 from pkgtools.errors import UsageError
 from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
@@ -22,15 +21,11 @@ from pkgtools.image.manifest import (
     parse,
     to_json,
 )
+from pkgtools.image.model import Image
 from pkgtools.image.names import REGISTRY, RegistryName
+from pkgtools.image.package import FoundPackage, PackageQuery
 from pkgtools.image.registry.client import RegistryClient
 from pkgtools.image.registry.upload import Uploads
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pkgtools.image.model import Image
-    from pkgtools.image.package import FoundPackage, PackageQuery
 
 ARTIFACT_TYPE: Final = "application/vnd.pkgtools.image-facts"
 KEY: Final = "pkgtools.facts"
@@ -79,7 +74,6 @@ class ReferrerFacts:
             subject: the descriptor of the image's manifest.
             key: see `facts_key`.
             package: the package in the image.
-
         """
         self._client.allow(self._repository, "pull,push")
         uploads = Uploads(self._client, self._repository)

@@ -1,25 +1,18 @@
 """Push images to a registry: blobs first, then manifests, and the tag last."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import digest_of
-from pkgtools.image.manifest import ACCEPT, to_json
-from pkgtools.image.model import Stored
+from pkgtools.image.manifest import ACCEPT, BaseImage, to_json
+from pkgtools.image.merged import StoredLayer
+from pkgtools.image.model import NewImage, Stored
 from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.client import RegistryClient
 from pkgtools.image.registry.image import RegistryImage
 from pkgtools.image.registry.upload import Uploads
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.image.manifest import BaseImage
-    from pkgtools.image.merged import StoredLayer
-    from pkgtools.image.model import NewImage
-    from pkgtools.image.stored import ImageIndex, LayeredImage
+from pkgtools.image.stored import ImageIndex, LayeredImage
 
 _ELSEWHERE: Final = ("foreign", "nondistributable")
 """Parts of the media types of layers that registries do not store, as in Windows images."""

@@ -3,22 +3,16 @@
 https://github.com/opencontainers/distribution-spec/blob/main/spec.md#push
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import IO, Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from pkgtools.errors import RegistryError
 from pkgtools.image.layer import digest_of
-from pkgtools.image.registry.client import TRIES, BrokenConnectionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from pkgtools.image.registry.client import RegistryClient
+from pkgtools.image.registry.client import TRIES, BrokenConnectionError, RegistryClient
 
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of a chunk, which is held in memory; smaller blobs are sent in one request."""
