@@ -103,9 +103,10 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         return TreeChange(
             draft.label, draft.tree.place, target.name, tuple(own.revisions), recovered=recovered
         )
-    if matches[0].state is State.PATCHED:
+    left = left_over(target, draft, own) if own is not None else ()
+    if matches[0].state is State.PATCHED and not left:
         return _already(catalog, target, opened, own, _patched(matches))
-    own = _settle(target, draft, own, known=known)
+    own = _settle(target, draft, own, known=known and not left)
     at = None
     changed: set[str] = set()
     if own is not None:
@@ -168,6 +169,11 @@ def _already(
     )
 
 
+def left_over(target: Target, draft: TreeDraft, own: StackEntry) -> frozenset[str]:
+    """Return what an older series patched and the target's does not: it is still to be undone."""
+    return own.paths - frozenset(target.series.paths) - set(draft.stack.drifted(own, draft))
+
+
 def _patched(matches: Sequence[Identity]) -> tuple[str, ...]:
     return tuple(match.revision for match in matches if match.state is State.PATCHED)
 
@@ -180,7 +186,7 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
     """
     matches = match_target(target, draft)
     revisions = _patched(matches)
-    if not revisions or not target.series.patches:
+    if not revisions or not target.series.patches or left_over(target, draft, own):
         return None
     try:
         originals = originals_of(target, draft, matches[0], own, ())
@@ -255,6 +261,13 @@ def adopt_target(
         revisions = _patched(matches)
         own = draft.stack.find(catalog, target)
         if own is None or not _is_done(target, draft, own):
+            left = left_over(target, draft, own) if own is not None else ()
+            if left:
+                raise ForeignError(
+                    f"{tree.label}: an older series of {target.name} is still in "
+                    f"{', '.join(sorted(left))}",
+                    remedy=f"replace it: pkgtools apply --target {target.name} --tree {tree.root}",
+                )
             originals = originals_of(target, draft, matches[0], own, sources)
             entry = entry_of(catalog, target, revisions, tree)
             if own is not None:

@@ -117,3 +117,34 @@ def test_apply_names_the_command_that_gives_a_receipt(
     assert call(*_command(done, "next")).code == 0
     assert _run(small, python, "reverse").code == 0
     assert (site / "widget" / "a.py").read_text() == "A = 1\n"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_apply_undoes_files_of_a_dropped_patch(tmp_path: Path, *, edited: bool) -> None:
+    """Its files are no longer the series', but the receipt has what they were before."""
+    patches = [("one", {"a.py": "A = 2\n"}), ("two", {"b.py": "B = 2\n"})]
+    small = make_small(tmp_path / "small", {"1.0": _FILES}, patches)
+    where: list[str | Path] = ["--catalog", small.catalog]
+    source: list[str | Path] = [*where, "--wheel", small.wheel("1.0")]
+    site = tmp_path / "site"
+    with zipfile.ZipFile(small.wheel("1.0")) as wheel:
+        wheel.extractall(site)
+    assert call("lock", *source).code == 0
+    assert call("apply", *where, "--tree", site).code == 0
+    if edited:
+        (site / "widget" / "a.py").write_text("A = 3\n")
+        assert call("refresh", *source, "--series", "one", "--tree", site).code == 0
+    assert call("drop", *source, "--series", "one", "0002-two.patch").code == 0
+    before = snapshot(site)
+    refused = call("adopt", *where, "--tree", site)
+    assert (refused.code, snapshot(site)) == (5, before)
+    assert "an older series of one is still in src/widget/b.py" in refused.err
+    done = call("apply", *where, "--target", "one", "--tree", site)
+    if edited:  # a.py was edited since the receipt: its older series cannot be undone
+        assert (done.code, snapshot(site)) == (5, before)
+        return
+    assert done.code == 0, done.err
+    assert (site / "widget" / "b.py").read_text() == "B = 1\n"
+    assert call("verify", *where, "--tree", site).code == 0
+    assert call("reverse", *where, "--tree", site).code == 0
+    assert {name: (site / "widget" / name).read_text() for name in _FILES} == _FILES
