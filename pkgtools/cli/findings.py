@@ -35,6 +35,7 @@ class Finding:
     file: str | None = None
     """Relative to the repository of the catalog."""
     line: int | None = None
+    seconds: float | None = None
 
 
 def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
@@ -43,7 +44,7 @@ def render(kind: str, verb: str, raw: bytes, catalog: Path) -> str:
     findings = list(finder.findings(msgspec.json.decode(raw), verb))
     if kind == "github":
         return "".join(_annotation(f) for f in findings if f.message is not None)
-    return _junit(verb, findings) if kind == "junit" else _sarif(findings, finder.root_file)
+    return junit(verb, findings) if kind == "junit" else _sarif(findings, finder.root_file)
 
 
 class _FindingReader:
@@ -145,7 +146,8 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def _junit(verb: str, findings: Sequence[Finding]) -> str:
+def junit(verb: str, findings: Sequence[Finding]) -> str:
+    """Return a test report with a case for each name."""
     cases: dict[str, list[Finding]] = {}
     for finding in findings:
         cases.setdefault(finding.name, []).append(finding)
@@ -153,6 +155,8 @@ def _junit(verb: str, findings: Sequence[Finding]) -> str:
     failures = skipped = 0
     for name, group in cases.items():
         case = ET.SubElement(suite, "testcase", classname=f"pkgtools.{verb}", name=_xml(name))
+        if times := [f.seconds for f in group if f.seconds is not None]:
+            case.set("time", f"{sum(times):.3f}")
         wrong = [f for f in group if f.message is not None]
         if not wrong:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import plain, say
 from pkgtools.errors import CheckFailedError, UsageError
-from pkgtools.image.checks import CheckResult, check_image, claimed_targets, junit_report
+from pkgtools.image.checks import CheckResult, check_image, claimed_targets
 from pkgtools.image.exchange import export_facts
 from pkgtools.image.inspect import inspect_image, refuse_mismatches
 from pkgtools.image.model import Runnable
@@ -162,7 +162,7 @@ def test(
                 if common.is_text():
                     _show_check(check)
     if junit is not None:
-        common.write_file(junit, junit_report(reference, checks))
+        common.write_file(junit, _report(reference, checks))
     passed = all(check.message is None for check in checks)
     facts = {
         "reference": reference,
@@ -172,6 +172,20 @@ def test(
         "checks": checks,
     }
     return Output(facts, exit_code=0 if passed else CheckFailedError.exit_code)
+
+
+def _report(reference: str, checks: Sequence[CheckResult]) -> bytes:
+    from pkgtools.cli.findings import Finding, junit  # noqa: PLC0415 - only for a report
+
+    findings = []
+    for check in checks:
+        name = f"{reference}: {check.name}"
+        if check.message is None:
+            findings.append(Finding(name, seconds=check.seconds))
+        else:
+            text = "\n".join(filter(None, [check.message, check.remedy]))
+            findings.append(Finding(name, CheckFailedError.code, text, seconds=check.seconds))
+    return junit("image test", findings).encode()
 
 
 def _show_check(check: CheckResult) -> None:

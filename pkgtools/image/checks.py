@@ -6,11 +6,10 @@ The checks leave the image unchanged: their files go into a temporary container.
 import io
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from xml.etree import ElementTree as ET
 
 import msgspec
 
@@ -73,22 +72,6 @@ def check_image(
         return
     with reporter.task(f"running {upstream.checks.name} in {image.reference}"):
         yield from _own(image, upstream.checks, folder)
-
-
-def junit_report(reference: str, checks: Sequence[CheckResult]) -> bytes:
-    """Return a report in JUnit's XML, which CI systems read."""
-    failures = [check for check in checks if check.message is not None]
-    suite = ET.Element(
-        "testsuite", name=reference, tests=str(len(checks)), failures=str(len(failures))
-    )
-    for check in checks:
-        seconds = f"{check.seconds:.3f}"
-        case = ET.SubElement(suite, "testcase", classname=reference, name=check.name, time=seconds)
-        if check.message is not None:
-            said = "\n".join(filter(None, [check.message, check.remedy]))
-            text = "".join(c for c in said if c.isprintable() or c in "\n\t")
-            ET.SubElement(case, "failure", message=text.partition("\n")[0]).text = text
-    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
 def _identity(catalog: Catalog, target: Target | None, part: ExtractedPackage) -> None:

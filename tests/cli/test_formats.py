@@ -19,8 +19,10 @@ from image.images import installed_entries
 from project import build_wheel, git, substitute
 from sarif_pydantic import Sarif
 
-from pkgtools.cli.findings import FORMATS, Finding, _annotation, _junit
+from pkgtools.cli.findings import FORMATS, Finding, _annotation, junit
+from pkgtools.cli.image import _report
 from pkgtools.cli.verify import verify
+from pkgtools.image.checks import CheckResult
 
 if TYPE_CHECKING:
     from commands import Result
@@ -112,11 +114,21 @@ def test_junit(project: Project, ours: Path, foreign: Path) -> None:
 
 def test_junit_is_xml_whatever_a_file_says() -> None:
     found = Finding("n\0<&", "x", "\x1b[31m <b> \ud800 &amp;")
-    suite = ET.fromstring(_junit("verify", [found])).find("testsuite")  # noqa: S314
+    suite = ET.fromstring(junit("verify", [found])).find("testsuite")  # noqa: S314
     assert suite is not None
     case = suite.find("testcase")
     assert case is not None
     assert case.attrib["name"] == "n\ufffd<&"
+
+
+def test_report_of_an_image_is_xml_whatever_its_checks_say() -> None:
+    checks = [CheckResult("n\x1b[1m", None, 0.5), CheckResult("b", "no\0", 1, "do it")]
+    suites = ET.fromstring(_report("img", checks))  # noqa: S314 - our own
+    assert [(case.get("name"), case.get("time")) for case in suites.iter("testcase")] == [
+        ("img: n\ufffd[1m", "0.500"),
+        ("img: b", "1.000"),
+    ]
+    assert [failure.text for failure in suites.iter("failure")] == ["no\ufffd\ndo it"]
 
 
 def sarif(text: str) -> list[dict[str, Any]]:
