@@ -97,10 +97,6 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
             remedy="write one; its entries stand under ## Unreleased, name a target, and link to "
             "what each was made for",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MalformedError(
-            f"{path} cannot be read: {error}", remedy="make it a readable file in UTF-8"
-        ) from None
     tag = repository.last_tag()
     with tempfile.TemporaryDirectory() as scratch:
         before, old = (None, "") if tag is None else _at_tag(catalog, repository, tag, scratch)

@@ -80,10 +80,6 @@ def _message(folder: Path) -> str:
             f"{path} is missing",
             remedy="write the commit message there: a subject, an empty line, why",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MalformedError(
-            f"{path} cannot be read: {error}", remedy="make it a readable file in UTF-8"
-        ) from None
     subject, _, body = text.partition("\n")
     # git am ends a message at a line of three dashes (git-mailinfo).
     if not subject or body.startswith("\n") != bool(body) or "\n---" in text:

@@ -129,10 +129,6 @@ def _references(listing: Path) -> Iterator[tuple[str, str, int | None]]:
         lines = read_text(listing).splitlines()
     except FileNotFoundError:
         raise MalformedError(f"{listing} is missing", remedy=_REMEDY) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MalformedError(
-            f"{listing} cannot be read: {error}", remedy="make it a readable file in UTF-8"
-        ) from None
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:

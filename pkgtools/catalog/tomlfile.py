@@ -25,8 +25,8 @@ class TomlFile:
         self.path = path
         try:
             self.text = read_text(path)
-        except (OSError, UnicodeDecodeError) as error:
-            raise MalformedError(f"{path} cannot be read: {error}") from None
+        except FileNotFoundError:
+            raise MalformedError(f"{path} is missing") from None
 
     def decode(self, kind: type[T]) -> T:
         """Return the file as `kind`."""

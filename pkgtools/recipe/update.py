@@ -83,10 +83,7 @@ def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[s
 
 def _from_metrics(output: Path) -> dict[str, object]:
     path = output / _METRICS
-    try:
-        lines = read_text(path).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckFailedError(f"{path} cannot be read: {error}") from None
+    lines = read_text(path).splitlines()
     for number, line in enumerate(lines, 1):
         step, loss, checkpoint = _read(line, f"{path}:{number}")
         if checkpoint is not None:

@@ -22,7 +22,7 @@ from tempfile import gettempdir, mkdtemp
 from typing import BinaryIO, Final
 
 from pkgtools.blob import DIRECTORY, LIMIT, SYMLINK, Blob, canonical_mode
-from pkgtools.errors import TreeError
+from pkgtools.errors import MalformedError, TreeError
 
 _SCRATCH: Final = ".pkgtools-new"
 _LOCK_SECONDS: Final = 600
@@ -93,10 +93,17 @@ def read_text(path: Path) -> str:
     """Return the content of a UTF-8 file; see `read_bytes`.
 
     Raises:
-        OSError: as `read_bytes`.
-        UnicodeDecodeError: it is not UTF-8.
+        FileNotFoundError: it does not exist.
+        MalformedError: it cannot be read.
     """
-    return read_bytes(path).decode()
+    try:
+        return read_bytes(path).decode()
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        raise MalformedError(
+            f"{path} cannot be read: {error}", remedy="make it a readable file in UTF-8"
+        ) from None
 
 
 def read_file(path: Path) -> Blob | None:
