@@ -72,22 +72,22 @@ def refresh_series(
         for change in found.changes:
             if change.path in made:
                 after = _fold(after, change.path, change.after, into)
+        kept = [_real(each) for each in after]
         edits = _shared_edits(before, after, source.read)
         after = [
             AppliedPatch(
-                edits[each.patch.name].patch if each.patch.name in edits else each.patch,
-                _real(each),
+                edits[each.patch.name].patch if each.patch.name in edits else each.patch, changes
             )
-            for each in after
+            for each, changes in zip(after, kept, strict=True)
         ]
-        writes, rewritten, kept = _writes(named.directory, before, after, source)
+        writes, rewritten, unchanged = _writes(named.directory, before, after, source)
         for edit in edits.values():
             writes |= edit.files
         work.write(writes)
     return Refreshed(
         str(series.directory),
         rewritten,
-        kept,
+        unchanged,
         [edited_shared(work, e.patch, e.files) for e in edits.values()],
         sorted(beyond),
     )

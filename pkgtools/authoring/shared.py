@@ -142,6 +142,8 @@ def _sections(
         change = changes.get(file.new_path)
         if change is None:
             yield b"".join(lines[file.line - 1 : end])
+        elif change.before == change.after and change.old_path == change.path:
+            continue  # the edit undoes it
         elif file.kind is Kind.MODIFY and (texts := _texts(change)):
             starts = [
                 hunk.first_old_line - 1 + place.offset
@@ -184,7 +186,9 @@ def _hunks(old: list[bytes], new: list[bytes], kept: list[_Extent]) -> Iterator[
         body += [b" " + line for line in old[at : extent.end]]
         before = extent.end - extent.start
         after = sum(not line.startswith(b"-") for line in body)
-        place = f"@@ -{extent.start + 1},{before} +{extent.start + 1 + shift},{after} @@\n"
+        # Of no lines, the place is the line before (diff(1), "Detailed Unified").
+        start, there = extent.start + bool(before), extent.start + shift + bool(after)
+        place = f"@@ -{start},{before} +{there},{after} @@\n"
         yield place.encode() + b"".join(map(_whole, body))
         shift += after - before
 

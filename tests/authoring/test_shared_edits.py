@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import call
+from project import git
 from sharing import ADDED, LIMIT, make_sharing, options, patched
+from small import make_small
 from trees import snapshot
 
 from pkgtools.catalog import load_series, writes
@@ -109,6 +111,39 @@ def test_any_edit_of_a_shared_patch_makes_the_edited_file(
     assert made["src/widget/a.py"] == path.read_bytes()
     again = patched(small, "three", "1.2", tmp_path / "again")
     assert (again / "src/widget/a.py").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(("series", "name"), [("three", "limit.patch"), ("two", "extra")])
+def test_an_edit_that_undoes_a_shared_patch_is_refused(
+    small: Small, tmp_path: Path, series: str, name: str
+) -> None:
+    tree = patched(small, series, {"two": "1.1", "three": "1.2"}[series], tmp_path / "tree")
+    path = tree / (ADDED if name == "extra" else "src/widget/a.py")
+    text = path.read_text().replace("LIMIT = 1\n", "").replace("LAST = 1\n", "")
+    path.unlink() if name == "extra" else path.write_text(text)
+    before = snapshot(small.root / "catalog")
+    done = call("refresh", "--series", series, "--tree", tree, *options(small))
+    assert done.code == 2
+    assert f"error: {name}: the edits undo all of it\n" in done.err
+    assert snapshot(small.root / "catalog") == before
+
+
+def test_an_edit_undoes_one_file_of_a_shared_patch_and_extends_an_empty_one(tmp_path: Path) -> None:
+    files = {"a.py": "A = 1\n", "b.py": "B = 1\n", "e.py": ""}
+    edits = {"a.py": "A = 2\n", "e.py": "E = 1\n"}
+    small = make_small(tmp_path / "small", {"1.0": files}, [("both", edits)])
+    shared = (small.series / "0001-both.patch").rename(small.series.parent / "both.patch")
+    (small.series / "series").write_text("../both.patch\n")
+    tree = patched(small, "one", "1.0", tmp_path / "tree") / "src" / "widget"
+    (tree / "a.py").write_text("A = 1\n")
+    (tree / "e.py").write_text("E = 1\nF = 1\n")
+    words: list[str | Path] = ["--catalog", small.catalog, "--wheel", small.wheel("1.0")]
+    done = call("refresh", "--series", "one", "--tree", tree.parent.parent, *words)
+    assert done.code == 0, done.err
+    git(small.repository, "worktree", "add", "--quiet", "--detach", tmp_path / "again", "v1.0")
+    git(tmp_path / "again", "apply", shared)
+    assert git(tmp_path / "again", "diff", "--name-only").split() == ["src/widget/e.py"]
+    assert (tmp_path / "again/src/widget/e.py").read_text() == "E = 1\nF = 1\n"
 
 
 def test_an_added_file_can_go_and_become_executable(small: Small, tmp_path: Path) -> None:
