@@ -11,6 +11,7 @@ from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import from_option, open_work, series_option, source_options
+from pkgtools.errors import UsageError
 
 
 @click.command(cls=common.Command)
@@ -19,11 +20,15 @@ from pkgtools.cli.sources import from_option, open_work, series_option, source_o
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["diff", "mail", "waiver"]),
+    type=click.Choice(["diff", "mail"]),
     default="diff",
     show_default=True,
-    help="One diff; a folder of mails as `git format-patch` writes them; or a Markdown page for a "
-    "reviewer: what each patch does, why, and when it goes.",
+    help="One diff, or a folder of mails as `git format-patch` writes them.",
+)
+@click.option(
+    "--waiver",
+    is_flag=True,
+    help="Write a Markdown page for a reviewer: what each patch does, why, and when it goes.",
 )
 @click.option(
     "-o", "--output", type=common.PATH, required=True, help="The file or the folder to write."
@@ -35,6 +40,7 @@ def export(
     series: str | None,
     start_name: str | None,
     kind: str,
+    waiver: bool,
     output: Path,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
@@ -49,8 +55,10 @@ def export(
     Examples:
       pkgtools export --series v0.5.23 -o sglang-0.5.23.diff
       pkgtools export --series v0.5.23 --format mail -o mails
-      pkgtools export --series v0.5.23 --format waiver -o patches.md
+      pkgtools export --series v0.5.23 --waiver -o patches.md
     """
+    if waiver and kind == "mail":
+        raise UsageError("--waiver and --format mail write different things: give one")
     work = open_work(catalog, series, start_name, wheels, repositories)
     loaded, source = work.named.load(), work.source
     if kind == "mail":
@@ -59,7 +67,7 @@ def export(
         write_folder(output, files)
         names = [name for name in files if name != LISTING]
     else:
-        page = waiver_page(loaded, source.label).encode() if kind == "waiver" else None
+        page = waiver_page(loaded, source.label).encode() if waiver else None
         common.write_file(output, page or export_diff(loaded, source))
         names = [patch.name for patch in loaded.patches]
     patches = common.count(len(loaded.patches), "patch", "patches")

@@ -99,7 +99,7 @@ def test_a_waiver_page(project: Project, tmp_path: Path) -> None:
     targets = changed(project, tmp_path / "catalog", "", headers)
     output = tmp_path / "page.md"
     done = call(
-        *("export", "--series", "w-1.0", "--format", "waiver", "-o", output),
+        *("export", "--series", "w-1.0", "--waiver", "-o", output),
         *("--catalog", targets, "--wheel", project.wheel("1.0")),
     )
     assert done.code == 0, done.err
@@ -117,3 +117,5 @@ def test_a_waiver_page(project: Project, tmp_path: Path) -> None:
     assert "    # not a heading" in lines
     assert "    <b>not bold</b>" in lines
     assert str(tmp_path) not in output.read_text()
+    both = call("export", "--waiver", "--format", "mail", "-o", output, "--catalog", targets)
+    assert (both.code, "give one" in both.err) == (2, True)
