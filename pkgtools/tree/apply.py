@@ -103,9 +103,11 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         return TreeChange(
             draft.label, draft.tree.place, target.name, tuple(own.revisions), recovered=recovered
         )
-    left = left_over(target, draft, own) if own is not None else ()
+    left = left_over(target, draft, own) if own is not None else frozenset()
     if matches[0].state is State.PATCHED and not left:
         return _already(catalog, target, opened, own, _patched(matches))
+    if own is not None and matches[0].state is State.PRISTINE:
+        left -= set(draft.stack.drifted(own, draft))  # another revision's files
     own = _settle(target, draft, own, known=known and not left)
     at = None
     changed: set[str] = set()
@@ -170,8 +172,13 @@ def _already(
 
 
 def left_over(target: Target, draft: TreeDraft, own: StackEntry) -> frozenset[str]:
-    """Return what an older series patched and the target's does not: it is still to be undone."""
-    return own.paths - frozenset(target.series.paths) - set(draft.stack.drifted(own, draft))
+    """Return what an older series patched and the target's does not, and is still to be undone.
+
+    An edit on top leaves it to be undone: only the receipt has the original.
+    """
+    now = draft.stack.at(own, draft)
+    others = own.paths - frozenset(target.series.paths)
+    return frozenset(path for path in others if now.read(path) != own.original(path))
 
 
 def _patched(matches: Sequence[Identity]) -> tuple[str, ...]:

@@ -148,3 +148,27 @@ def test_apply_undoes_files_of_a_dropped_patch(tmp_path: Path, *, edited: bool) 
     assert call("verify", *where, "--tree", site).code == 0
     assert call("reverse", *where, "--tree", site).code == 0
     assert {name: (site / "widget" / name).read_text() for name in _FILES} == _FILES
+
+
+@pytest.mark.parametrize("verb", ["apply", "adopt", "reverse"])
+def test_an_edit_on_a_dropped_patch_keeps_its_receipt(tmp_path: Path, verb: str) -> None:
+    """Only the receipt has the original of the edited file, so no command forgets it."""
+    patches = [("one", {"a.py": "A = 2\n"}), ("two", {"b.py": "B = 2\n"})]
+    small = make_small(tmp_path / "small", {"1.0": _FILES}, patches)
+    where: list[str | Path] = ["--catalog", small.catalog]
+    source: list[str | Path] = [*where, "--wheel", small.wheel("1.0")]
+    site = tmp_path / "site"
+    with zipfile.ZipFile(small.wheel("1.0")) as wheel:
+        wheel.extractall(site)
+    assert call("lock", *source).code == 0
+    assert call("apply", *where, "--tree", site).code == 0
+    (site / "widget" / "b.py").write_text("B = 2\nMINE = 1\n")
+    assert call("drop", *source, "--series", "one", "0002-two.patch").code == 0
+    before = snapshot(site)
+    refused = call(verb, *where, "--tree", site)
+    assert (refused.code, snapshot(site)) == (5, before), refused.out
+    assert "src/widget/b.py" in refused.err
+    (site / "widget" / "b.py").write_text("B = 2\n")
+    assert call("apply", *where, "--target", "one", "--tree", site).code == 0
+    assert call("reverse", *where, "--tree", site).code == 0
+    assert {name: (site / "widget" / name).read_text() for name in _FILES} == _FILES
