@@ -33,6 +33,7 @@ from pkgtools.tree.check import check
 from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
 
+_FIELD: Final = re.MULTILINE | re.IGNORECASE  # as a mail has its fields (RFC 822)
 SBOM: Final = "sboms/pkgtools.cdx.json"
 """Where a bill of materials lies in a .dist-info (PEP 770)."""
 
@@ -227,7 +228,7 @@ def _metadata(source: WheelSource, names: _Names, requires: Sequence[str]) -> Bl
             raise UsageError(f"{source.label} has no {names.old_info}{name}", remedy=FETCH_AGAIN)
     old = source.read_member(names.old_info + "METADATA")
     version = f"Version: {names.version}".encode()
-    new, count = re.subn(rb"^Version:[^\r\n]*", version, old, count=1, flags=re.MULTILINE)
+    new, count = re.subn(rb"^Version:[^\r\n]*", version, old, count=1, flags=_FIELD)
     if count != 1:
         raise UsageError(f"the METADATA of {source.label} has no version", remedy=FETCH_AGAIN)
     return Blob(with_requirements(new, requires) if requires else new)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _PYTHON: Final = re.compile(
     rb"^Requires-Python:([^\n]*(?:\n[ \t][^\n]*)*)", re.MULTILINE | re.IGNORECASE
 )
-_FIELD: Final = re.compile(rb"^Requires-Dist:((?:[^\n]*\n)(?:[ \t][^\n]*\n)*)", re.MULTILINE)
+_FIELD: Final = re.compile(
+    rb"^Requires-Dist:((?:[^\n]*\n)(?:[ \t][^\n]*\n)*)", re.MULTILINE | re.IGNORECASE
+)
 
 
 def required_python(metadata: bytes) -> str | None:

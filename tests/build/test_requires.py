@@ -189,6 +189,7 @@ HEAD = b"Metadata-Version: 2.1\nName: x\n"
         (HEAD, HEAD + b"Requires-Dist: n>=2\n"),
         (HEAD.rstrip(), HEAD + b"Requires-Dist: n>=2\n"),
         (HEAD + b"\nRequires-Dist: n\n", HEAD + b"Requires-Dist: n>=2\n\nRequires-Dist: n\n"),
+        (HEAD + b"requires-dist: n<2\nX: y\n", HEAD + b"Requires-Dist: n>=2\nX: y\n"),
         (HEAD + b"Requires-Dist: N\nX: y\n", HEAD + b"Requires-Dist: n>=2\nX: y\n"),
         (HEAD + b"Requires-Dist: n\n ==1\nX: y\n", HEAD + b"Requires-Dist: n>=2\nX: y\n"),
         (

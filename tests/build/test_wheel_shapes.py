@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import email
 import hashlib
 import io
 import json
@@ -222,6 +223,18 @@ def test_file_that_two_members_install_is_refused(project: Project, tmp_path: Pa
     wheel = _repack(project.wheel("1.0"), tmp_path / "in", more=more)
     with pytest.raises(UsageError, match=r"holds widget/core\.py and .*purelib/widget/core\.py"):
         _build(project, wheel, tmp_path / "out")
+
+
+def test_the_version_is_a_field_in_any_case(project: Project, tmp_path: Path) -> None:
+    """As in a mail (RFC 822); a description can have such a line too."""
+    metadata = b"Metadata-Version: 2.1\nname: widget-kit\nversion: 1.0\n\nVersion: old\n"
+    more = {f"{INFO}/METADATA": metadata}
+    built = _build(project, _repack(project.wheel("1.0"), tmp_path / "in", more=more), tmp_path)
+    with zipfile.ZipFile(built.path) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+        made = email.message_from_bytes(wheel.read(name))
+    assert f"-{made['Version']}-py3" in built.path
+    assert made.get_payload() == "Version: old\n"
 
 
 @pytest.fixture
