@@ -94,7 +94,7 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
     except FileNotFoundError:
         raise MalformedError(
             f"there is no {path}",
-            remedy="write one; its entries stand under ## Unreleased, name a target, and link to "
+            remedy="write one; its entries are under ## Unreleased, name a target, and link to "
             "what each was made for",
         ) from None
     tag = repository.last_tag()

@@ -291,7 +291,7 @@ class _CommitReader:
             patch = parse_patch(name, data, level)
         except MalformedError as error:  # the diff is made here: only the message is others'
             raise UsageError(
-                f"the message of {commit.subject!r} cannot stand in a patch: {error.message}",
+                f"the message of {commit.subject!r} cannot be in a patch: {error.message}",
                 remedy="write lines that look like a diff in another way: git commit --amend, or "
                 "reword in git rebase -i base",
             ) from None

@@ -259,7 +259,7 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
     if facts[0] == facts[1]:
         return
     raise CheckFailedError(
-        f"{target.lock_path}: {locked.name} is not what its sources say",
+        f"{target.lock_path}: {locked.name} differs from its sources",
         remedy=f"see what differs after `pkgtools lock --target {target.name}`",
     )
 

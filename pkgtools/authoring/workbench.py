@@ -224,7 +224,7 @@ class Workbench:
             parent = commit
         if not found and self._git("rev-parse", "HEAD").decode().strip() != self.base:
             raise UsageError(
-                f"{self.folder}: HEAD does not stand on the base {self.base[:12]}",
+                f"{self.folder}: HEAD does not descend from the base {self.base[:12]}",
                 remedy=f"go back: git -C {self.folder} reset --hard {BRANCH}@{{1}}",
             )
         return found

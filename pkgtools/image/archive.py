@@ -65,7 +65,7 @@ class ArchiveImage(LayeredImage):
         ) as error:
             self._archive.close()
             raise MalformedError(
-                f"{path} holds no image of `docker save`: {error}",
+                f"{path} is not an archive of `docker save`: {error}",
                 remedy="save it again: docker save -o FILE IMAGE",
             ) from None
         self.name = with_tag(name) if name else next(iter(self._entry.RepoTags or []), None)

@@ -107,7 +107,7 @@ def refuse_mismatches(inspection: Inspection) -> None:
     if inspection.mismatches:
         found = "; ".join(inspection.mismatches)
         raise MismatchError(
-            f"{inspection.reference} is not what it says: {found}",
+            f"{inspection.reference}: labels or receipt contradict the files: {found}",
             remedy="build it again from its base, or give the catalog that it was made with "
             "(--catalog)",
             inspection=inspection,

@@ -22,7 +22,7 @@ def check_model(model: Model) -> dict[str, object]:
     if found != {model.revision}:
         said = " and ".join(sorted(found)) or "nothing: no snapshots folder and no download record"
         raise CheckFailedError(
-            f"{folder}: its revision should be {model.revision}, and what says it is {said}",
+            f"{folder}: its revision should be {model.revision}; the folder names {said}",
             remedy="fetch it with `hf download --revision`, into the cache or with --local-dir",
         )
     config = _read_json(folder / "config.json")

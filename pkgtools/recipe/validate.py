@@ -88,7 +88,7 @@ def _plan(deployment: Deployment) -> object:
     if broken:
         told = "; ".join(f"{f.rule}: {f.found}: {f.computed}" for f in broken)
         raise EvidenceError(
-            f"the plan does not hold: {told}",
+            f"the plan breaks a rule: {told}",
             remedy="see `pkgtools recipe check`",
             evidence={"findings": findings},
         )

@@ -215,7 +215,7 @@ def _refuse_leftovers(parts: Sequence[Part]) -> None:
     found = [str(path) for path in beside if os.path.lexists(path)]
     if found:
         raise TreeError(
-            f"in the way, of a run that was killed and whose journal is gone: {', '.join(found)}",
+            f"left by a killed run whose journal is gone: {', '.join(found)}",
             remedy="compare each with the file beside it, delete it, and run this again",
         )
     targets = [file.target for file in staged]
@@ -234,7 +234,7 @@ def _refuse_miswritten(staged: Sequence[StagedFile]) -> None:
             blob = read_file(file.new)
             if blob is None or blob.id != file.operation.after:
                 raise TreeError(
-                    f"what was written for {file.target} reads back as something else",
+                    f"the new content of {file.target} reads back differently",
                     remedy="check the disk and its file system; the tree is as it was",
                 )
 
@@ -305,5 +305,5 @@ def _as_tree_error(root: Path) -> Iterator[None]:
         raise TreeError(
             f"{error.filename or root} cannot be written: {error.strerror}",
             remedy="free space or get the right to write there, and run the command again; "
-            "`pkgtools status` says what the tree is",
+            "`pkgtools status` shows the state of the tree",
         ) from error

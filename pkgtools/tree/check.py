@@ -93,7 +93,7 @@ def _refuse_stacking(
     """Raise unless a series goes on top of those that changed the same files."""
     for change, error in broken_by(plan, compile_for(source)) if plan.ok else ():
         raise DoesNotApplyError(
-            f"{target.name} does not go together with what is in {source.label}: "
+            f"{target.name} does not fit on the series in {source.label}: "
             f"{change.path} does not compile any more: {error}",
             remedy="make one series of both",
         )
@@ -197,7 +197,6 @@ def _hold_against_lock(target: Target, match: Identity, plan: Plan) -> None:
         return
     wrong = sorted(path for path in {*made, *promised} if made.get(path) != promised.get(path))
     raise MalformedError(
-        f"{target.lock_path} does not hold: the series makes other content of "
-        f"{', '.join(wrong)} than it says",
+        f"{target.lock_path} is wrong: the series makes other content of {', '.join(wrong)}",
         remedy=f"prove it again with `pkgtools lock --target {target.name}`",
     )

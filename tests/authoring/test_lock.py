@@ -101,7 +101,7 @@ def test_a_lock_that_says_something_else_is_found(
     path.write_text(path.read_text().replace(value, "0" * 40))
     done = _lock(project, targets, "--check")
     assert done.code == 8
-    assert f"{path}: 1.0 is not what its sources say" in done.err
+    assert f"{path}: 1.0 differs from its sources" in done.err
 
 
 def test_a_wheel_of_another_digest_is_found(project: Project, targets: Path) -> None:

@@ -142,5 +142,5 @@ def test_an_image_that_lies_is_told_to_a_person(
     lying = write_layout(tmp_path / "lying", [tar(widget)], read(honest).labels)
     done = call("image", "inspect", lying, "--catalog", project.targets)
     assert (done.code, done.out) == (8, "")
-    assert f"error: {lying} is not what it says: " in done.err
+    assert f"error: {lying}: labels or receipt contradict the files: " in done.err
     assert "  next: build it again from its base, or " in done.err

@@ -64,7 +64,7 @@ def test_a_model_in_a_folder_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"revision": _OTHER}, f"should be {_OTHER}, and what says it is {_COMMIT}"),
+        ({"revision": _OTHER}, f"should be {_OTHER}; the folder names {_COMMIT}"),
         ({"layers": 92}, "num_hidden_layers is 93, the recipe says 92"),
         ({"hidden_size": 64}, "hidden_size is 7168, the recipe says 64"),
         ({"path": "/none/of/this"}, "not found: /none/of/this"),
