@@ -3,12 +3,13 @@
 Example: of ``[e.wake.remote() for e in engines]`` ours makes ``e.wake.remote(tags=t)`` and theirs
 ``e.resume.remote()``. The result has ``e.resume.remote(tags=t)``.
 
-Three things have to hold:
+Four things have to hold:
 
 - Between a change of ours and one of theirs stands a word that neither changes. ``x < 3`` that
   becomes ``x <= 3`` and ``x < 4`` is no such case: both may correct the same mistake.
 - They are in different parts of the syntax tree. Of ``a``, ``a + b`` and ``2 * a`` there are two
   sums. A name with dots is one part.
+- They are not in the text of one string: a message or a docstring is read as a whole.
 - The words are each other's in one way only: the same comes out from the last word to the first.
 """
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _TEXTS: Final = ("comment", "string_content")
 _SUMS: Final = ("binary_operator", "comparison_operator")
 """Nodes of which the sides belong together."""
+_VALUES: Final = ("concatenated_string", "false", "float", "integer", "none", "string", "true")
 _WHOLE: Final = ("block", "concatenated_string", "dotted_name", "string")
 _NAMES: Final = ("attribute", "dotted_name")
 _PIECE: Final = re.compile(rb"[\w\x80-\xff]+|\s+|[^\w\s]")
@@ -76,7 +78,7 @@ def carry_apart(base: Block, ours: Block, theirs: Block) -> Carried | None:
         return None
     grown = len(made) - len(theirs.source)
     text = parse(made[theirs.start : theirs.end + grown])
-    # A string in which both change words is another one than ours and theirs have.
+    # A string in which both change values is another one than ours and theirs have.
     absorbed = Counter(ours.counted)
     absorbed.subtract(base.counted)
     absorbed.subtract(text.counted)
@@ -99,6 +101,8 @@ def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None
     if held[0] or (held[1] and inner):
         return None
     if held[1]:
+        if nodes[0].type in _VALUES:
+            return None  # the same value inside of upstream's expression may mean another thing
         found = [raw for raw in raw_walk(nodes[2].children) if tokens_of(raw) == base]
         found = [raw for raw in found if raw.parent is None or tokens_of(raw.parent) != base]
         return _node_edits((nodes[0], nodes[1], found[0]), blocks) if len(found) == 1 else None
@@ -152,6 +156,9 @@ def _apart(base: Block, ours: Block, theirs: Block) -> list[Edit] | None:
         return None
     spans = [[_span(base.raw[0], sides[0], c) for c in side] for side in (mine, upstream)]
     if any(a[0] < b[1] and b[0] < a[1] for a in spans[0] for b in spans[1]):
+        return None
+    told = [{_string_at(base.raw[0], a) for a, _ in side} - {None} for side in spans]
+    if not told[0].isdisjoint(told[1]):
         return None
     edits = [_edit((ours, theirs), sides, upstream, chunk) for chunk in mine]
     return None if None in edits else [edit for edit in edits if edit]
@@ -236,6 +243,13 @@ def _span(root: tree_sitter.Node, words: Sequence[_Word], chunk: Chunk) -> tuple
     while node.parent is not None and node.parent.type in _NAMES:
         node = node.parent
     return node.start_byte, node.end_byte
+
+
+def _string_at(root: tree_sitter.Node, at: int) -> int | None:
+    """Return where the string starts of which a byte is text."""
+    node = root.descendant_for_byte_range(at, at + 1)
+    is_text = node is not None and node.type == "string_content"
+    return node.parent.start_byte if is_text and node and node.parent else None
 
 
 def _edit(

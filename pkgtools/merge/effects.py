@@ -106,10 +106,18 @@ def independent(one: Effects, other: Effects) -> bool:
         other.ends and not _is_lost_with(one, other)
     ):
         return False
+    if not _last_names(one.writes).isdisjoint(_last_names(other.names)) or (
+        not _last_names(other.writes).isdisjoint(_last_names(one.names))
+    ):
+        return False  # two names may be one object
     return not any(
         _reaches(mine.writes, yours.names | yours.types) or _reaches(mine.handed_over, yours.names)
         for mine, yours in ((one, other), (other, one))
     )
+
+
+def _last_names(names: set[bytes]) -> set[bytes]:
+    return {name.rpartition(b".")[2] for name in names if b"." in name}
 
 
 def _is_lost_with(mine: Effects, end: Effects) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge import names
 from pkgtools.merge.blocks import parse
@@ -19,6 +20,9 @@ from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
     from pkgtools.merge.versions import Versions
+
+
+_WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 
 
 def find_faults(
@@ -37,7 +41,7 @@ def find_faults(
         return {c.chunk: "the result is not Python" for c in merged.chunks}
     if not versions.are_sound:
         return {}
-    faults = _doubled(versions, merged)
+    faults = {**_doubled(versions, merged), **_orphans(versions, merged)}
     files = {
         path: _Landed(versions, path, data, others)
         for path, data in {"": merged.data, **merged.others}.items()
@@ -73,6 +77,28 @@ def _doubled(versions: Versions, merged: Merge) -> dict[Chunk, str]:
         guilty = [c for c, text in texts.items() if name in text] or done
         faults.update(dict.fromkeys(guilty, f"the result would have {shown!r} twice"))
     return faults
+
+
+def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
+    """Return the chunks that rename or remove what new lines of theirs use."""
+    done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
+    gone = {c: frozenset(_removed_words(versions, c)) for c in done}
+    words = frozenset().union(*gone.values())
+    modules = versions.base, versions.ours, versions.theirs, parse(merged.data)
+    syntax = names.SyntaxVersions(*(module.raw[0] for module in modules))
+    for chunk in versions.upstream if words else ():
+        name = names.orphan(syntax, range(chunk.new, chunk.new_end), words)
+        if name is not None:
+            reason = f"upstream uses `{name.decode(errors='replace')}`, which the patch takes away"
+            return {c: reason for c in done if name in gone[c]}
+    return {}
+
+
+def _removed_words(versions: Versions, chunk: Chunk) -> set[bytes]:
+    old, new = versions.lines[0][chunk.old : chunk.old_end], versions.lines[1]
+    sides = old, new[chunk.new : chunk.new_end]
+    before, behind = ({*_WORD.findall(b"".join(side))} for side in sides)
+    return before - behind
 
 
 class _Landed:

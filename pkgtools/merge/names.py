@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -65,6 +65,16 @@ def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | N
             continue
         if not any(name in imported_names(n) for n in made.children if n.type in _IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
+    return None
+
+
+def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> bytes | None:
+    """Return which of some names lines of theirs use, although ours took its meaning away."""
+    theirs, made = versions.theirs, versions.made
+    read = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
+    for path, name in dict.fromkeys((owners(n), n.text or b"") for n in read if is_read(n)):
+        if means(theirs, path, name) and not means(made, path, name):
+            return name
     return None
 
 

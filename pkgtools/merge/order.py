@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.effects import effects, independent
+from pkgtools.merge.tokens import tokens_of
 
 if TYPE_CHECKING:
+    import tree_sitter
+
     from pkgtools.merge.blocks import Block
 
 _EXCLUSIVE: Final = {
@@ -24,6 +28,9 @@ _EXCLUSIVE: Final = {
 }
 _IMPORTS: Final = {"import_from_statement", "import_statement", "future_import_statement"}
 _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
+
+
+_NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
 
 
 class Order(Enum):
@@ -67,7 +74,7 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
         return Order.SET if all(n.kind == "pair" for n in code) else Order.STRICT
     if siblings.kind == "set":
         return Order.SET
-    if siblings.kind == "list" and all(n.kind == "string" for n in siblings.elements):
+    if siblings.kind == "list" and all(map(_is_name, [*siblings.elements, *added])):
         return Order.APPEND
     return Order.STRICT
 
@@ -78,7 +85,10 @@ def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> boo
         return False
     kinds = {n.kind for n in others}
     if any(n.kind == "case_clause" for n in added):
-        return all(_is_literal_case(n) for n in others)
+        cases = [n for n in (*added, *others) if not n.is_comment]
+        patterns = [_pattern(n) for n in cases if all(map(_is_literal_case, others))]
+        kinds = {raw.type for raw in patterns if raw is not None}
+        return len({tokens_of(raw) for raw in patterns if raw}) == len(cases) and len(kinds) == 1
     if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):
         return kinds <= {"keyword_argument", "pair", "string", *_DEFAULTED}
     if kind is Order.SET:
@@ -179,13 +189,27 @@ def _is_field(node: Block) -> bool:
 def _is_literal_case(node: Block) -> bool:
     if node.is_comment:
         return True
-    raw = node.raw[0]
-    pattern = next((c for c in raw.children if c.type == "case_pattern"), None)
-    if node.kind != "case_clause" or pattern is None or pattern.named_child_count != 1:
+    pattern = _pattern(node)
+    if pattern is None:
         return False
-    return pattern.named_children[0].type in ("string", "integer", "dotted_name") and (
-        pattern.named_children[0].type != "dotted_name" or b"." in (pattern.text or b"")
-    )
+    text = pattern.text or b""
+    tests = {"string": True, "integer": text.isdigit(), "dotted_name": b"." in text}
+    return tests.get(pattern.type, False)
+
+
+def _pattern(case: Block) -> tree_sitter.Node | None:
+    """Return the pattern of a case that has no guard."""
+    raw = case.raw[0]
+    patterns = [c for c in raw.children if c.type == "case_pattern"]
+    if case.kind != "case_clause" or raw.child_by_field_name("guard") is not None:
+        return None
+    inner = [n for pattern in patterns for n in pattern.named_children]
+    return inner[0] if len(patterns) == len(inner) == 1 else None
+
+
+def _is_name(node: Block) -> bool:
+    """Whether a string may be a name: arguments of a command line have an order."""
+    return node.is_comment or _NAME.fullmatch(node.text) is not None
 
 
 def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:

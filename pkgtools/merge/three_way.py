@@ -1,10 +1,11 @@
 """The stages of a merge: by lines, then each conflict by structure, then the checks."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pkgtools.merge.blocks import is_deep, is_sound, parse
+from pkgtools.merge.blocks import Block, is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
@@ -13,12 +14,15 @@ from pkgtools.merge.names import definitions, owner_of_lines
 from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import merge_structure
+from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 
 Lines = tuple[list[bytes], list[bytes], list[bytes]]
 
 
+_DOES: Final = re.compile(rb"\w\(|\s[-+*/]?=\s")
+"""A short line that is a call or an assignment."""
 _ROUNDS: Final = 5
 """A conflict may define names that other chunks use: those conflict in the next round."""
 
@@ -153,8 +157,17 @@ def _by_structure(group: Sequence[Chunk], versions: Versions, made: _Progress) -
     how = How.ABSORBED if found.is_absorbed else How.MERGED
     rules = found.carried.rules or ("neighbour-changed",)
     lines = found.carried.absorbed_lines
+    if found.is_absorbed and _loses_comment(group, versions.ours, found.data):
+        rules = (*rules, "comment-left-out")
     merged = {c: ChunkMerge(c, how, rules, lines=lines) for c in group}
     return _Progress(found.data, found.others, {**made.merges, **merged})
+
+
+def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
+    """Whether a comment in the lines of ours is not in what was made."""
+    rows = {row for c in group for row in range(c.new, c.new_end)}
+    comments = (n for n in raw_walk(ours.raw) if n.type == "comment")
+    return any(n.start_point.row in rows and (n.text or b"") not in made for n in comments)
 
 
 def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
@@ -236,7 +249,8 @@ def _moves(group: Sequence[Chunk], other: Chunk, lines: Lines) -> bool:
     """Whether one chunk adds lines that the other one removes."""
 
     def removed(chunk: Chunk) -> list[bytes]:
-        return [x.strip() for x in lines[0][chunk.old : chunk.old_end] if len(x.strip()) > 8]
+        gone = [x.strip() for x in lines[0][chunk.old : chunk.old_end]]
+        return [x for x in gone if len(x) > 8 or _DOES.search(x)]
 
     def added(chunk: Chunk) -> set[bytes]:
         return {x.strip() for x in lines[1][chunk.new : chunk.new_end]}

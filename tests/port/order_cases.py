@@ -54,6 +54,7 @@ ORDERS: Final = (
     _case("a log of what a call gives", "logger.info(h(x))", "g(y)", both=False),
     _case("a log beside a return", "logger.info('a')", "if x:\n    return None", both=False),
     _case("containers of the function", "seen.append(x)", "names.update(a=y)", both=True),
+    _case("an attribute of what may be one object", "x.a = 1", "z = y.a", both=False),
     _case("one container twice", "seen.append(x)", "seen.append(y)", both=False),
     _case("a container beside a call", "seen.append(x)", "g(y)", both=False),
     _case(
