@@ -39,9 +39,14 @@ class CatalogWork:
 
         Read the series inside: another command may have changed it before.
         """
-        # flock(2) would let this process wait for itself where they are one folder.
-        trees = [tree] if tree is not None and tree.root != self.folder else []
-        with locked_catalog(self.folder, self.reporter), reading(trees, self.reporter):
+        # Each folder once, because flock(2) lets a process wait for itself; and in the order of
+        # `pkgtools.transaction.locked`, so that two commands never wait in a circle.
+        locks = {self.folder: locked_catalog(self.folder, self.reporter)}
+        if tree is not None:
+            locks.setdefault(tree.root, reading([tree], self.reporter))
+        with contextlib.ExitStack() as stack:
+            for folder in sorted(locks):
+                stack.enter_context(locks[folder])
             yield
 
     def write(self, files: Mapping[Path, Blob | None]) -> None:

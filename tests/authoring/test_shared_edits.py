@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,8 +21,6 @@ from pkgtools.catalog import load_series, writes
 from pkgtools.util.files import write_new
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from small import Small
 
 
@@ -111,6 +111,25 @@ def test_any_edit_of_a_shared_patch_makes_the_edited_file(
     assert made["src/widget/a.py"] == path.read_bytes()
     again = patched(small, "three", "1.2", tmp_path / "again")
     assert (again / "src/widget/a.py").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["before", "tree"])
+def test_catalog_and_tree_are_locked_in_one_order(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By path, as the trees of one `apply` are: else two commands could wait in a circle."""
+    tree = patched(small, "three", "1.2", tmp_path / name)
+    locked: list[str] = []
+    flock = fcntl.flock
+
+    def record(descriptor: int, operation: int) -> None:
+        locked.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", record)
+    done = call("refresh", "--series", "three", "--tree", tree, *options(small))
+    assert done.code == 0, done.err
+    assert locked == sorted([str(tree), str(small.catalog.parent)])
 
 
 @pytest.mark.parametrize(("series", "name"), [("three", "limit.patch"), ("two", "extra")])

@@ -99,7 +99,6 @@ class RegistryImage(ManifestImage):
 def _manifest(
     client: RegistryClient, name: RegistryName, wanted: str
 ) -> tuple[bytes, dict[str, Any]]:
-    """Return a manifest or index, and its descriptor."""
     label = f"{REGISTRY}{name.name}"
     path = f"{name.repository}/manifests/{wanted}"
     found = client.get(path, MANIFEST_LIMIT, ACCEPT)

@@ -115,7 +115,6 @@ class ReferrerFacts:
         return None if found is None else parse(found[0], Index, f"{self.label} {path}")
 
     def _facts(self, digest: str) -> bytes:
-        """Return the facts of a referrer."""
         path = f"{self._repository}/manifests/{digest}"
         raw = self._client.verified(path, MANIFEST_LIMIT, self.label, OCI_MANIFEST)
         facts = parse(raw, Manifest, f"{self.label} {digest}")

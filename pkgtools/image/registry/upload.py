@@ -160,7 +160,6 @@ class Uploads:
             return self._location(response), int(said[:18]) + 1 if said != "0" else 0
 
     def _location(self, response: Any) -> str:
-        """Return the URL of an upload."""
         location = response.headers.get("Location", "")
         if not location:
             raise RegistryError(
