@@ -6,11 +6,14 @@ from typing import Final
 
 from pkgtools.authoring.applied import applied_on
 from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Series
+from pkgtools.errors import UsageError
 from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.listing import not_ignored, package_files
 from pkgtools.source.record import recorded
+from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
 
 _BUILT: Final = ("*.py[cod]", "*.so", "*.dylib", "*.dll", "*.o", "*.a")
 _LEFTOVERS: Final = ("*.orig", "*.rej", "*.bak", "*~", ".*.sw?", ".#*", "#*#", ".DS_Store")
@@ -29,8 +32,10 @@ class Edits:
     """Files that git tracks and the wheel does not have: new, or left out of the wheel."""
 
 
-def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
-    """Return what a tree has beyond a series."""
+def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
+    """Return what a tree has beyond a series; what other series of its stack wrote is no edit."""
+    source, stack = work.source, load_stack(tree)
+    others, edited = _other_series(series, work, stack), stack.edited(tree)
     applied = applied_on(series.patches, source)
     made: dict[str, Blob | None] = {}
     for change in (change for each in applied for change in each.changes):
@@ -41,7 +46,17 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
     for path in sorted(package.paths | made.keys()):
         before = made[path] if path in made else _file(source, path)
         after = _file(tree, path)
-        if before == after:
+        if before == after or (path in others and path not in edited):
+            continue
+        if path in others and path in made:
+            raise UsageError(
+                f"{path} of {tree.label} was edited, and another series, {others[path]}, "
+                "changes it too",
+                remedy=f"undo the edit, and take {others[path]} out first: pkgtools reverse "
+                f"--target {others[path]} --tree {tree.root}",
+            )
+        if path in others:
+            left_out.append(path)
             continue
         on_one_side = path not in made and None in (before, after)
         if on_one_side and package.is_of_the_wheel(path, after):
@@ -53,6 +68,21 @@ def edits_of(series: Series, source: Source, tree: Tree) -> Edits:
         else:
             changes.append(FileChange(path, path, before, after))
     return Edits(tuple(changes), tuple(left_out), tuple(uncertain))
+
+
+def _other_series(series: Series, work: SeriesWork, stack: Stack) -> dict[str, str]:
+    """Return the paths that other series of a stack changed, each with its target."""
+    catalog = work.catalog
+    own = [t for t in catalog.sound_targets if t.series.directory == series.directory]
+    return {
+        path: entry.target
+        for entry in stack.entries
+        if not any(
+            is_of(entry, catalog, target) or (is_unnamed(entry) and entry.target == target.name)
+            for target in own
+        )
+        for path in entry.paths
+    }
 
 
 def looks_made(path: str) -> bool:

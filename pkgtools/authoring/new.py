@@ -43,7 +43,7 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
                 f"{series.directory} has a patch {draft.name!r} already",
                 remedy="name another, or take the edits into it with `pkgtools refresh --patch`",
             )
-        edits = edits_of(series, work.source, tree)
+        edits = edits_of(series, work, tree)
         if edits.uncertain:
             raise UsageError(
                 f"{work.source.label} does not have these files, which git tracks in {tree.label}: "

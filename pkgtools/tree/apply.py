@@ -195,6 +195,8 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
     revisions = _patched(matches)
     if not revisions or not target.series.patches or left_over(target, draft, own):
         return None
+    if draft.stack.covering(own, target.series.paths):  # the later entry's content is not its own
+        return None
     try:
         originals = originals_of(target, draft, matches[0], own, ())
     except ForeignError:
@@ -275,12 +277,18 @@ def adopt_target(
                     f"{', '.join(sorted(left))}",
                     remedy=f"replace it: pkgtools apply --target {target.name} --tree {tree.root}",
                 )
+            at = None
+            if own is not None:
+                refuse_covered(
+                    draft, own, target.series.paths, f"replace the receipt of {own.target}"
+                )
+                at = draft.stack.entries.index(own)
             originals = originals_of(target, draft, matches[0], own, sources)
             entry = entry_of(catalog, target, revisions, tree)
             if own is not None:
                 draft.forget(own)
                 entry = replace(entry, bytecode=own.bytecode)
-            draft.adopt(entry, originals)
+            draft.adopt(entry, originals, at)
     return TreeChange(
         tree=tree.label,
         path=tree.place,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import Result, call
-from small import Small, make_small
+from small import KEEP, Small, make_small
 from trees import record_problems, snapshot
 
 from pkgtools.catalog import load_series
@@ -172,3 +172,87 @@ def test_an_edit_on_a_dropped_patch_keeps_its_receipt(tmp_path: Path, verb: str)
     assert call("apply", *where, "--target", "one", "--tree", site).code == 0
     assert call("reverse", *where, "--tree", site).code == 0
     assert {name: (site / "widget" / name).read_text() for name in _FILES} == _FILES
+
+
+_TWO = """
+[[target]]
+name = "two"
+upstream = "widget"
+series = "two"
+release = { version = "1.0", tag = "v1.0" }
+"""
+_OF_TWO = """\
+--- a/src/widget/keep.py
++++ b/src/widget/keep.py
+@@ -15,3 +15,3 @@
+ LINE_14 = 14
+-LINE_15 = 15
++LINE_15 = "two"
+ LINE_16 = 16
+--- a/src/widget/b.py
++++ b/src/widget/b.py
+@@ -1 +1 @@
+-B = 1
++B = 2
+"""
+
+
+@pytest.fixture
+def stacked(tmp_path: Path) -> tuple[Small, Path]:
+    """Two targets in one tree, which both change keep.py."""
+    first = KEEP.replace("LINE_2 = 2", "LINE_2 = 'one'")
+    files = {**_FILES, "keep.py": KEEP}
+    small = make_small(tmp_path / "small", {"1.0": files}, [("one", {"keep.py": first})])
+    two = small.series.with_name("two")
+    two.mkdir()
+    (two / "two.patch").write_text(_OF_TWO)
+    (two / "series").write_text("two.patch\n")
+    small.catalog.write_text(small.catalog.read_text() + _TWO)
+    with zipfile.ZipFile(small.wheel("1.0")) as wheel:
+        wheel.extractall(tmp_path / "site")
+    where: list[str | Path] = ["--catalog", small.catalog]
+    assert call("lock", *where, "--wheel", small.wheel("1.0")).code == 0
+    tree: list[str | Path] = ["--tree", tmp_path / "site"]
+    assert call("apply", *where, *tree, "-t", "one", "-t", "two").code == 0
+    return small, tmp_path / "site"
+
+
+def test_what_another_series_wrote_is_no_edit(stacked: tuple[Small, Path]) -> None:
+    small, site = stacked
+    source: list[str | Path] = ["--catalog", small.catalog, "--wheel", small.wheel("1.0")]
+    tree: list[str | Path] = ["--tree", site]
+    series = snapshot(small.catalog.parent)
+    for name in ("one", "two"):
+        assert call("refresh", *source, *tree, "--series", name).code == 0
+        made = call("new", "n.patch", *source, *tree, "--series", name, "-m", "n: more")
+        assert (made.code, "nothing to make a patch of" in made.err) == (2, True), made.out
+    b, keep = site / "widget" / "b.py", site / "widget" / "keep.py"
+    both = keep.read_text()
+    b.write_text("B = 3\n")
+    keep.write_text(both + "MINE = 1\n")
+    refused = call("refresh", *source, *tree, "--series", "one")
+    assert (refused.code, "another series, two, changes it too" in refused.err) == (2, True)
+    keep.write_text(both)
+    (site / "widget" / "c.py").write_text("C = 2\n")
+    assert snapshot(small.catalog.parent) == series
+    made = call("new", "n.patch", *source, *tree, "--series", "one", "-m", "n: more")
+    assert (made.code, "left out src/widget/b.py" in made.out) == (0, True), made.err
+    assert set(load_series(small.series).patches[-1].paths) == {"src/widget/c.py"}
+
+
+def test_adopt_refuses_a_series_below_another(stacked: tuple[Small, Path]) -> None:
+    """What lies in a file of both is not what the lower one wrote."""
+    small, site = stacked
+    where: list[str | Path] = ["--catalog", small.catalog]
+    source = [*where, "--wheel", small.wheel("1.0")]
+    patch = small.series / "0001-one.patch"
+    later = _OF_TWO.partition("--- a/src/widget/b.py")[0]
+    patch.write_text(patch.read_text().rpartition("-- \n")[0] + later)
+    assert call("lock", *source, "-t", "one").code == 0
+    before = snapshot(site)
+    refused = call("adopt", *source, "--tree", site, "-t", "one")
+    assert (refused.code, snapshot(site)) == (3, before), refused.out
+    assert "two was applied later" in refused.err
+    for _ in range(2):
+        assert call("reverse", *where, "--tree", site).code == 0
+    assert (site / "widget" / "keep.py").read_text() == KEEP
