@@ -64,10 +64,8 @@ def target_of(catalog: Catalog, trees: Sequence[Tree]) -> tuple[Target, Tree]:
 
 def edited_target(catalog: Catalog, tree: Tree) -> Target | None:
     """Return the target of this catalog that is applied last to a tree, edited since or not."""
-    for entry in reversed(load_stack(tree).entries):
-        for target in catalog.targets:
-            if is_of(entry, catalog, target):
-                return target
+    if (target := load_stack(tree).own_top(catalog)) is not None:
+        return target
     known = {match.target for match in identify(catalog, tree) if match.is_patched}
     return catalog.target(known.pop()) if len(known) == 1 else None
 

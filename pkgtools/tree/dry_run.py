@@ -18,7 +18,7 @@ from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.check import Refusal, check
 from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import refuse_shadowed
-from pkgtools.tree.stack import Stack, load_stack
+from pkgtools.tree.stack import Stack, load_stack, pristine
 
 
 class Outcome(StrEnum):
@@ -80,7 +80,10 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
     if stack.edited(source):
         stack = Stack()  # the files were replaced under the receipt: they decide
     if target is None:
-        target = _own_top(catalog, stack) or catalog.target(identify(catalog, source)[0].target)
+        target = stack.own_top(catalog)
+    if target is None:
+        view = pristine(stack, source) if stack.entries else source
+        target = catalog.target(identify(catalog, view)[0].target)
     if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
         source = replace(source, upstream=target.upstream)
     own = stack.find(catalog, target)
@@ -90,15 +93,6 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         return verdict(catalog, target, stack.before(own, source), stack=stack)
     view = stack.at(own, source) if stack.above(own) else source
     return verdict(catalog, target, view, stack=stack)
-
-
-def _own_top(catalog: Catalog, stack: Stack) -> Target | None:
-    """Return the catalog's target that was applied last."""
-    for entry in reversed(stack.entries):
-        for target in catalog.targets:
-            if target.name == entry.target:
-                return target
-    return None
 
 
 def verdict(

@@ -58,6 +58,11 @@ class Stack:
         """Return the entry of a target, or None; see `is_of`."""
         return next((e for e in self.entries if is_of(e, catalog, target)), None)
 
+    def own_top(self, catalog: Catalog) -> Target | None:
+        """Return the target of a catalog that was applied last, also one to be locked again."""
+        found = (t for e in reversed(self.entries) for t in catalog.targets if is_of(e, catalog, t))
+        return next(found, None)
+
     def drifted(self, entry: StackEntry, source: Source) -> list[str]:
         """Return the paths that are no longer as `entry` wrote them, later entries apart."""
         return entry.drifted(self.at(entry, source))

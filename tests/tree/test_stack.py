@@ -61,6 +61,19 @@ def test_two_catalogs_stack_and_come_out_again(
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_dry_run_on_another_catalogs_series_chooses_the_target_as_apply_does(
+    project: Project, tmp_path: Path, *, same: bool
+) -> None:
+    """Also where the other catalog's target has the same name, and is for another release."""
+    tree = make_tree(project, "site", tmp_path)
+    other = write_catalog(project, tmp_path / "other", _FAR, target="w-1.1" if same else "o")
+    assert _do("apply", tree, other).code == 0
+    done = _do("verify", tree, project.targets, "--dry-run", "--json")
+    assert (done.code, done.facts[0]["target"], done.facts[0]["outcome"]) == (0, "w-1.0", "applies")
+    assert _do("apply", tree, project.targets, "--json").facts["target"] == "w-1.0"
+
+
 def test_status_shows_the_stack(project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, "site", tmp_path)
     other = write_catalog(project, tmp_path / "other", _FAR, name="team-b")
