@@ -73,7 +73,8 @@ def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
 def _other_series(series: Series, work: SeriesWork, stack: Stack) -> dict[str, str]:
     """Return the paths that other series of a stack changed, each with its target."""
     catalog = work.catalog
-    own = [t for t in catalog.sound_targets if t.series.directory == series.directory]
+    # Not the sound targets alone: an edited series is not sound until it is locked again.
+    own = [t for t in catalog.targets if t.directory.resolve() == series.directory.resolve()]
     return {
         path: entry.target
         for entry in stack.entries

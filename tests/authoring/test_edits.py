@@ -243,6 +243,30 @@ def test_the_tag_of_the_checkout_is_the_source_where_none_is_given(
     assert _kinds(call("new", "two", *words, "-m", "x", "--json").facts) == {"large.py": "rename"}
 
 
+def test_edits_go_into_the_series_again_and_again_before_it_is_locked(tmp_path: Path) -> None:
+    files = {"a.py": "A = 1\n", "b.py": "B = 1\n"}
+    small = make_small(tmp_path / "small", {"1.0": files}, [("one", {"a.py": "A = 2\n"})])
+    package = tmp_path / "tree" / "widget"
+    with zipfile.ZipFile(small.wheel("1.0")) as archive:
+        archive.extractall(package.parent)
+    catalog: list[str | Path] = ["--tree", package.parent, "--catalog", small.catalog]
+    words: list[str | Path] = [*catalog, "--series", "one", "--wheel", small.wheel("1.0")]
+    assert call("lock", *catalog[2:], *words[-2:]).code == 0
+    assert call("apply", *catalog).code == 0
+    for number in (3, 4):
+        (package / "a.py").write_text(f"A = {number}\n")
+        done = call("refresh", *words)
+        assert done.code == 0, done.err
+    (package / "b.py").write_text("B = 5\n")
+    assert _kinds(call("new", "two", "-m", "x", *words, "--json").facts) == {"b.py": "modify"}
+    repository = tmp_path / "git"
+    git(tmp_path, "clone", "--quiet", "--branch", "v1.0", small.repository, repository)
+    git(repository, "apply", *sorted(small.series.glob("*.patch")))
+    for name in files:
+        made = repository / "src" / "widget" / name
+        assert made.read_text() == (package / name).read_text()
+
+
 def test_refresh_takes_out_what_an_edit_undoes(tmp_path: Path) -> None:
     """One file of two; a whole patch goes with `drop`."""
     files = {"a.py": "A = 1\n", "b.py": "B = 1\n"}
