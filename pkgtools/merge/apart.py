@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE, matching_blocks
 from pkgtools.merge.blocks import parse
+from pkgtools.merge.counterparts import is_elsewhere
 from pkgtools.merge.layout import (
     apply_edits,
     edit_of,
@@ -95,6 +96,8 @@ def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None
     if base == theirs:
         edit = _replaced(nodes, blocks)
         return [edit] if edit else None
+    if is_elsewhere(nodes[0], nodes[2]):
+        return None
     inner = nodes[0].type == "parenthesized_expression"
     told = nodes[0].named_children[0] if inner else nodes[0]
     held = [nodes[0].type != "argument_list" and wraps(node, told) for node in nodes[1:]]

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE
 from pkgtools.merge.blocks import Shape, same, similarity
+from pkgtools.merge.layout import WORTH
+from pkgtools.merge.tokens import tokens_of
 
 if TYPE_CHECKING:
+    import tree_sitter
+
     from pkgtools.merge.blocks import Block
 
 _RENAMED: Final = 0.8
@@ -56,3 +60,25 @@ def made_within(base: Block, ours: Block, new: Sequence[Block]) -> Block | None:
     inner = [n for one in outer for n in one.walk() if n.kind in (base.kind, ours.kind)]
     made = [n for n in inner if same(n, ours)]
     return made[0] if len(made) == 1 and not any(same(n, base) for n in inner) else None
+
+
+def is_elsewhere(base: tree_sitter.Node, theirs: tree_sitter.Node) -> bool:
+    """Whether upstream has an expression or a branch at another place of its statement."""
+    told = tokens_of(base)
+    if len(told) < WORTH or told == tokens_of(theirs):
+        return False
+    counts = []
+    for node in (base, theirs):
+        outer = node.parent
+        while outer is not None and not outer.type.endswith(("_statement", "assignment")):
+            if outer.type in ("block", "module"):
+                return False
+            outer = outer.parent
+        if outer is None:
+            return False
+        counts.append(_count(tokens_of(outer), told) - _count(tokens_of(node), told))
+    return counts[1] > counts[0]
+
+
+def _count(tokens: Sequence[bytes], told: Sequence[bytes]) -> int:
+    return b"\0".join([b"", *tokens, b""]).count(b"\0".join([b"", *told, b""]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import tree_sitter
 
     from pkgtools.merge.blocks import Block
+    from pkgtools.merge.lines import Chunk
 
 _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__file__",
@@ -61,7 +63,7 @@ def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | N
         if (whole or was_there) and not means(made, path, name):
             return f"`{name.decode()}` is not defined there any more"
         is_lost = was_there and not means(versions.theirs, path, name)
-        if not is_lost or sets(ours, lines, name):
+        if not is_lost or (sets(ours, lines, name) and _binds_first(ours, lines, name)):
             continue
         if not any(name in imported_names(n) for n in made.children if n.type in _IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
@@ -76,6 +78,34 @@ def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> 
         if means(theirs, path, name) and not means(made, path, name):
             return name
     return None
+
+
+def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
+    """Whether the first statement in some lines that has a name gives it a meaning."""
+    found = (n for n in inside(root, lines) if n.type == "identifier" and n.text == name)
+    node = next(found, None)
+    while node is not None and node.parent is not None:
+        if node.parent.type in ("block", "module"):
+            break
+        node = node.parent
+    return node is None or any(
+        n.type == "identifier" and n.text == name and _is_bound_here(n) for n in raw_walk([node])
+    )
+
+
+def new_names(
+    old: tree_sitter.Node, new: tree_sitter.Node, chunks: Sequence[Chunk]
+) -> tuple[set[bytes], set[bytes]]:
+    """Return the names that some chunks bind, and all that they use, more than before."""
+    found: list[Counter[bytes]] = []
+    for root, spans in (
+        (old, [range(c.old, c.old_end) for c in chunks]),
+        (new, [range(c.new, c.new_end) for c in chunks]),
+    ):
+        nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
+        found += [Counter(n.text or b"" for n in nodes if _is_bound_here(n))]
+        found += [Counter(n.text or b"" for n in nodes)]
+    return {*(found[2] - found[0])}, {*(found[3] - found[1])}
 
 
 def sets(root: tree_sitter.Node, lines: range, name: bytes) -> bool:

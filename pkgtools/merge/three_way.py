@@ -10,10 +10,10 @@ from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
-from pkgtools.merge.names import definitions, owner_of_lines
+from pkgtools.merge.names import definitions, new_names, owner_of_lines
 from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
-from pkgtools.merge.structure import merge_structure
+from pkgtools.merge.structure import RENESTING, merge_structure
 from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
@@ -23,6 +23,8 @@ Lines = tuple[list[bytes], list[bytes], list[bytes]]
 
 _DOES: Final = re.compile(rb"\w\(|\s[-+*/]?=\s")
 """A short line that is a call or an assignment."""
+_CAPTURING: Final = {*RENESTING, "wrapped-expression"}
+"""Rules that put what one side changes into what the other one adds."""
 _ROUNDS: Final = 5
 """A conflict may define names that other chunks use: those conflict in the next round."""
 
@@ -156,11 +158,25 @@ def _by_structure(group: Sequence[Chunk], versions: Versions, made: _Progress) -
         return _Progress(made.data, made.others, {**made.merges, **left})
     how = How.ABSORBED if found.is_absorbed else How.MERGED
     rules = found.carried.rules or ("neighbour-changed",)
+    captured = _captured(versions, group) if not _CAPTURING.isdisjoint(rules) else set()
+    if captured:
+        shown = min(captured).decode(errors="replace")
+        reason = f"one side uses `{shown}` in what the other one puts under another {shown!r}"
+        left = {c: ChunkMerge(c, How.CONFLICT, reason=reason) for c in group}
+        return _Progress(made.data, made.others, {**made.merges, **left})
     lines = found.carried.absorbed_lines
     if found.is_absorbed and _loses_comment(group, versions.ours, found.data):
         rules = (*rules, "comment-left-out")
     merged = {c: ChunkMerge(c, how, rules, lines=lines) for c in group}
     return _Progress(found.data, found.others, {**made.merges, **merged})
+
+
+def _captured(versions: Versions, group: Sequence[Chunk]) -> set[bytes]:
+    """Return the names that one side begins to bind and the other one to use."""
+    base, ours, theirs = (n.raw[0] for n in (versions.base, versions.ours, versions.theirs))
+    rivals = [c for c in versions.upstream if any(touches(c, one) for one in group)]
+    mine, yours = new_names(base, ours, group), new_names(base, theirs, rivals)
+    return (mine[0] & yours[1]) | (yours[0] & mine[1])
 
 
 def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:

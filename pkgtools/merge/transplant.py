@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.merge import layout
 from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, parse, same
+from pkgtools.merge.counterparts import is_elsewhere
 from pkgtools.merge.layout import wraps
 from pkgtools.merge.result import Carried, Edit, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
@@ -48,6 +49,9 @@ class Transplant:
             return self.absorb(base, ours, theirs)
         if base.text == theirs.text:
             return carried("", *layout.replace_block(theirs, ours))
+        is_group = base.shape in (Shape.CLAUSES, Shape.DECORATORS)
+        if not is_group and is_elsewhere(base.raw[0], theirs.raw[0]):
+            return Unsure("upstream moved what the patch changes", is_final=True)
         if (base.shape is Shape.BODY and ours.shape is theirs.shape is Shape.BODY) or (
             base.shape is Shape.LIST and base.kind == ours.kind == theirs.kind
         ):
@@ -57,7 +61,7 @@ class Transplant:
         )
         if base.shape is Shape.RECORD and base.kind == ours.kind == theirs.kind and not is_wrapped:
             return self._carry_record(base, ours, theirs)
-        if base.shape in (Shape.CLAUSES, Shape.DECORATORS):
+        if is_group:
             return self._carry_group(base, ours, theirs)
         keys = {n.key for n in (base, ours, theirs)}
         if len(keys) == 1 and base.key and base.key[0] == "parameter":
