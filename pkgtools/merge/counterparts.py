@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE
@@ -63,22 +64,27 @@ def made_within(base: Block, ours: Block, new: Sequence[Block]) -> Block | None:
 
 
 def is_elsewhere(base: tree_sitter.Node, theirs: tree_sitter.Node) -> bool:
-    """Whether upstream has an expression or a branch at another place of its statement."""
+    """Whether upstream has a part of a definition at another place of it."""
     told = tokens_of(base)
     if len(told) < WORTH or told == tokens_of(theirs):
         return False
-    counts = []
-    for node in (base, theirs):
-        outer = node.parent
-        while outer is not None and not outer.type.endswith(("_statement", "assignment")):
-            if outer.type in ("block", "module"):
-                return False
-            outer = outer.parent
-        if outer is None:
-            return False
-        counts.append(_count(tokens_of(outer), told) - _count(tokens_of(node), told))
+    text = b"\0\0".join([b"", *told, b""])[1:-1]
+    counts = [
+        _marked(_definition(node)).count(text) - _marked(node).count(text)
+        for node in (base, theirs)
+    ]
     return counts[1] > counts[0]
 
 
-def _count(tokens: Sequence[bytes], told: Sequence[bytes]) -> int:
-    return b"\0".join([b"", *tokens, b""]).count(b"\0".join([b"", *told, b""]))
+def _definition(node: tree_sitter.Node) -> tree_sitter.Node:
+    outer = node
+    while outer.parent is not None:
+        outer = outer.parent
+        if outer.type in ("class_definition", "function_definition"):
+            break
+    return outer
+
+
+@lru_cache(maxsize=256)  # every change in a definition asks for it
+def _marked(node: tree_sitter.Node) -> bytes:
+    return b"\0\0".join([b"", *tokens_of(node), b""])

@@ -32,6 +32,9 @@ _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
 
+_TAKES: Final = re.compile(rb":=|\bnext\(|\.(?:pop|popitem|popleft|read|readline|recv)\(")
+"""What gives another value each time."""
+
 
 class Order(Enum):
     """The meaning of the order of siblings."""
@@ -89,6 +92,8 @@ def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> boo
         patterns = [_pattern(n) for n in cases if all(map(_is_literal_case, others))]
         kinds = {raw.type for raw in patterns if raw is not None}
         return len({tokens_of(raw) for raw in patterns if raw}) == len(cases) and len(kinds) == 1
+    if all(any(_TAKES.search(n.text) for n in side) for side in (added, others)):
+        return False
     if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):
         return kinds <= {"keyword_argument", "pair", "string", *_DEFAULTED}
     if kind is Order.SET:

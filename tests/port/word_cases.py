@@ -329,4 +329,32 @@ WORDS: Final = (
         "def f(a):\n    z = g(a)\n    h(a)\n    k(z)\n    z = 2\n    return z\n",
         "renamed-operand",
     ),
+    Case(
+        "statements that upstream swaps when it turns a condition around",
+        "def f():\n    if a:\n        g(1)\n        return\n    h(1)\n",
+        "def f():\n    if a:\n        g(2)\n        return\n    h(1)\n",
+        "def f():\n    if not a:\n        h(1)\n        return\n    g(1)\n",
+        None,
+    ),
+    Case(
+        "bodies of cases that upstream swaps",
+        "match x:\n    case 1:\n        g(1)\n    case 2:\n        h(1)\n",
+        "match x:\n    case 1:\n        g(2)\n    case 2:\n        h(1)\n",
+        "match x:\n    case 1:\n        h(1)\n    case 2:\n        g(1)\n",
+        None,
+    ),
+    Case(
+        "values of two variables that upstream swaps",
+        "x = f(1)\ny = g(1)\n",
+        "x = f(2)\ny = g(1)\n",
+        "x = g(1)\ny = f(1)\n",
+        None,
+    ),
+    Case(
+        "keywords that take from one iterator",
+        "f(\n    a=1,\n)\n",
+        "f(\n    a=1,\n    b=next(it),\n)\n",
+        "f(\n    a=1,\n    c=next(it),\n)\n",
+        None,
+    ),
 )
