@@ -58,7 +58,9 @@ def export(
       pkgtools export --series v0.5.23 --waiver -o patches.md
     """
     if waiver and kind == "mail":
-        raise UsageError("--waiver and --format mail write different things: give one")
+        raise UsageError(
+            "--waiver and --format mail write different things", remedy="give one of them"
+        )
     work = open_work(catalog, series, start_name, wheels, repositories)
     loaded, source = work.named.load(), work.source
     if kind == "mail":
