@@ -73,11 +73,20 @@ def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | N
 def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> bytes | None:
     """Return which of some names lines of theirs use, although ours took its meaning away."""
     theirs, made = versions.theirs, versions.made
-    read = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
-    for path, name in dict.fromkeys((owners(n), n.text or b"") for n in read if is_read(n)):
-        if means(theirs, path, name) and not means(made, path, name):
+    there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
+    for raw in there:
+        path, name = owners(raw), raw.text or b""
+        if is_read(raw) and means(theirs, path, name) and not means(made, path, name):
+            return name
+        if _is_bound_here(raw) and _reads(theirs, path, name) > _reads(made, path, name):
             return name
     return None
+
+
+def _reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
+    """Whether the outermost definition of a path reads a name, or the module does."""
+    root = [*scopes(module, qualified_name(path)), module][0]
+    return any(n.type == "identifier" and n.text == name and is_read(n) for n in raw_walk([root]))
 
 
 def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:

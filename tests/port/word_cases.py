@@ -357,4 +357,11 @@ WORDS: Final = (
         "f(\n    a=1,\n    c=next(it),\n)\n",
         None,
     ),
+    Case(
+        "a variable that the patch renames and a new line of upstream's sets",
+        "def f(a):\n    x = g(a)\n    h(a)\n    k(a)\n    return x\n",
+        "def f(a):\n    y = g(a)\n    h(a)\n    k(a)\n    return y\n",
+        "def f(a):\n    x = g(a)\n    h(a)\n    if a:\n        x = 2\n    k(a)\n    return x\n",
+        None,
+    ),
 )
