@@ -67,6 +67,10 @@ def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | N
             continue
         if not any(name in imported_names(n) for n in made.children if n.type in _IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
+    there = (n for n in inside(ours, lines) if whole and n.type == "identifier")
+    for path, name in ((owners(n), n.text or b"") for n in there if _is_bound_here(n)):
+        if min(_reads(n, path, name) for n in (versions.base, ours)) > _reads(made, path, name):
+            return f"nothing uses `{name.decode()}` there any more"
     return None
 
 
@@ -93,9 +97,7 @@ def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
     """Whether the first statement in some lines that has a name gives it a meaning."""
     found = (n for n in inside(root, lines) if n.type == "identifier" and n.text == name)
     node = next(found, None)
-    while node is not None and node.parent is not None:
-        if node.parent.type in ("block", "module"):
-            break
+    while node and node.parent and node.parent.type not in ("block", "module"):
         node = node.parent
     return node is None or any(
         n.type == "identifier" and n.text == name and _is_bound_here(n) for n in raw_walk([node])

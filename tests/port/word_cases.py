@@ -364,4 +364,12 @@ WORDS: Final = (
         "def f(a):\n    x = g(a)\n    h(a)\n    if a:\n        x = 2\n    k(a)\n    return x\n",
         None,
     ),
+    Case(
+        "a variable that upstream renames and a new line of the patch sets",
+        "def f(a):\n    x = g(a)\n    h(a)\n    k(a)\n    return x\n",
+        "def f(a):\n    x = g(a)\n    h(a)\n    if a:\n        x = 2\n    k(a)\n    return x\n",
+        "def f(a):\n    y = g(a)\n    h(a)\n    k(a)\n    return y\n",
+        "def f(a):\n    y = g(a)\n    h(a)\n    if a:\n        y = 2\n    k(a)\n    return y\n",
+        "renamed-operand",
+    ),
 )
