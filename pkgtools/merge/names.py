@@ -88,7 +88,6 @@ def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> 
 
 
 def _reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
-    """Whether the outermost definition of a path reads a name, or the module does."""
     root = [*scopes(module, qualified_name(path)), module][0]
     return any(n.type == "identifier" and n.text == name and is_read(n) for n in raw_walk([root]))
 
