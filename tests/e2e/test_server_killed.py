@@ -47,6 +47,9 @@ def test_whole_or_overwritten_by_a_new_attempt(trees: Trees, llama: Path, tmp_pa
         try:
             first = killed.generate(input_ids=[1, 2], sampling_params=greedy(), spec_capture=whole)
             is_answered_as_stored(captured(first), reader, whole)
+            # It is read behind the answer, and the store must not stand still meanwhile.
+            marker = keys(whole)[0].replace("/hidden", "/.attempt")
+            killed.process.wait_until(lambda: reader.exists(marker) == [False], 30)
             lender.pause()
             with ThreadPoolExecutor(1) as pool:
                 unanswered = pool.submit(
