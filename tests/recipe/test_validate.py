@@ -137,7 +137,7 @@ def test_what_a_file_says_is_printed_with_nothing_that_a_terminal_acts_on(
     site = project.install(tmp_path / "site").parent
     done = _validate(project, _variant(tmp_path, edits), site, "artifacts")
     assert done.code == 8
-    assert r"what says it is \u001b[2Jcdd2e49" in done.out
+    assert r"the folder names \u001b[2Jcdd2e49" in done.out
     assert "\x1b" not in done.out
 
 

@@ -276,6 +276,6 @@ def test_the_lock_is_held_against_what_the_series_makes(project: Project, tmp_pa
     before = snapshot(tmp_path)
     done = call("apply", "--target", "w-1.0", "--tree", tmp_path / "site", "--catalog", targets)
     assert done.code == 6
-    assert f"{lock} does not hold" in done.err
+    assert f"{lock} is wrong: the series makes other content of" in done.err
     assert "src/widget/answer.py" in done.err
     assert snapshot(tmp_path) == before
