@@ -33,7 +33,7 @@ class Edits:
 
 
 def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
-    """Return what a tree has beyond a series; what other series of its stack wrote is no edit."""
+    """Return what a tree has beyond a series, without what other series of its stack wrote."""
     source, stack = work.source, load_stack(tree)
     others, edited = _other_series(series, work, stack), stack.edited(tree)
     applied = applied_on(series.patches, source)

@@ -6,7 +6,7 @@ Example: of ``[e.wake.remote() for e in engines]`` ours makes ``e.wake.remote(ta
 Four things have to hold:
 
 - Between a change of ours and one of theirs stands a word that neither changes. ``x < 3`` that
-  becomes ``x <= 3`` and ``x < 4`` is no such case: both may correct the same mistake.
+  becomes ``x <= 3`` and ``x < 4`` stays a conflict: both may correct the same mistake.
 - They are in different parts of the syntax tree. Of ``a``, ``a + b`` and ``2 * a`` there are two
   sums. A name with dots is one part.
 - They are not in the text of one string: a message or a docstring is read as a whole.

@@ -106,8 +106,10 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     left = left_over(target, draft, own) if own is not None else frozenset()
     if matches[0].state is State.PATCHED and not left:
         return _already(catalog, target, opened, own, _patched(matches))
-    if own is not None and matches[0].state is State.PRISTINE:
-        left -= set(draft.stack.drifted(own, draft))  # another revision's files
+    # Of another revision, which is checked out now. An installed package that is replaced takes its
+    # receipt along, so that there they are a person's edits.
+    if own is not None and matches[0].state is State.PRISTINE and draft.tree.dist_info is None:
+        left -= set(draft.stack.drifted(own, draft))
     own = _settle(target, draft, own, known=known and not left)
     at = None
     changed: set[str] = set()

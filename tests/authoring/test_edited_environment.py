@@ -119,9 +119,8 @@ def test_apply_names_the_command_that_gives_a_receipt(
     assert (site / "widget" / "a.py").read_text() == "A = 1\n"
 
 
-@pytest.mark.parametrize("edited", [False, True])
-def test_apply_undoes_files_of_a_dropped_patch(tmp_path: Path, *, edited: bool) -> None:
-    """Its files are no longer the series', but the receipt has what they were before."""
+def _applied(tmp_path: Path) -> tuple[list[str | Path], list[str | Path], Path]:
+    """Apply two patches; return options of the catalog, those with the wheel, and the site."""
     patches = [("one", {"a.py": "A = 2\n"}), ("two", {"b.py": "B = 2\n"})]
     small = make_small(tmp_path / "small", {"1.0": _FILES}, patches)
     where: list[str | Path] = ["--catalog", small.catalog]
@@ -131,6 +130,13 @@ def test_apply_undoes_files_of_a_dropped_patch(tmp_path: Path, *, edited: bool) 
         wheel.extractall(site)
     assert call("lock", *source).code == 0
     assert call("apply", *where, "--tree", site).code == 0
+    return where, source, site
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_apply_undoes_files_of_a_dropped_patch(tmp_path: Path, *, edited: bool) -> None:
+    """Its files are no longer the series', but the receipt has what they were before."""
+    where, source, site = _applied(tmp_path)
     if edited:
         (site / "widget" / "a.py").write_text("A = 3\n")
         assert call("refresh", *source, "--series", "one", "--tree", site).code == 0
@@ -150,24 +156,22 @@ def test_apply_undoes_files_of_a_dropped_patch(tmp_path: Path, *, edited: bool) 
     assert {name: (site / "widget" / name).read_text() for name in _FILES} == _FILES
 
 
+@pytest.mark.parametrize("put_back", [False, True])
 @pytest.mark.parametrize("verb", ["apply", "adopt", "reverse"])
-def test_an_edit_on_a_dropped_patch_keeps_its_receipt(tmp_path: Path, verb: str) -> None:
+def test_an_edit_on_a_dropped_patch_keeps_its_receipt(
+    tmp_path: Path, verb: str, *, put_back: bool
+) -> None:
     """Only the receipt has the original of the edited file, so no command forgets it."""
-    patches = [("one", {"a.py": "A = 2\n"}), ("two", {"b.py": "B = 2\n"})]
-    small = make_small(tmp_path / "small", {"1.0": _FILES}, patches)
-    where: list[str | Path] = ["--catalog", small.catalog]
-    source: list[str | Path] = [*where, "--wheel", small.wheel("1.0")]
-    site = tmp_path / "site"
-    with zipfile.ZipFile(small.wheel("1.0")) as wheel:
-        wheel.extractall(site)
-    assert call("lock", *source).code == 0
-    assert call("apply", *where, "--tree", site).code == 0
+    where, source, site = _applied(tmp_path)
     (site / "widget" / "b.py").write_text("B = 2\nMINE = 1\n")
     assert call("drop", *source, "--series", "one", "0002-two.patch").code == 0
+    if put_back:
+        (site / "widget" / "a.py").write_text(_FILES["a.py"])
     before = snapshot(site)
     refused = call(verb, *where, "--tree", site)
     assert (refused.code, snapshot(site)) == (5, before), refused.out
-    assert "src/widget/b.py" in refused.err
+    assert put_back or "src/widget/b.py" in refused.err
+    (site / "widget" / "a.py").write_text("A = 2\n")
     (site / "widget" / "b.py").write_text("B = 2\n")
     assert call("apply", *where, "--target", "one", "--tree", site).code == 0
     assert call("reverse", *where, "--tree", site).code == 0

@@ -39,11 +39,11 @@ def test_a_pipeline_patches_a_layout_in_it(
     pkgtools_image: str, project: Project, tmp_path: Path
 ) -> None:
     base = write_base(tmp_path / "layout", [installed_entries(project, tmp_path)])
-    volumes = (f"--volume={tmp_path}:/work", f"--volume={project.targets.parent}:/catalog:ro")
+    volumes = (f"--volume={tmp_path}:/images", f"--volume={project.targets.parent}:/catalog:ro")
     run = ("run", "--rm", "--network=none", *volumes, pkgtools_image)
     assert docker(*run, "pkgtools", "--version").endswith(__version__)
     assert docker(*run, "git", "config", "--system", "safe.directory") == "*"
-    names = ("--base=oci:/work/layout:base", "--tag=oci:/work/layout:new")
+    names = ("--base=oci:/images/layout:base", "--tag=oci:/images/layout:new")
     command = ("build", "image", "-t", "w-1.0", "--catalog=/catalog", "--json")
     built = json.loads(docker(*run, "pkgtools", *command, *names))
     assert digest(read(f"{base.removesuffix(':base')}:new").layers[-1]) == built["layer"]
