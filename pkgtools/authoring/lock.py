@@ -59,8 +59,8 @@ class Proof:
     ``index`` lines of patches disagree with the contents."""
 
 
-def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
-    """Prove every revision of `targets` and write their lockfiles: all of them, or none.
+def write_locks(targets: Sequence[Target], at_hand: AtHand) -> tuple[list[Proof], list[Path]]:
+    """Prove every revision of `targets` and write the lockfiles that change: all, or none.
 
     A revision whose source is not at hand keeps its entry as long as the series
     is the one it was proven with.
@@ -73,8 +73,7 @@ def write_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
             lock, proven = prove_lock(sharing, at_hand)
             files[sharing[0].lock_path] = Blob(lock)
             proofs += proven
-        write_catalog(folder, files)
-    return proofs
+        return proofs, write_catalog(folder, files)
 
 
 def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[Proof]]:

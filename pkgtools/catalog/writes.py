@@ -76,14 +76,14 @@ def recover_catalog(folder: Path) -> None:
             pass
 
 
-def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> None:
-    """Write files of a catalog, all or none; None removes a file.
+def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> list[Path]:
+    """Write files of a catalog, all or none, and return those that change; None removes a file.
 
     The caller holds `locked_catalog`. An error before step 3 leaves every file as it was.
     """
     changed = {path: blob for path, blob in files.items() if read_file(path) != blob}
     if not changed:
-        return
+        return []
     try:
         _prepare(folder, changed)
     except OSError as error:
@@ -96,6 +96,7 @@ def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> None:
         shutil.rmtree(folder / _FOLDER, ignore_errors=True)
         raise
     _finish(folder)
+    return list(changed)
 
 
 def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:

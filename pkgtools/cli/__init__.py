@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -48,25 +47,15 @@ _MODULES: Final = dict.fromkeys(("drop", "rename", "reorder"), "arrange")
 
 @contextlib.contextmanager
 def _usage_errors(ctx: click.Context) -> Iterator[None]:
-    """Show click's usage errors as the project's, in text or JSON."""
+    """Show click's usage errors as the project's."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        from pkgtools.cli.common import show_error  # noqa: PLC0415 - only then
-        from pkgtools.errors import UsageError  # noqa: PLC0415
+        from pkgtools.cli.common import refuse_usage  # noqa: PLC0415 - only then
 
-        place = error.ctx or ctx
-        remedy = f"{place.command_path} --help"
-        if isinstance(error, click.MissingParameter) and error.param is not None:
-            missing = error.param.make_metavar(place)
-            option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
-            remedy = f"`{shlex.join(['pkgtools', *ctx.obj, *option])} {missing}`"
-        text = error.format_message().rstrip(".")
-        refusal = UsageError(f"{place.command_path}: {text[:1].lower()}{text[1:]}", remedy=remedy)
-        show_error(refusal, as_json="--json" in ctx.obj)
-        ctx.exit(refusal.exit_code)
+        ctx.exit(refuse_usage(error, ctx.obj, ctx))
 
 
 class _LazyGroup(click.Group):

@@ -6,7 +6,7 @@ import click
 
 from pkgtools.authoring.arrange import Arranged, Place, drop_patches, rename_patch, reorder_patches
 from pkgtools.authoring.work import CatalogWork
-from pkgtools.catalog import Catalog
+from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import choose_series, open_at_hand, series_option, source_options
@@ -57,7 +57,7 @@ def reorder(
     after: str | None,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Move patches within a series, and write its lockfile.
 
@@ -73,7 +73,7 @@ def reorder(
     if before is not None and after is not None:
         raise UsageError("--before and --after name two places", remedy="give one of them")
     place = Place(before or after or "", before is None) if before or after else None
-    work = _open(catalog, series)
+    work = _open(load_catalog(catalog_path), series)
     at_hand = open_at_hand(work.catalog, wheels, repositories)
     return _arranged(reorder_patches(work, patches, place, at_hand), "moved")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
+import itertools
 import json
 import os
 import shlex
@@ -11,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import click
 import msgspec
@@ -19,7 +21,7 @@ from click.core import ParameterSource
 
 from pkgtools.catalog import find_catalog, load_catalog
 from pkgtools.cli.output import plain, say
-from pkgtools.errors import PkgtoolsError, SourceError, TreeError
+from pkgtools.errors import PkgtoolsError, SourceError, TreeError, UsageError
 from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
@@ -157,6 +159,9 @@ class Output:
 class Command(click.Command):
     """A command that refuses a single-valued option given twice: click takes the last one."""
 
+    refusal: ClassVar[type[PkgtoolsError]] = UsageError
+    """The error for a command line that cannot be parsed."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of a command line."""
         try:
@@ -179,25 +184,29 @@ class Group(click.Group):
     command_class = Command
 
 
-def command(function: Callable[..., Output], *, unfinished: bool = False) -> Callable[..., None]:
+def command(function: Callable[..., Output]) -> Callable[..., None]:
     """Add --json to a command; print its output or its error, and exit with the code.
 
-    The command gets --catalog as a `Catalog`; see `load_catalog` for `unfinished`.
+    The command gets --catalog as a `Catalog`. One whose options can contradict each other gets
+    it as `catalog_path`, to load after it has checked them: usage errors come first.
     """
+    loads = "catalog_path" not in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def run(as_json: bool, output_format: str = "text", **options: Any) -> None:
         kind = "json" if as_json and output_format == "text" else output_format
         click.get_current_context().meta[_FORMAT] = kind
         try:
-            if "catalog" in options:
-                options["catalog"] = load_catalog(options["catalog"], unfinished=unfinished)
+            if "catalog" in options and loads:
+                options["catalog"] = load_catalog(options["catalog"])
+            elif "catalog" in options:
+                options["catalog_path"] = options.pop("catalog")
             done = function(**options)
             if kind == "text":
                 for line in done.lines:
                     say(line)
             else:
-                _print_facts(done.facts, kind)
+                _print_facts(done.facts, kind, click.get_current_context())
             code = done.exit_code
         except PkgtoolsError as error:
             refusal = error
@@ -207,10 +216,7 @@ def command(function: Callable[..., Output], *, unfinished: bool = False) -> Cal
             refusal = TreeError.of(error)
         else:
             raise SystemExit(code)
-        if kind in ("text", "json"):
-            show_error(refusal, as_json=kind == "json")
-        else:
-            _print_facts(error_facts(refusal), kind)
+        _show_refusal(refusal, kind, click.get_current_context())
         raise SystemExit(refusal.exit_code)
 
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run)
@@ -221,15 +227,50 @@ def is_text() -> bool:
     return bool(click.get_current_context().meta[_FORMAT] == "text")
 
 
-def _print_facts(facts: object, kind: str) -> None:
+def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Context) -> int:
+    """Show click's usage error as the project's; return the exit code.
+
+    The words are the whole command line: click could not parse the format that it asks for.
+    """
+    context = error.ctx or top
+    remedy = f"{context.command_path} --help"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        missing = error.param.make_metavar(context)
+        option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
+        remedy = f"`{shell(*words, *option)} {missing}`"
+    text = error.format_message().rstrip(".")
+    message = f"{context.command_path}: {text[:1].lower()}{text[1:]}"
+    refused = context.command.refusal if isinstance(context.command, Command) else UsageError
+    _show_refusal(refused(message, remedy=remedy), _asked_format(words, context.command), context)
+    return refused.exit_code
+
+
+def _asked_format(words: Sequence[str], named: click.Command) -> str:
+    options = list(itertools.takewhile(lambda word: word != "--", words))
+    asked = "json" if "--json" in options else "text"
+    for param in named.params:
+        if param.name == "output_format" and isinstance(param.type, click.Choice):
+            for word, following in zip(options, [*options[1:], ""], strict=True):
+                value = following if word == "--format" else word.removeprefix("--format=")
+                asked = value if value in param.type.choices and value != "text" else asked
+    return asked
+
+
+def _show_refusal(error: PkgtoolsError, kind: str, context: click.Context) -> None:
+    if kind == "text":
+        show_error(error)
+    else:
+        _print_facts(error_facts(error), kind, context)
+
+
+def _print_facts(facts: object, kind: str, context: click.Context) -> None:
     if kind == "json":
         print_json(facts)
         return
     from pkgtools.cli.findings import render  # noqa: PLC0415 - for continuous integration
 
-    context = click.get_current_context()
-    verb, catalog = context.command.name or "", context.params["catalog"]
-    say(render(kind, verb, to_json(facts), catalog).rstrip("\n"))
+    catalog = context.params.get("catalog") or find_catalog(Path.cwd())
+    say(render(kind, context.command.name or "", to_json(facts), catalog).rstrip("\n"))
 
 
 def error_facts(error: PkgtoolsError) -> dict[str, object]:
@@ -246,11 +287,8 @@ def error_facts(error: PkgtoolsError) -> dict[str, object]:
     return {"error": facts}
 
 
-def show_error(error: PkgtoolsError, *, as_json: bool) -> None:
-    """Print an error."""
-    if as_json:
-        print_json(error_facts(error))
-        return
+def show_error(error: PkgtoolsError) -> None:
+    """Print an error for a person."""
     from pkgtools.cli.next_step import next_step  # noqa: PLC0415 - only when refused
     from pkgtools.cli.render import refusal_lines  # noqa: PLC0415
 
@@ -309,9 +347,9 @@ def given(*names: str) -> list[str]:
     return words
 
 
-def shell(verb: str, *words: str) -> str:
+def shell(*words: str) -> str:
     """Return a pkgtools command line, quoted for a shell."""
-    return shlex.join(["pkgtools", verb, *words])
+    return shlex.join(["pkgtools", *words])
 
 
 def short(revisions: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import click
 
 from pkgtools.authoring.export import export_diff, export_mails, waiver_page
 from pkgtools.authoring.folder import refuse_existing, write_folder
-from pkgtools.catalog import Catalog
+from pkgtools.catalog import load_catalog
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
@@ -44,7 +44,7 @@ def export(
     output: Path,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Write a series as one diff, or as mails for `git am`, with its shared patches.
 
@@ -61,7 +61,7 @@ def export(
         raise UsageError(
             "--waiver and --format mail write different things", remedy="give one of them"
         )
-    work = open_work(catalog, series, start_name, wheels, repositories)
+    work = open_work(load_catalog(catalog_path), series, start_name, wheels, repositories)
     loaded, source = work.named.load(), work.source
     if kind == "mail":
         refuse_existing(output)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog
+from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.render import match_lines
@@ -31,7 +31,7 @@ def identify(
     wheel: Path | None,
     repository: Path | None,
     rev: str | None,
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Name the known revision of a tree, wheel or commit, from its files alone.
 
@@ -49,6 +49,7 @@ def identify(
         raise UsageError("--tree, --python, --wheel and --git name different sources: give one")
     if rev is not None and repository is None:
         raise UsageError("--rev needs --git")
+    catalog = load_catalog(catalog_path)
     source: Source
     if wheel is not None:
         source = open_wheel(catalog, wheel)

@@ -1,7 +1,6 @@
 """``pkgtools import``."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import click
@@ -47,7 +46,7 @@ from pkgtools.port.route import Finder
 )
 @source_options
 @common.catalog_option
-@partial(common.command, unfinished=True)
+@common.command
 def import_(
     patches: tuple[Path, ...],
     output: Path,
@@ -57,7 +56,7 @@ def import_(
     package_only: bool,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Make a series of patch files, mailboxes, a flat diff, or a folder of patches.
 
@@ -73,6 +72,7 @@ def import_(
     """
     if name is not None and start_name is None and not package_only:
         raise UsageError("--upstream needs --from", remedy="name the source of the patches: --from")
+    catalog = load_catalog(catalog_path, unfinished=True)
     upstream = catalog.upstream(name) if start_name is not None or package_only else None
     source = None
     if start_name is not None and upstream is not None:

@@ -7,7 +7,7 @@ import click
 
 from pkgtools.authoring.lock import Proof, check_locks, write_locks
 from pkgtools.authoring.policy import check_policy
-from pkgtools.catalog import Catalog
+from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import open_at_hand, source_options
@@ -32,7 +32,7 @@ def lock(
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
     allow_missing: bool,
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Prove series on real sources and write their lockfiles (lock.toml).
 
@@ -52,6 +52,7 @@ def lock(
     """
     if allow_missing and not check:
         raise UsageError("--allow-missing needs --check")
+    catalog = load_catalog(catalog_path)
     chosen = [catalog.target(name) for name in catalog.expanded(targets)] or list(catalog.targets)
     if not check:
         paths = {t.directory for t in chosen}
@@ -59,16 +60,18 @@ def lock(
     at_hand = open_at_hand(catalog, wheels, repositories)
     if check:
         check_policy(catalog, chosen)
-    proofs = check_locks(chosen, at_hand) if check else write_locks(chosen, at_hand)
-    written = [] if check else sorted({target.lock_path for target in chosen})
+        proofs, last = check_locks(chosen, at_hand), []
+    else:
+        proofs, written = write_locks(chosen, at_hand)
+        last = [f"wrote {path}" for path in written] or ["every lockfile is up to date"]
     fails = not allow_missing and any(proof.outcome == "unverified" for proof in proofs)
-    return Output(proofs, _lines(proofs, written), SourceUnavailableError.exit_code if fails else 0)
+    code = SourceUnavailableError.exit_code if fails else 0
+    return Output(proofs, [*_lines(proofs), *last], code)
 
 
-def _lines(proofs: Iterable[Proof], written: Iterable[Path]) -> Iterator[str]:
+def _lines(proofs: Iterable[Proof]) -> Iterator[str]:
     for proof in proofs:
         yield f"{proof.outcome:10} {proof.target} ({proof.revision[:12]})"
         if proof.message:
             yield f"  {proof.message}"
         yield from (f"  note: {note}" for note in proof.notes)
-    yield from (f"wrote {path}" for path in written)

@@ -3,7 +3,7 @@
 import os
 import stat
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -29,19 +29,7 @@ class NotMergedError(PkgtoolsError):
 class _Driver(common.Command):
     """A command whose usage errors do not look like conflicts to git."""
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        as_json = "--json" in args
-        try:
-            return super().make_context(info_name, args, parent, **extra)
-        except click.UsageError as error:
-            common.show_error(NotMergedError(error.format_message()), as_json=as_json)
-            raise SystemExit(_FAILED) from None
+    refusal = NotMergedError
 
 
 @click.command("merge-file", cls=_Driver, short_help="Merge three versions of a file.")

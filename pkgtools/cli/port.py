@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from pkgtools.catalog import Catalog, load_catalog
+from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
@@ -77,7 +77,7 @@ def port(
     write: bool,
     wheels: tuple[Path, ...],
     repositories: tuple[Path, ...],
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Move a series to another revision of its upstream; only uncertain merges are left to you.
 
@@ -109,11 +109,10 @@ def port(
                 "--continue and --abort stand alone, with -o",
                 remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
             )
-        output = output or only_output(catalog)
-    if drop and output is not None:
-        dropped = str(abort(output))
-        return Output({"dropped": dropped}, [f"dropped {dropped}"])
-    if go_on and output is not None:
+        output = output or only_output(load_catalog(catalog_path))
+        if drop:
+            dropped = str(abort(output))
+            return Output({"dropped": dropped}, [f"dropped {dropped}"])
         job = unfinished_job(output, common.Progress())
         if write:
             check_writable(load_catalog(Path(job.state.catalog)), job)
@@ -127,6 +126,7 @@ def port(
         raise UsageError(
             "a port needs --to", remedy="name a release, or --to latest for the newest"
         )
+    catalog = load_catalog(catalog_path)
     if series is None and end_name == "latest":
         series = newest_target(catalog).name
         say(f"note: the series is that of {series}", err=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from pkgtools.catalog import Catalog
+from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.errors import CheckFailedError, UsageError
@@ -139,7 +139,7 @@ def validate_command(
     image: bool,
     tree: Path | None,
     python: str | None,
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Validate a deployment: its plan, its parts, and then all processes together.
 
@@ -157,7 +157,7 @@ def validate_command(
         raise UsageError("--image and --tree name different things: give one")
     if path is not None:
         common.check_output(path)
-    loaded = load_recipe(file, site)
+    loaded, catalog = load_recipe(file, site), load_catalog(catalog_path)
 
     def open_source() -> Source:
         chosen = catalog.target(loaded.recipe.target)

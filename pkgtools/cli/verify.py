@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog, Target
+from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
@@ -60,7 +60,7 @@ def verify(
     rev: str | None,
     series_only: bool,
     allow_missing: bool,
-    catalog: Catalog,
+    catalog_path: Path,
 ) -> Output:
     """Check that a tree is patched exactly, or with --dry-run that a series applies.
 
@@ -84,14 +84,22 @@ def verify(
       pkgtools verify --target v0.5.23 --tree .venv/lib/python3.12/site-packages
       pkgtools verify -t v0.5.23 -t kernel-0.3.1
     """
-    request = _Request(catalog, tree, python, wheels, repositories, rev)
-    _refuse_contradictions(request)
+    if tree is not None and (wheels or repositories):
+        raise UsageError("--tree is one source, --wheel and --git are others: give one kind")
+    if python is not None and (tree or wheels or repositories):
+        raise UsageError("--python names an installed package, the others other sources: give one")
+    if rev is not None and (len(repositories) != 1 or wheels):
+        raise UsageError("--rev needs one --git and no --wheel")
     if not dry_run and repositories and rev is None:
         raise UsageError("without --dry-run, --git needs --rev: which revision is meant?")
+    if not dry_run and len(wheels) + len(repositories) > 1:
+        raise UsageError("without --dry-run, one source is verified at a time")
     if dry_run and series_only:
         raise UsageError("--series-only is for a patched tree: leave --dry-run out")
     if not dry_run and allow_missing:
         raise UsageError("--allow-missing needs --dry-run")
+    catalog = load_catalog(catalog_path)
+    request = _Request(catalog, tree, python, wheels, repositories, rev)
     names = catalog.expanded(targets)
     requests = [replace(request, target=catalog.target(n), name=n) for n in names] or [request]
     if not dry_run:
@@ -111,15 +119,6 @@ def verify(
     return Output(verdicts, [total] if len(verdicts) > 1 else [], code)
 
 
-def _refuse_contradictions(request: _Request) -> None:
-    if request.tree is not None and (request.wheels or request.repositories):
-        raise UsageError("--tree is one source, --wheel and --git are others: give one kind")
-    if request.python is not None and (request.tree or request.wheels or request.repositories):
-        raise UsageError("--python names an installed package, the others other sources: give one")
-    if request.rev is not None and (len(request.repositories) != 1 or request.wheels):
-        raise UsageError("--rev needs one --git and no --wheel")
-
-
 def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
     """Verify each target; with several, one that is refused does not hide the others."""
     facts: list[object] = []
@@ -133,7 +132,7 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
             code = max(code, error.exit_code)
             facts.append({"target": request.name, **common.error_facts(error)})
             if common.is_text():
-                common.show_error(error, as_json=False)
+                common.show_error(error)
             continue
         for source, match in found:
             facts.append(match)
@@ -145,8 +144,6 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
 
 
 def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:
-    if len(request.wheels) + len(request.repositories) > 1:
-        raise UsageError("without --dry-run, one source is verified at a time")
     sources = _sources(request) or _patched(request, None)
     catalog, target = request.catalog, request.target
     with reading(sources, common.Progress()):

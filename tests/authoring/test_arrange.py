@@ -48,6 +48,14 @@ def _is_locked(small: Small) -> bool:
     return call("lock", "--check", *_options(small)).code == 0
 
 
+def test_lock_names_the_files_that_it_wrote(small: Small) -> None:
+    lockfile = small.series / "lock.toml"
+    again = call("lock", *_options(small))
+    assert (again.code, again.out.splitlines()[-1]) == (0, "every lockfile is up to date")
+    lockfile.write_text(lockfile.read_text() + "# edited\n")
+    assert call("lock", *_options(small)).out.splitlines()[-1] == f"wrote {lockfile}"
+
+
 def test_drop(small: Small) -> None:
     assert _run(small, "drop", "0003-three.patch")["targets"] == ["one"]
     assert _names(small) == ["0001-one.patch", "0002-two.patch"]

@@ -291,6 +291,45 @@ def test_a_usage_error_is_json_too(arguments: list[str]) -> None:
     assert done.err == ""
 
 
+@pytest.mark.parametrize("verb", ["lock", "verify", "changelog check"])
+@pytest.mark.parametrize("fault", ["--nope", "--catalog", "--catalog=", "--catalog=a --catalog=b"])
+def test_a_usage_error_has_the_format_that_was_asked_for(verb: str, fault: str) -> None:
+    assert call(*f"{verb} --format json {fault}".split()).facts["error"]["code"] == "usage"
+    (log,) = call(*f"{verb} --format=sarif {fault}".split()).facts["runs"]
+    assert [result["ruleId"] for result in log["results"]] == ["usage"]
+    for plain in ("text", "nope"):
+        done = call(*f"{verb} --format {plain} {fault}".split())
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "identify --tree a --python b",
+        "identify --rev a",
+        "lock --allow-missing",
+        "reorder a --before b --after c",
+        "verify --tree . --git .",
+        "verify --git . --git . --rev a",
+        "verify --allow-missing",
+        "port --continue --abort",
+        "port --accept a",
+        "port",
+        "export --waiver --format mail -o a",
+        "import a -o b --upstream c",
+        "recipe validate targets.toml --up-to artifacts --image --tree a",
+    ],
+)
+def test_contradicting_options_are_refused_before_the_catalog_is_read(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "targets.toml").write_text("malformed = [")
+    monkeypatch.delenv("PKGTOOLS_CATALOG", raising=False)
+    done = call(*words.split(), "--json", cwd=tmp_path)
+    assert (done.code, done.facts["error"]["code"]) == (2, "usage")
+
+
 @pytest.mark.parametrize(
     ("command", "error", "step"),
     [
