@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import TreeError
@@ -39,10 +40,7 @@ class ImageTree(Tree):
         built = (n for n in found if n.endswith((".so", ".pyd")))
         return next(map(posixpath.basename, built), None)
 
-    @property
-    def is_of_image(self) -> bool:
-        """They did."""
-        return True
+    is_of_image: ClassVar[bool] = True
 
     @property
     def place(self) -> str:

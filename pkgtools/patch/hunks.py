@@ -5,10 +5,11 @@ over lines behind a hunk whose header counts too few. The tests compare both rea
 https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
 """
 
+import itertools
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from pkgtools.patch.lines import Lines
 
@@ -23,6 +24,10 @@ _MARKER: Final = re.compile(rb"\\ .{9,}\n")
 """The words are in the language of whoever made the patch; git tests the length alone."""
 
 
+HunkLine = tuple[bytes, bytes]
+"""(`` ``, ``-`` or ``+``; the line with its line end, which the last may lack)."""
+
+
 @dataclass(frozen=True)
 class Hunk:
     """One hunk. Line numbers are 1-based, as in the header."""
@@ -31,8 +36,7 @@ class Hunk:
     old_count: int
     new_start: int
     new_count: int
-    lines: tuple[tuple[bytes, bytes], ...]
-    """(`` ``, ``-`` or ``+``; the line with its line end, which the last may lack)."""
+    lines: tuple[HunkLine, ...]
     line: int
     """The line of its header in the patch file."""
 
@@ -59,12 +63,8 @@ class Hunk:
     @property
     def trailing_context(self) -> int:
         """The number of context lines behind the last change."""
-        count = 0
-        for tag, _ in reversed(self.lines):
-            if tag != _CONTEXT:
-                break
-            count += 1
-        return count
+        behind = itertools.takewhile(lambda line: line[0] == _CONTEXT, reversed(self.lines))
+        return sum(1 for _ in behind)
 
     @property
     def first_old_line(self) -> int:
@@ -77,15 +77,14 @@ class Hunk:
         return self.new_start if self.new_count else self.new_start + 1
 
 
-def is_hunk_header(line: bytes) -> bool:
+def is_hunk_header(line: bytes, mark: bytes = b"@@") -> bool:
     """Whether `line` starts a hunk."""
-    return line.startswith(b"@@") and _HEADER.match(line) is not None
+    return line.startswith(mark) and _HEADER.match(line) is not None
 
 
 def starts_property(lines: Lines) -> bool:
     """Whether a hunk of a Subversion property is next; revisions that were merged are prose."""
-    is_hunk = lines.peek().startswith(b"## -") and _HEADER.match(lines.peek()) is not None
-    return is_hunk and not lines.peek(1).startswith(b"   ")
+    return is_hunk_header(lines.peek(), b"## -") and not lines.peek(1).startswith(b"   ")
 
 
 def read_hunk(lines: Lines) -> Hunk:
@@ -108,10 +107,8 @@ def read_hunk(lines: Lines) -> Hunk:
     return Hunk(old_start, old_count, new_start, new_count, body, at)
 
 
-def _read_body(
-    lines: Lines, at: int, old_count: int, new_count: int
-) -> tuple[tuple[bytes, bytes], ...]:
-    body: list[tuple[bytes, bytes]] = []
+def _read_body(lines: Lines, at: int, old_count: int, new_count: int) -> tuple[HunkLine, ...]:
+    body: list[HunkLine] = []
     old_left, new_left = old_count, new_count
     ended: set[bytes] = set()
     while old_left or new_left or lines.peek().startswith(_NO_NEWLINE):
@@ -121,10 +118,10 @@ def _read_body(
             _end_without_newline(lines, body, ended)
             continue
         fits = {_CONTEXT: old_left and new_left, _REMOVED: old_left, _ADDED: new_left}
-        if not fits.get(tag, 0):
+        if not fits.get(tag):
             _fail_counts(lines, at, old_count, new_count)
-        if not content.endswith(b"\n") and lines.peek(1) == b"":
-            lines.fail("the file ends in the middle of a line", line=lines.number)
+        if not content.endswith(b"\n") and not lines.peek(1):
+            lines.fail("the file ends in the middle of a line")
         if tag in ended or (tag == _CONTEXT and ended):
             lines.fail("a line follows one that is marked as the file's last")
         lines.take()
@@ -143,7 +140,7 @@ def _split(line: bytes) -> tuple[bytes, bytes]:
     return line[:1], line[1:]
 
 
-def _end_without_newline(lines: Lines, body: list[tuple[bytes, bytes]], ended: set[bytes]) -> None:
+def _end_without_newline(lines: Lines, body: list[HunkLine], ended: set[bytes]) -> None:
     r"""Take a ``\ No newline at end of file`` and cut the line before it."""
     if not body or body[-1][0] in ended or body[-1][1] == b"\n":
         lines.fail("a \\ line stands where no line can lack its line end")
@@ -167,7 +164,7 @@ def _continues(lines: Lines) -> bool:
     return not (is_rule or _is_signature(lines, ahead))
 
 
-def _ate_signature(lines: Lines, body: list[tuple[bytes, bytes]]) -> bool:
+def _ate_signature(lines: Lines, body: list[HunkLine]) -> bool:
     """Whether a header that counts too many took the mail's signature for a removed ``- ``.
 
     Behind a hunk stands another hunk, section or mail, an empty line, or the signature. Git's
@@ -185,21 +182,19 @@ def _is_signature(lines: Lines, ahead: int) -> bool:
     return is_rule and not lines.peek(ahead + 1).startswith((*_BODY, _NO_NEWLINE, *_NEXT))
 
 
-def _fail_counts(lines: Lines, at: int, old_count: int, new_count: int) -> None:
-    ahead = at + 1 - lines.number
+def _fail_counts(lines: Lines, at: int, old_count: int, new_count: int) -> NoReturn:
     old = new = 0
-    while True:
-        line = lines.peek(ahead)
+    for ahead in itertools.count(at + 1 - lines.number):
+        line, behind = lines.peek(ahead), lines.peek(ahead + 1)
         tag, _ = _split(line)
         if tag not in (*_BODY, _NO_NEWLINE) or _is_signature(lines, ahead):
             break
-        if line.startswith(b"--- ") and lines.peek(ahead + 1).startswith(b"+++ "):
+        if line.startswith(b"--- ") and behind.startswith(b"+++ "):
             break
-        if line == b"\n" and not lines.peek(ahead + 1).startswith((*_BODY, *_NEXT)):
+        if line == b"\n" and not behind.startswith((*_BODY, *_NEXT)):
             break  # not an empty context line, but what separates the patch from a text
         old += tag in (_CONTEXT, _REMOVED)
         new += tag in (_CONTEXT, _ADDED)
-        ahead += 1
     lines.fail(
         f"the hunk header says {old_count} old and {new_count} new lines, "
         f"its body has {old} and {new}",

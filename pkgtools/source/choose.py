@@ -23,7 +23,7 @@ def open_tree(
     catalog: Catalog, target: Target | None, tree: Path | None, python: str | None
 ) -> Tree:
     """Return the tree that is meant: of the target's upstream, else of the first that fits."""
-    upstreams = [target.upstream] if target else list(catalog.upstreams)
+    upstreams = [target.upstream] if target else catalog.upstreams
     return open_trees(catalog, upstreams, tree, python)[0]
 
 
@@ -33,15 +33,13 @@ def open_trees(
     """Return the trees of `upstreams` at a path, or in a Python."""
     if tree is not None and python is not None:
         raise UsageError("--tree and --python name different trees: give one")
-    if tree is None:
-        found = installed_trees(upstreams, python)
-    else:
+    if tree is not None:
         found = []
         for upstream in upstreams:
             with contextlib.suppress(UsageError):
                 found.append(find_tree(tree, upstream))
-        if not found:
-            find_tree(tree, upstreams[-1])  # raises, and says why
+        return found or [find_tree(tree, upstreams[-1])]  # which raises, and says why
+    found = installed_trees(upstreams, python)
     if not found:
         names = " or ".join(upstream.package for upstream in upstreams)
         raise UsageError(
@@ -54,12 +52,11 @@ def open_trees(
 
 def installed_trees(upstreams: Sequence[Upstream], python: str | None) -> list[Tree]:
     """Return the installed packages of the upstreams that a Python has."""
-    interpreter = python or default_python()
-    folders = [(find_package(interpreter, each.package), each) for each in upstreams]
+    python = python or default_python()
     return [
-        replace(find_tree(folder, each), python=interpreter)
-        for folder, each in folders
-        if folder is not None
+        replace(find_tree(folder, upstream), python=python)
+        for upstream in upstreams
+        if (folder := find_package(python, upstream.package)) is not None
     ]
 
 

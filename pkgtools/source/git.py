@@ -78,24 +78,19 @@ class Repository:
         is in the other's first-parent history: then no way leads along it.
         """
         with self._asked():
-            for first, last, back in ((start, end, False), (end, start, True)):
-                listed = self._repo.git.rev_list("--first-parent", last).splitlines()
-                if first not in listed:
-                    continue
-                along = [*paths, *self._renamed(start, end, paths)]
-                touching = self._repo.git.rev_list(
-                    "--first-parent", f"{first}..{last}", "--", *along
-                ).splitlines()
-                commits = [c for c in touching if c not in (first, last)]
-                found = [self.get(commit) for commit in commits]
-                return found if back else found[::-1]
+            for first, last, step in ((start, end, -1), (end, start, 1)):
+                if first in self._repo.git.rev_list("--first-parent", last).splitlines():
+                    along = [*paths, *self._renamed(start, end, paths)]
+                    span = ("--first-parent", f"{first}..{last}", "--", *along)
+                    touching = self._repo.git.rev_list(*span).splitlines()
+                    return [self.get(commit) for commit in touching[::step] if commit != last]
         return []
 
     def _renamed(self, start: str, end: str, paths: Sequence[str]) -> list[str]:
         """Return what `paths` are called at `end` where git sees a rename."""
-        listed = self._repo.git.diff("--name-status", "-M", "--diff-filter=R", "-z", start, end)
-        words = listed.split("\0")
-        return [new for _, old, new in zip(*[iter(words)] * 3, strict=False) if old in paths]
+        options = ("--name-status", "-M", "--diff-filter=R", "-z")
+        words = _words(self._repo.git.diff(*options, start, end))
+        return [new for old, new in zip(words[1::3], words[2::3], strict=True) if old in paths]
 
     def get(self, revision: str) -> GitSource:
         """`find`, or raise a `UsageError`."""
@@ -117,16 +112,13 @@ class Repository:
 
         Each path comes with ``missing``, ``changed`` or ``extra``.
         """
-        words = {"D": "missing", "A": "extra"}
+        kinds = {"D": "missing", "A": "extra"}
         with self._asked():
-            options = ["--name-status", "--no-renames", "--no-ext-diff", "-z"]
-            listed = self._repo.git.diff(*options, commit, "--", folder).split("\0")
-            others = self._repo.git.ls_files("--others", "--exclude-standard", "-z", "--", folder)
-        found = {
-            path: words.get(kind, "changed")
-            for kind, path in zip(listed[::2], listed[1::2], strict=False)
-        }
-        found |= {path: "extra" for path in others.split("\0") if path and path not in found}
+            found = dict.fromkeys(self._untracked(folder), "extra")
+            options = ("--name-status", "--no-renames", "--no-ext-diff", "-z")
+            words = _words(self._repo.git.diff(*options, commit, "--", folder))
+        for kind, path in zip(words[::2], words[1::2], strict=True):
+            found[path] = kinds.get(kind, "changed")
         return sorted(found.items())
 
     def work_files(self, folder: str) -> tuple[set[str], set[str]]:
@@ -135,11 +127,14 @@ class Repository:
         Ignored files are in neither.
         """
         with self._asked():
-            tracked = self._repo.git.ls_files("--cached", "-z", "--", folder)
-            others = self._repo.git.ls_files("--others", "--exclude-standard", "-z", "--", folder)
+            tracked = _words(self._repo.git.ls_files("--cached", "-z", "--", folder))
+            others = self._untracked(folder)
             head = self.find("HEAD") if self._repo.head.is_valid() else None
-        committed = head.paths(folder).keys() if head is not None else set()
-        return {*tracked.split("\0"), *committed} - {""}, set(others.split("\0")) - {""}
+        return {*tracked, *(head.paths(folder) if head is not None else ())}, set(others)
+
+    def _untracked(self, folder: str) -> list[str]:
+        options = ("--others", "--exclude-standard", "-z")
+        return _words(self._repo.git.ls_files(*options, "--", folder))
 
     def last_tag(self) -> str | None:
         """Return the nearest tag that HEAD descends from, or None.
@@ -189,7 +184,7 @@ class GitSource:
         """Return the files below `prefix`, each with its blob id."""
         with self._reading(prefix):
             listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
-        entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+        entries = (entry.partition("\t") for entry in _words(listed))
         return {path: facts.split()[2] for facts, _, path in entries}
 
     def read(self, path: str) -> Blob | None:
@@ -213,6 +208,11 @@ class GitSource:
                     f"{self.label}: {path} cannot be read: {_reason(error)}",
                     remedy="give a complete clone with --git",
                 ) from None
+
+
+def _words(listed: str) -> list[str]:
+    """Return what git lists with ``-z``."""
+    return [word for word in listed.split("\0") if word]
 
 
 def _reason(error: Exception) -> str:

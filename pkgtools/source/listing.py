@@ -1,7 +1,7 @@
 """Which files a package has in a source."""
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
 
 from pkgtools.catalog import Upstream
@@ -15,18 +15,15 @@ def package_files(source: Source, upstream: Upstream) -> dict[str, Hashable]:
 
     Equal marks of one kind of source mean equal content. The caches of Python are left out.
     """
+    marks: dict[str, Hashable] = {}
     if isinstance(source, WheelSource):
-        marks: dict[str, Hashable] = {
-            upstream.in_source(info.filename): (info.CRC, info.file_size)
-            for info in source.members()
-            if not info.is_dir()
-        }
+        files = (info for info in source.members() if not info.is_dir())
+        marks = {upstream.in_source(i.filename): (i.CRC, i.file_size) for i in files}
     elif isinstance(source, Tree):
         marks = {path: object() for path in _walk(source)}
-    else:
-        paths: Callable[[str], dict[str, Hashable]] = getattr(source, "paths", lambda _: {})
-        marks = paths(upstream.in_source(f"{upstream.package}/"))
-        marks |= paths(upstream.in_source(upstream.module))
+    elif hasattr(source, "paths"):  # a git revision
+        marks = source.paths(upstream.in_source(f"{upstream.package}/"))
+        marks |= source.paths(upstream.in_source(upstream.module))
     return {p: mark for p, mark in marks.items() if upstream.installed_path(p) is not None}
 
 
@@ -45,15 +42,12 @@ def not_ignored(tree: Tree) -> tuple[set[str], set[str]] | None:
 
     None where the tree is not a checkout, or not git's.
     """
-    around = (folder for folder in (tree.root, *tree.root.parents) if (folder / ".git").exists())
-    top = next(around, None) if tree.is_checkout else None
-    if top is None:
+    if tree.git_root is None:
         return None
     from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
-    below = tree.root.relative_to(top)
-    folder = (below / tree.package_path).as_posix()
-    tracked, others = Repository(top).work_files(folder)
+    below = tree.root.relative_to(tree.git_root)
+    tracked, others = Repository(tree.git_root).work_files((below / tree.package_path).as_posix())
 
     def named(paths: set[str]) -> set[str]:
         inside = (Path(path).relative_to(below) for path in paths)

@@ -68,23 +68,16 @@ def default_python() -> str:
     uvx make one: then the active environment's (VIRTUAL_ENV), else ``python`` on PATH.
     """
     own = Path(sys.prefix)
-    if not _is_of_tool(own):
+    is_of_tool = any((own / mark).is_file() for mark in _TOOL_MARKS)
+    if not (is_of_tool or own.parent.name.startswith(_UV_RUNS)):
         return sys.executable
-    environment = os.environ.get("VIRTUAL_ENV")
-    active = Path(environment, "bin", "python") if environment else None
-    if active is not None and active.is_file() and Path(str(environment)) != own:
-        return str(active)
+    active = Path(os.environ.get("VIRTUAL_ENV") or own)
+    if active != own and (active / "bin" / "python").is_file():
+        return str(active / "bin" / "python")
     # uvx puts the tool's own folder first.
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(each for each in folders if Path(each) != own / "bin")
     return shutil.which("python", path=path) or shutil.which("python3", path=path) or sys.executable
-
-
-def _is_of_tool(environment: Path) -> bool:
-    """Whether an environment has nothing but a tool; that of one run of uvx is in uv's cache."""
-    return environment.parent.name.startswith(_UV_RUNS) or any(
-        (environment / mark).is_file() for mark in _TOOL_MARKS
-    )
 
 
 def find_package(python: str | None, package: str) -> Path | None:
@@ -125,24 +118,27 @@ def environment(python: str | None) -> dict[str, str]:
 
 def _ask(python: str | None, script: str, name: str, kind: type[T]) -> T:
     """Run a script that prints JSON of a `kind` in an interpreter."""
-    command = [python or default_python(), "-c", script, name]
-    if Path(command[0]).is_dir():
+    python = python or default_python()
+    if Path(python).is_dir():
         raise UsageError(
-            f"{command[0]} is a folder, not an interpreter",
-            remedy=f"give its interpreter: --python {Path(command[0]) / 'bin' / 'python'}",
+            f"{python} is a folder, not an interpreter",
+            remedy=f"give its interpreter: --python {Path(python) / 'bin' / 'python'}",
         )
-    remedy = "give an interpreter with --python, or the folder with --tree"
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=True
+            [python, "-c", script, name],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=True,
         )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=kind)
     except msgspec.ValidationError:
-        raise UsageError(
-            f"{command[0]} is not a Python interpreter: it printed {done.stdout.strip()[:80]!r}",
-            remedy=remedy,
-        ) from None
+        reason = f"is not a Python interpreter: it printed {done.stdout.strip()[:80]!r}"
     except (OSError, subprocess.SubprocessError, ValueError, IndexError, RecursionError) as error:
-        raise UsageError(
-            f"{command[0]} did not say where {name!r} is: {last_words(error)}", remedy=remedy
-        ) from None
+        reason = f"did not say where {name!r} is: {last_words(error)}"
+    raise UsageError(
+        f"{python} {reason}",
+        remedy="give an interpreter with --python, or the folder with --tree",
+    )

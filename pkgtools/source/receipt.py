@@ -7,24 +7,16 @@ the file's own table, as it was before there were stacks; ``above`` lists the la
 
 import zlib
 from pathlib import Path
-from typing import Annotated, Final, Literal, Protocol, Self
+from typing import Annotated, Final, Literal, Self
 
 import msgspec
 
 from pkgtools.blob import EXECUTABLE, LIMIT, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
+from pkgtools.source.base import Source
 from pkgtools.source.record import RecordEdit
 from pkgtools.util.files import read_bytes
-
-
-class Reader(Protocol):
-    """What has contents by path."""
-
-    def read(self, path: str) -> Blob | None:
-        """Return the content of `path`."""
-        ...
-
 
 NAME: Final = "pkgtools.json"
 PROVENANCE: Final = "pkgtools-provenance.json"
@@ -65,14 +57,10 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError(str(error)) from None
         if not inflate.eof:
             raise ValueError("an original is cut short or too large")
-        if self.mode not in (REGULAR, EXECUTABLE, SYMLINK) or (self.is_link and b"\0" in data):
+        is_file = self.mode in (REGULAR, EXECUTABLE)
+        if not is_file and (self.mode != SYMLINK or b"\0" in data):
             raise ValueError("an original is neither a file nor a symbolic link")
         return Blob(data, self.mode)
-
-    @property
-    def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
-        return self.mode == SYMLINK
 
 
 class PatchedFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,6 +72,17 @@ class PatchedFile(msgspec.Struct, forbid_unknown_fields=True):
     is_link: bool = False
     original: Original | None = None
     """None where there was no file."""
+
+    def before(self) -> Blob | None:
+        """Return what was there before."""
+        return self.original.blob() if self.original is not None else None
+
+    def is_as_written(self, found: Blob | None) -> bool:
+        """Whether what lies there now was written by the series."""
+        if found is None:
+            return self.after == ""
+        same_kind = not found.is_directory and (found.mode == SYMLINK) == self.is_link
+        return found.id == self.after and same_kind
 
 
 class Bytecode(msgspec.Struct, forbid_unknown_fields=True):
@@ -118,24 +117,13 @@ class StackEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """The changed paths."""
         return frozenset(file.path for file in self.files)
 
-    def touches(self, path: str) -> bool:
-        """Whether the series changed `path`."""
-        return any(file.path == path for file in self.files)
-
-    def original(self, path: str) -> Blob | None:
-        """Return what was at a changed path before."""
-        for file in self.files:
-            if file.path == path:
-                return file.original.blob() if file.original else None
-        raise KeyError(path)
-
-    def drifted(self, source: Reader) -> list[str]:
+    def drifted(self, source: Source) -> list[str]:
         """Return the changed paths that are no longer as they were written."""
-        return [f.path for f in self.files if not _is_as_written(f, source.read(f.path))]
+        return [file.path for file in self.files if not file.is_as_written(source.read(file.path))]
 
-    def is_undone(self, source: Reader) -> bool:
+    def is_undone(self, source: Source) -> bool:
         """Whether every changed path is what it was before."""
-        return all(source.read(file.path) == self.original(file.path) for file in self.files)
+        return all(source.read(file.path) == file.before() for file in self.files)
 
 
 class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):
@@ -155,19 +143,11 @@ class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
-def _is_as_written(file: PatchedFile, blob: Blob | None) -> bool:
-    if blob is None:
-        return file.after == ""
-    same_kind = not blob.is_directory and (blob.mode == SYMLINK) == file.is_link
-    return blob.id == file.after and same_kind
-
-
 def _check(entry: StackEntry) -> None:
     """Raise a `ValueError` where a path leads out of the tree, or an original is damaged."""
     for file in entry.files:
         safe_path(file.path.encode())
-        if file.original is not None:
-            file.original.blob()
+        file.before()
     for compiled in entry.bytecode:
         safe_path(compiled.name.encode())
         compiled.original.blob()

@@ -80,9 +80,8 @@ def released_versions(upstream: Upstream) -> list[str]:
 def _folder(upstream: Upstream, version: str) -> Path | None:
     """Return the cache folder of a release; pip chooses a wheel for one kind of interpreter."""
     cache = cache_folder("wheels")
-    if cache is None:
-        return None
-    return cache / upstream.distribution / version / str(sys.implementation.cache_tag)
+    tag = str(sys.implementation.cache_tag)
+    return cache / upstream.distribution / version / tag if cache is not None else None
 
 
 def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str, str]) -> Path:

@@ -1,9 +1,10 @@
 """A tree on disk: an installed package, a package folder, or a source checkout."""
 
+import glob
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from packaging.utils import canonicalize_name
 
@@ -11,9 +12,9 @@ from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Upstream
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.source.python import environment
-from pkgtools.source.receipt import load_receipt
+from pkgtools.source.receipt import PROVENANCE, load_receipt
 from pkgtools.source.record import recorded
-from pkgtools.source.wheel import inside_package
+from pkgtools.source.wheel import import_names, installed_path
 from pkgtools.util.files import inside, read_bytes, read_file
 
 SITE_FOLDERS: Final = ("site-packages", "dist-packages")
@@ -39,10 +40,8 @@ class Tree:
     python: str | None = field(default=None, compare=False)
     """The interpreter whose package it is, where it was found by that."""
 
-    @property
-    def is_of_image(self) -> bool:
-        """Whether its files came out of an image."""
-        return False
+    is_of_image: ClassVar[bool] = False
+    """Whether its files came out of an image."""
 
     @property
     def place(self) -> str:
@@ -54,6 +53,17 @@ class Tree:
         """Whether conda installed it, and lists its files in a folder ``conda-meta``."""
         installer = self.dist_info / "INSTALLER" if self.dist_info else None
         return bool(installer and installer.is_file() and read_bytes(installer).strip() == b"conda")
+
+    @property
+    def is_from_patched_wheel(self) -> bool:
+        """Whether it was installed from a wheel that `build wheel` made."""
+        return self.dist_info is not None and (self.dist_info / PROVENANCE).is_file()
+
+    @property
+    def git_root(self) -> Path | None:
+        """The work tree of git that a checkout lies in."""
+        above = (self.root, *self.root.parents) if self.is_checkout else ()
+        return next((folder for folder in above if (folder / ".git").exists()), None)
 
     @property
     def label(self) -> str:
@@ -94,18 +104,11 @@ class Tree:
         """Return `path` of the source tree relative to `root`."""
         if self.is_checkout:
             return path
-        inside = self.upstream.installed_path(path)
-        beside = self.upstream.in_wheel(path)
-        if inside is None and beside is not None and beside.partition("/")[0] in self._tops:
-            return beside
-        return inside or inside_package(self.upstream, path)
+        return installed_path(self.upstream, path, lambda: self._tops)
 
     @cached_property
     def _tops(self) -> frozenset[str]:
-        """The packages and modules of the distribution (``setuptools``, ``pkg_resources``).
-
-        A series may have removed one: then the receipt still names it.
-        """
+        """What RECORD lists, and the receipt: a series may have removed a package."""
         if self.dist_info is None:
             return frozenset()
         record = self.dist_info / "RECORD"
@@ -113,8 +116,7 @@ class Tree:
         receipt = load_receipt(self.home)
         for entry in receipt.entries if receipt is not None else ():
             names |= {self.upstream.in_wheel(path) or "" for path in entry.paths}
-        tops = {name.partition("/")[0] for name in names}
-        return frozenset(top for top in tops if not top.endswith((".dist-info", ".data")))
+        return import_names(names)
 
     def file(self, path: str) -> Path:
         """Return where `path` of the source tree lies, with no symbolic link above it."""
@@ -129,11 +131,8 @@ class Tree:
     def compiled_beside(self, path: str) -> str | None:
         """Return the extension module that has a file's name, if there is one."""
         place = self.file(path)
-        if not place.parent.is_dir():
-            return None
-        stem = f"{place.stem}."
-        names = (entry.name for entry in place.parent.iterdir())
-        return next((n for n in names if n.startswith(stem) and n.endswith((".so", ".pyd"))), None)
+        beside = place.parent.glob(f"{glob.escape(place.stem)}.*")
+        return next((each.name for each in beside if each.suffix in {".so", ".pyd"}), None)
 
 
 def find_tree(path: Path, upstream: Upstream) -> Tree:
@@ -168,8 +167,10 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
             remedy=f"patch the checkout (--tree {real.parents[1]}), and install it again",
         )
     here, there = _dist_info(container, upstream), _dist_info(real, upstream)
-    if here is not None and container.resolve() != real:
-        _refuse_shared(folder, here, there)
+    # pdm links the folders of its cache (``cache_method = symlink``) and says so in a file
+    # REFER_TO. A link to a folder without a .dist-info of its own is a developer's.
+    if here and container.resolve() != real and (there or (here / "REFER_TO").exists()):
+        _refuse_link(folder)
     dist_info = here or there
     if dist_info is None:
         root = _checkout_root(folder.resolve(), upstream)
@@ -187,17 +188,6 @@ def package_in(container: Path, upstream: Upstream) -> Path | None:
     if folder.is_dir():
         return folder
     return module if module.is_file() else None
-
-
-def _refuse_shared(folder: Path, here: Path, there: Path | None) -> None:
-    """Raise where a package folder is a link into a package manager's cache.
-
-    pdm links the folders of its cache (``cache_method = symlink``) and says so in a file
-    REFER_TO. A link to a folder without a .dist-info of its own is a developer's.
-    """
-    if there is None and not (here / "REFER_TO").exists():
-        return
-    _refuse_link(folder)
 
 
 def _refuse_link(path: Path) -> NoReturn:
@@ -235,7 +225,6 @@ def _checkout_root(package: Path, upstream: Upstream) -> Path | None:
 
 
 def _dist_info(container: Path, upstream: Upstream) -> Path | None:
-    """Return the one .dist-info of the upstream's distribution in `container`."""
     wanted = canonicalize_name(upstream.distribution)
     found = [
         folder.resolve()
@@ -266,8 +255,7 @@ def home_of(root: Path) -> Path:
 
 
 def _git_dir(marker: Path) -> Path | None:
-    """Return the git directory that ``.git`` is or, in a linked worktree, names."""
-    if marker.is_file():
+    if marker.is_file():  # of a linked worktree
         text = read_bytes(marker).decode(errors="replace")
         if not text.startswith("gitdir: "):
             return None

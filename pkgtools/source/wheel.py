@@ -9,7 +9,7 @@ import struct
 import zipfile
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice, takewhile
@@ -62,15 +62,15 @@ class WheelSource:
             open_regular(path).close()  # zipfile would wait for the writer of a FIFO
             self._zip = zipfile.ZipFile(path)
         except _DAMAGED as error:
-            raise UsageError(
-                f"{path} cannot be read as a wheel: {error}",
-                remedy=FETCH_AGAIN,
-            ) from None
+            raise self._damaged(f" cannot be read as a wheel: {error}") from None
         self._members: dict[str, zipfile.ZipInfo] = {}
         for info in self._zip.infolist():
             if info.filename in self._members:
-                raise UsageError(f"{path} holds {info.filename} twice", remedy=FETCH_AGAIN)
+                raise self._damaged(f" holds {info.filename} twice")
             self._members[info.filename] = info
+
+    def _damaged(self, what: str) -> UsageError:
+        return UsageError(f"{self.path}{what}", remedy=FETCH_AGAIN)
 
     @cached_property
     def info(self) -> str:
@@ -82,10 +82,7 @@ class WheelSource:
         name = canonicalize_name(self.upstream.distribution)
         if len(found) != 1 or not canonicalize_name(found[0]).startswith(name):
             shown = " and ".join(found) or "none"
-            raise UsageError(
-                f"{self.path} has to have one .dist-info folder of {name}, but has {shown}",
-                remedy=FETCH_AGAIN,
-            )
+            raise self._damaged(f" has to have one .dist-info folder of {name}, but has {shown}")
         return found[0]
 
     @cached_property
@@ -97,6 +94,10 @@ class WheelSource:
         """The folders whose content an installer puts into site-packages."""
         data = [top for top in sorted(self._tops) if top.endswith(_DATA)]
         return ("", *(f"{top}/{scheme}/" for top in data for scheme in _SCHEMES))
+
+    @cached_property
+    def _installed_tops(self) -> frozenset[str]:
+        return import_names(map(self.installed_name, self._members))
 
     @property
     def label(self) -> str:
@@ -147,14 +148,10 @@ class WheelSource:
         try:
             info = self._members[name]
             if info.file_size > LIMIT:
-                raise UsageError(
-                    f"{self.path}: {name} claims {info.file_size} bytes", remedy=FETCH_AGAIN
-                )
+                raise self._damaged(f": {name} claims {info.file_size} bytes")
             return self._zip.read(info)
         except _DAMAGED as error:
-            raise UsageError(
-                f"{self.path}: {name} cannot be read: {error}", remedy=FETCH_AGAIN
-            ) from None
+            raise self._damaged(f": {name} cannot be read: {error}") from None
 
     def member(self, path: str) -> str:
         """Return the member of a path of the source tree; a new one goes beside its siblings."""
@@ -163,32 +160,17 @@ class WheelSource:
             return installed
         found = [root + installed for root in self._roots if root + installed in self._members]
         if len(found) > 1:
-            raise UsageError(f"{self.path} holds {' and '.join(found)}", remedy=FETCH_AGAIN)
+            raise self._damaged(f" holds {' and '.join(found)}")
         if found:
             return found[0]
-        folders = [installed.rpartition("/")[0], installed.partition("/")[0]]
-        for folder in folders:
+        for folder in (installed.rpartition("/")[0], installed.partition("/")[0]):
             for root in self._roots:
                 if folder and self._has_directory(root + folder):
                     return root + installed
         return installed
 
     def _installed(self, path: str) -> str:
-        """Return where `path` of the source tree is installed.
-
-        That is the upstream's package, or another package or module that the wheel has beside
-        it (``setuptools`` and ``pkg_resources``).
-        """
-        inside = self.upstream.installed_path(path)
-        if inside is not None:
-            return inside
-        beside = self.upstream.in_wheel(path)
-        top = (beside or "").partition("/")[0]
-        if beside is not None and not top.endswith((_INFO, _DATA)):
-            for root in self._roots:
-                if root + top in self._members or self._has_directory(root + top):
-                    return beside
-        return inside_package(self.upstream, path)
+        return installed_path(self.upstream, path, lambda: self._installed_tops)
 
     def compiled_beside(self, member: str) -> str | None:
         """Return the extension module that has a member's name, if there is one.
@@ -196,9 +178,7 @@ class WheelSource:
         It was built from the member, or is imported in its place: Python looks for extension
         modules first (`importlib.machinery.FileFinder`).
         """
-        stem = member.rpartition(".")[0] + "."
-        first = bisect_left(self._sorted_names, stem)
-        beside = takewhile(lambda n: n.startswith(stem), islice(self._sorted_names, first, None))
+        beside = self._starting(member.rpartition(".")[0] + ".")
         return next((name for name in beside if name.endswith((".so", ".pyd"))), None)
 
     def has_alike(self, member: str) -> bool:
@@ -212,17 +192,20 @@ class WheelSource:
         above = folder
         while "/" in self.installed_name(above) and not self._has_directory(above):
             above = above.rpartition("/")[0]
-        if above == folder or "/" not in self.installed_name(above):
-            return any(
-                other.rpartition("/")[0] == folder and other.endswith(suffix)
-                for other in self._members
-            )
-        return any(o.startswith(f"{above}/") and o.endswith(suffix) for o in self._members)
+        inside = self._starting(f"{above}/" if above else "")
+        alike = (name for name in inside if name.endswith(suffix))
+        if above == folder:
+            return any(name.rpartition("/")[0] == folder for name in alike)
+        return "/" in self.installed_name(above) and any(alike)
 
     def _has_directory(self, name: str) -> bool:
         # A set of all folders would take the square of a name's length: 1 GB for one of 65 kB.
-        first = bisect_left(self._sorted_names, f"{name}/")
-        return any(n.startswith(f"{name}/") for n in self._sorted_names[first : first + 1])
+        return any(self._starting(f"{name}/"))
+
+    def _starting(self, start: str) -> Iterator[str]:
+        """Yield the names that start with `start`."""
+        first = bisect_left(self._sorted_names, start)
+        return takewhile(lambda n: n.startswith(start), islice(self._sorted_names, first, None))
 
     @cached_property
     def _sorted_names(self) -> list[str]:
@@ -287,8 +270,7 @@ def all_outside_named(source: Source, paths: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except OutsidePackageError:
-        upstream = source.upstream
-        if upstream is None:
+        if source.upstream is None:
             raise
         outside = []
         for path in sorted(paths):
@@ -296,16 +278,28 @@ def all_outside_named(source: Source, paths: Iterable[str]) -> Iterator[None]:
                 source.read(path)
             except OutsidePackageError:
                 outside.append(path)
-        raise OutsidePackageError(upstream, outside) from None
+        raise OutsidePackageError(source.upstream, outside) from None
 
 
-def inside_package(upstream: Upstream, path: str) -> str:
-    """Return where `path` of the source tree is in an installed package.
+def installed_path(upstream: Upstream, path: str, tops: Callable[[], frozenset[str]]) -> str:
+    """Return where `path` of the source tree is installed.
+
+    That is in the upstream's package, or in another package or module that its distribution has
+    (`tops`; of setuptools, ``pkg_resources``).
 
     Raises:
         OutsidePackageError: only a source checkout has that part.
     """
     name = upstream.installed_path(path)
-    if name is None:
+    if name is not None:
+        return name
+    beside = upstream.in_wheel(path)
+    if beside is None or beside.partition("/")[0] not in tops():
         raise OutsidePackageError(upstream, [path])
-    return name
+    return beside
+
+
+def import_names(files: Iterable[str]) -> frozenset[str]:
+    """Return the packages and modules among the installed `files` of a distribution."""
+    tops = {name.partition("/")[0] for name in files}
+    return frozenset(top for top in tops if not top.endswith((_INFO, _DATA)))

@@ -6,8 +6,8 @@ from pkgtools.blob import Blob
 from pkgtools.catalog import Target
 from pkgtools.errors import ForeignError
 from pkgtools.plan.inverse import plan_inverse
-from pkgtools.source import Tree
-from pkgtools.source.receipt import Original, Reader, StackEntry
+from pkgtools.source import Source, Tree
+from pkgtools.source.receipt import Original, StackEntry
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.state import FileState, Identity, entry_id
 
@@ -17,7 +17,7 @@ def originals_of(
     draft: TreeDraft,
     identity: Identity,
     own: StackEntry | None,
-    sources: Sequence[Reader],
+    sources: Sequence[Source],
 ) -> dict[str, Original | None]:
     """Return what a patched tree was before, by path.
 

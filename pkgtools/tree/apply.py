@@ -179,8 +179,8 @@ def left_over(target: Target, draft: TreeDraft, own: StackEntry) -> frozenset[st
     An edit on top leaves it to be undone: only the receipt has the original.
     """
     now = draft.stack.at(own, draft)
-    others = own.paths - frozenset(target.series.paths)
-    return frozenset(path for path in others if now.read(path) != own.original(path))
+    others = (file for file in own.files if file.path not in target.series.paths)
+    return frozenset(file.path for file in others if now.read(file.path) != file.before())
 
 
 def _patched(matches: Sequence[Identity]) -> tuple[str, ...]:

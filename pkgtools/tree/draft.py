@@ -195,7 +195,7 @@ class TreeDraft:
         kept = [b for name, b in self._bytecode.items() if _compiles(name, module)]
         for compiled in kept:  # `undo` put it back, and the module changes again
             self._write_cache(compiled.name, None)
-        was_patched = path in self._undone or any(e.touches(path) for e in self._old.entries)
+        was_patched = path in self._undone or any(path in e.paths for e in self._old.entries)
         listed = {row_path(row) for row in self._record.splitlines()} if not was_patched else ()
         for found in bytecode_of(source):
             name = found.relative_to(self.tree.root).as_posix()

@@ -80,7 +80,7 @@ class View:
         self._source = source
         self._originals: dict[str, Blob | None] = {}
         for entry in reversed(undone):
-            self._originals |= {file.path: entry.original(file.path) for file in entry.files}
+            self._originals |= {file.path: file.before() for file in entry.files}
         self.tree: Tree | None = (
             source if isinstance(source, Tree) else getattr(source, "tree", None)
         )

@@ -144,7 +144,7 @@ def _files(catalog: Catalog, tree: Tree, stack: Stack) -> list[FileState]:
         target = _target(catalog, entry)
         current = target is not None and target.series.digest == entry.series
         for file in entry.files:
-            before, found = entry.original(file.path), tree.read(file.path)
+            before, found = file.before(), tree.read(file.path)
             held = (
                 [p.name for p in target.series.patches if file.path in p.paths]
                 if (current and target)

@@ -52,7 +52,7 @@ def test_a_receipt_says_what_was_applied(project: Project, tree: Tree) -> None:
     for file in receipt.files:
         blob = after.get(file.path)
         assert file.after == (blob.id if blob else "")
-        assert receipt.original(file.path) == before.get(file.path)
+        assert file.before() == before.get(file.path)
     assert receipt.drifted(tree) == []
 
 
