@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from pkgtools.image.destination import index_store_of, store_of
 from pkgtools.image.known import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of, merged_labels
 from pkgtools.image.layer import write_layer
-from pkgtools.image.model import NewImage, Stored
+from pkgtools.image.model import NewImage
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.apply import apply_targets
 from pkgtools.util.progress import Reporter
@@ -109,10 +109,11 @@ def build_image(
     name = name or image.default_name(_suffix(targets))
     store = store_of(image, name)
     store.refuse_name(name)
-    patched = _patched(catalog, targets, image, reporter, source_date(image.config.created))
+    when = source_date(image.config.created)
+    new, built = _patched(catalog, targets, image, reporter, name=name, when=when)
     with reporter.task(f"storing {name}"):
-        stored = store.store(patched.image, name)
-    return patched.built(image, stored)
+        stored = store.store(new, name)
+    return replace(built, id=stored.id, digest=stored.digest)
 
 
 @dataclass(frozen=True)
@@ -153,16 +154,15 @@ def build_index(
     patched = {}
     for platform, image in index.images.items():
         try:
-            patched[platform] = _patched(catalog, targets, image, reporter, when)
+            patched[platform] = _patched(catalog, targets, image, reporter, name=name, when=when)
         except PkgtoolsError as error:
             error.message = f"{platform}: {error.message}"
             raise
     with reporter.task(f"storing {name}"):
-        news = [each.image for each in patched.values()]
-        stored = store.store_index(index, news, name)
+        stored = store.store_index(index, [new for new, _ in patched.values()], name)
     platforms = {
-        platform: each.built(index.images[platform], Stored(name, each.image.config.digest, digest))
-        for (platform, each), digest in zip(patched.items(), stored.manifests, strict=True)
+        platform: replace(built, digest=digest)
+        for (platform, (_, built)), digest in zip(patched.items(), stored.manifests, strict=True)
     }
     return BuiltIndex(
         reference=name,
@@ -174,68 +174,37 @@ def build_index(
     )
 
 
-@dataclass(frozen=True)
-class _PatchedImage:
-    """A built image before it is stored."""
-
-    image: NewImage
-    targets: tuple[BuiltTarget, ...]
-    created: datetime
-    written: tuple[str, ...]
-    removed: tuple[str, ...]
-    by_table: tuple[str, ...]
-
-    def built(self, base: Image, stored: Stored) -> BuiltImage:
-        """Return the public result."""
-        first, *others = self.targets
-        return BuiltImage(
-            reference=stored.reference,
-            id=stored.id,
-            digest=stored.digest,
-            target=first.target,
-            revisions=first.revisions,
-            base=base.reference,
-            layer=self.image.layer.diff_id,
-            layer_bytes=len(self.image.layer.data),
-            written=self.written,
-            removed=self.removed,
-            replaced=first.replaced,
-            version=first.version,
-            base_digest=base.manifest_digest or base.id,
-            created=self.created.isoformat(),
-            also=tuple(others),
-            by_table=self.by_table,
-        )
-
-
-def _patched(
-    catalog: Catalog, targets: Sequence[Target], image: Image, reporter: Reporter, when: datetime
-) -> _PatchedImage:
-    """Return an image plus one layer with the series of its targets."""
+def _patched(  # noqa: PLR0913 - keywords
+    catalog: Catalog,
+    targets: Sequence[Target],
+    image: Image,
+    reporter: Reporter,
+    *,
+    name: str,
+    when: datetime,
+) -> tuple[NewImage, BuiltImage]:
+    """Return an image plus one layer with the series of its targets, before it is stored."""
     with reporter.task(f"patching {image.reference}"), contextlib.ExitStack() as stack:
-        upstreams = {target.upstream.name: target.upstream for target in targets}
         parts, compilers = {}, {}
-        for name, upstream in upstreams.items():
+        for upstream in {target.upstream.name: target.upstream for target in targets}.values():
             query = query_of(catalog, upstream)
-            parts[name] = stack.enter_context(extracted(image, query, known_package(image, query)))
-            compilers[name] = stack.enter_context(compiler(parts[name]))
+            part = stack.enter_context(extracted(image, query, known_package(image, query)))
+            parts[upstream.name] = part
+            compilers[upstream.name] = stack.enter_context(compiler(part))
         places = [parts[target.upstream.name] for target in targets]
         wanted = [(target, part.tree) for target, part in zip(targets, places, strict=True)]
         outcomes = apply_targets(catalog, wanted, reporter)
-        if not any(outcome.changed for outcome in outcomes):
+        changed: dict[str, set[str]] = {}
+        for target, outcome in zip(targets, outcomes, strict=True):
+            changed.setdefault(target.upstream.name, set()).update(outcome.changed)
+        if not any(changed.values()):
             base = image.config.labels.get(OCI_BASE_NAME)
             raise UsageError(
                 f"{places[0].tree.label} is patched with {targets[0].name} already",
                 remedy="give the image that it was built on" + (f": {base}" if base else ""),
             )
-        for name, compile_again in compilers.items():
-            changed = {
-                path
-                for target, outcome in zip(targets, outcomes, strict=True)
-                for path in outcome.changed
-                if target.upstream.name == name
-            }
-            compile_again(sorted(changed))
+        for key, paths in changed.items():
+            compilers[key](sorted(paths))
         written, removed = _changes(parts.values(), int(when.timestamp()))
         layer = write_layer(written, removed)
     built = []
@@ -247,12 +216,24 @@ def _patched(
         own = labels_of(target, outcome.revisions, image, part.package.folder)
         labels = merged_labels(image.config.labels, labels, own)
     step = "pkgtools build image" + "".join(f" --target {target.name}" for target in targets)
-    return _PatchedImage(
-        image=NewImage(image.config.extended(layer, labels, step, when), layer, labels),
-        targets=tuple(built),
-        created=when,
+    new = NewImage(image.config.extended(layer, labels, step, when), layer, labels)
+    first, *others = built
+    return new, BuiltImage(
+        reference=name,
+        id=new.config.digest,
+        digest=None,
+        target=first.target,
+        revisions=first.revisions,
+        base=image.reference,
+        layer=layer.diff_id,
+        layer_bytes=len(layer.data),
         written=tuple(member.path for member in written),
         removed=tuple(removed),
+        replaced=first.replaced,
+        version=first.version,
+        base_digest=image.manifest_digest or image.id,
+        created=when.isoformat(),
+        also=tuple(others),
         by_table=tuple(sorted({d for part in parts.values() for d in part.package.by_table})),
     )
 

@@ -5,7 +5,7 @@ project holds its wheels beside ``index.html`` and ``index.json``; equal wheels 
 """
 
 import html
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -22,14 +22,6 @@ _HEAD: Final = '<!DOCTYPE html>\n<meta name="pypi:repository-version" content="1
 _META: Final = {"api-version": "1.1"}
 
 
-@dataclass(frozen=True)
-class _IndexedFile:
-    name: str
-    sha256: str
-    size: int
-    requires_python: str | None
-
-
 def project_folder(index: Path, upstream: Upstream) -> Path:
     """Return the folder of an index in which the wheels of an upstream lie."""
     return index / canonicalize_name(upstream.distribution)
@@ -43,14 +35,15 @@ def write_index(index: Path, upstream: Upstream) -> list[Path]:
     """
     folder = project_folder(index, upstream)
     files = [_file(path, upstream) for path in sorted(folder.glob("*.whl"))]
-    projects = sorted(path.parent.name for path in index.glob("*/index.json"))
-    projects = sorted({*projects, folder.name})
+    versions = {str(parse_wheel_filename(file["filename"])[1]) for file in files}
+    project = {"meta": _META, "name": folder.name, "versions": sorted(versions), "files": files}
+    names = sorted({folder.name, *(path.parent.name for path in index.glob("*/index.json"))})
     pages = {
-        folder / "index.html": _page(files),
-        folder / "index.json": to_json(_project(folder.name, files)),
-        index / "index.html": _links({name: f"{name}/" for name in projects}),
+        folder / "index.html": _page(map(_link, files)),
+        folder / "index.json": to_json(project),
+        index / "index.html": _page(f'<a href="{quote(n)}/">{html.escape(n)}</a>' for n in names),
         index / "index.json": to_json(
-            {"meta": _META, "projects": [{"name": name} for name in projects]}
+            {"meta": _META, "projects": [{"name": name} for name in names]}
         ),
     }
     for path, data in pages.items():
@@ -58,42 +51,25 @@ def write_index(index: Path, upstream: Upstream) -> list[Path]:
     return list(pages)
 
 
-def _file(path: Path, upstream: Upstream) -> _IndexedFile:
+def _file(path: Path, upstream: Upstream) -> dict[str, Any]:
+    """Return what a project's page says of a wheel (PEP 691)."""
     with WheelSource(path, upstream) as wheel:
         requires = required_python(wheel.metadata)
-    return _IndexedFile(path.name, sha256(path), path.stat().st_size, requires)
-
-
-def _project(name: str, files: list[_IndexedFile]) -> dict[str, Any]:
-    versions = {str(parse_wheel_filename(file.name)[1]) for file in files}
     return {
-        "meta": _META,
-        "name": name,
-        "versions": sorted(versions),
-        "files": [
-            {
-                "filename": file.name,
-                "url": quote(file.name),
-                "hashes": {"sha256": file.sha256},
-                "requires-python": file.requires_python,
-                "size": file.size,
-            }
-            for file in files
-        ],
+        "filename": path.name,
+        "url": quote(path.name),
+        "hashes": {"sha256": sha256(path)},
+        "requires-python": requires,
+        "size": path.stat().st_size,
     }
 
 
-def _page(files: list[_IndexedFile]) -> bytes:
-    lines = []
-    for file in files:
-        attribute = ""
-        if file.requires_python:
-            attribute = f' data-requires-python="{html.escape(file.requires_python)}"'
-        url = f"{quote(file.name)}#sha256={file.sha256}"
-        lines.append(f'<a href="{url}"{attribute}>{html.escape(file.name)}</a><br>\n')
-    return (_HEAD + "".join(lines)).encode()
+def _link(file: Mapping[str, Any]) -> str:
+    """Return the link of a wheel (PEP 503)."""
+    url, requires = f"{file['url']}#sha256={file['hashes']['sha256']}", file["requires-python"]
+    attribute = f' data-requires-python="{html.escape(requires)}"' if requires else ""
+    return f'<a href="{url}"{attribute}>{html.escape(file["filename"])}</a>'
 
 
-def _links(targets: dict[str, str]) -> bytes:
-    lines = (f'<a href="{url}">{html.escape(text)}</a><br>\n' for text, url in targets.items())
-    return (_HEAD + "".join(lines)).encode()
+def _page(links: Iterable[str]) -> bytes:
+    return (_HEAD + "".join(f"{link}<br>\n" for link in links)).encode()

@@ -19,7 +19,7 @@ from pkgtools import __version__
 from pkgtools.blob import REGULAR, SYMLINK, Blob
 from pkgtools.build.clock import wheel_date
 from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
-from pkgtools.build.zipcopy import ZipCopy, dos_time
+from pkgtools.build.zipcopy import ZipCopy
 from pkgtools.catalog import Catalog, Target
 from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, UsageError
@@ -200,7 +200,7 @@ def _write(
     # and RECORD has the hashes of all other members.
     record = names.old_info + "RECORD"
     left = dict(changed)
-    with ZipCopy(out) as new:
+    with ZipCopy(out, "w") as new:
         for info in source.members():
             name = names.renamed(info.filename)
             if names.is_signature(info.filename):
@@ -208,16 +208,16 @@ def _write(
             if name in changed:
                 blob = left.pop(name)
                 if blob is not None:
-                    new.write(name, blob.data, dos_time(info), blob.mode)
+                    new.write_member(name, blob.data, info, blob.mode)
             elif info.filename == record:
-                when = dos_time(info)
+                last = info
             else:
-                new.copy(raw, info, name)
+                new.copy_member(raw, info, name)
         for name, blob in sorted(left.items()):
             if blob is not None:
-                new.write(name, blob.data, when, blob.mode)
+                new.write_member(name, blob.data, last, blob.mode)
         rows = _record(source.read_member(record), names, changed)
-        new.write(names.info + "RECORD", rows, when, REGULAR)
+        new.write_member(names.info + "RECORD", rows, last, REGULAR)
 
 
 def _metadata(source: WheelSource, names: _Names, requires: Sequence[str]) -> Blob:

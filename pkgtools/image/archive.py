@@ -13,13 +13,13 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
-from pkgtools.image.layer import content, damaged, entries, open_tar, readable
+from pkgtools.image.layer import content, damaged, entries, open_tar, readable, verified
 from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, BaseImage, oci_base
 from pkgtools.image.merged import StoredLayer
-from pkgtools.image.model import Config, NewImage, Stored
+from pkgtools.image.model import Config, ImageStore, NewImage, Stored
 from pkgtools.image.names import NAME, with_tag
 from pkgtools.image.stored import LayeredImage
-from pkgtools.image.streams import Forward, HashedStream, compression_of, decompressed
+from pkgtools.image.streams import Forward, compression_of, decompressed
 from pkgtools.util.files import in_the_way, open_regular, replacing
 
 PREFIX: Final = "docker-archive:"
@@ -118,11 +118,12 @@ class ArchiveImage(LayeredImage):
 
     @contextlib.contextmanager
     def _verified(self, info: tarfile.TarInfo, diff_id: str, label: str) -> Iterator[IO[bytes]]:
-        with self._opened(info) as file, readable(label):
-            layer = HashedStream(decompressed(file))
-            yield cast("IO[bytes]", layer)
-            if layer.digest() != diff_id:
-                raise damaged(f"{label} does not have the digest {diff_id}")
+        with (
+            self._opened(info) as file,
+            readable(label),
+            verified(decompressed(file), diff_id, label) as layer,
+        ):
+            yield layer
 
     def _described(self, name: str) -> StoredLayer:
         """Return a layer with its bytes unchanged and their descriptor."""
@@ -147,7 +148,7 @@ class ArchiveImage(LayeredImage):
         return content(self._archive, self._archive.getmember(name), self.reference)
 
 
-class ArchiveStore:
+class ArchiveStore(ImageStore):
     """A new archive."""
 
     def __init__(self, image: LayeredImage) -> None:
@@ -175,7 +176,7 @@ class ArchiveStore:
         tags = [with_tag(tag)] if tag else []
         with replacing(path, "name another file with --tag") as out:
             write_archive(self._image, new, tags, out)
-        return Stored(name, new.config.digest)
+        return Stored(new.config.digest)
 
 
 def write_archive(image: LayeredImage, new: NewImage, tags: list[str], out: IO[bytes]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pkgtools.errors import UsageError
 from pkgtools.image.archive import PREFIX, ArchiveStore
-from pkgtools.image.layout_store import LayoutStore
+from pkgtools.image.layout import LayoutStore
 from pkgtools.image.model import ImageStore, Runnable
 from pkgtools.image.names import REGISTRY
 from pkgtools.image.registry.store import RegistryStore

@@ -218,7 +218,7 @@ class EngineImage(Runnable):
                 f"the engine has other layers in {name} than were given to it",
                 remedy="save the base, and build on docker-archive:FILE instead",
             )
-        return Stored(name, str(found.id))
+        return Stored(str(found.id))
 
     def push(self, name: str) -> str:
         """Push an image to its registry; see `Runnable.push`."""

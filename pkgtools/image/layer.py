@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Annotated, Final, Self
+from typing import IO, Annotated, Final, Self, cast
 
 import zstandard
 from isal import isal_zlib
@@ -45,11 +45,11 @@ _HEADER_LIMIT: Final = 1024 * 1024
 """Bytes of an extended header (GNU long name, pax): tarfile reads one whole into memory."""
 _GLOBAL_LIMIT: Final = 1000
 """Keys of global pax headers, which tarfile keeps for the whole archive."""
+_PART: Final = 256 * 1024
 _EXTENDED: Final = (
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
 )
-
 
 _Owner = Annotated[int, Meta(ge=1 - _ID_LIMIT, le=_ID_LIMIT - 1)]
 
@@ -226,6 +226,28 @@ class Layer:
 def digest_of(data: bytes | bytearray) -> str:
     """Return the digest of a blob, as the OCI image specification writes it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+@contextlib.contextmanager
+def verified(raw: IO[bytes], digest: str, label: str) -> Iterator[IO[bytes]]:
+    """Yield a stream whose end raises if its digest is another; on leaving, read it to its end."""
+    stream = _VerifiedStream(raw, digest, label)
+    yield cast("IO[bytes]", stream)
+    while stream.read(_PART):
+        pass
+
+
+class _VerifiedStream:
+    def __init__(self, raw: IO[bytes], digest: str, label: str) -> None:
+        self._raw, self._digest, self._label = raw, digest, label
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        part = self._raw.read(size)
+        self._hash.update(part)
+        if not part and size and f"sha256:{self._hash.hexdigest()}" != self._digest:
+            raise damaged(f"{self._label} does not have the digest {self._digest}")
+        return part
 
 
 def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:

@@ -8,38 +8,48 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from pkgtools.errors import TreeError, UsageError
-from pkgtools.image.layer import damaged, digest_of
-from pkgtools.image.manifest import INDEXES, OCI_INDEX, Index, of_platform, parse
-from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
-from pkgtools.util.files import locked_folder, read_bytes, replace_file, sha256
+from pkgtools.image.layer import damaged, digest_of, verified
+from pkgtools.image.manifest import OCI_INDEX, BaseImage, Index, as_oci, parse, to_json
+from pkgtools.image.stored import (
+    FoundManifest,
+    ImageIndex,
+    LayeredImage,
+    ManifestImage,
+    ManifestStore,
+    open_manifest,
+)
+from pkgtools.util.files import locked_folder, read_bytes, replace_file, replacing, sha256
 
-REF_NAME: Final = "org.opencontainers.image.ref.name"
-LAYOUT_NAME: Final = re.compile(
-    r"[A-Za-z0-9]+(?:[-._:@/+]+[A-Za-z0-9]+)*"
-)  # the annotation's grammar
+if TYPE_CHECKING:
+    from pkgtools.image.merged import StoredLayer
+    from pkgtools.image.model import NewImage
+
+_REF_NAME: Final = "org.opencontainers.image.ref.name"
+# The grammar of that annotation.
+_NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[-._:@/+]+[A-Za-z0-9]+)*")
+_REMEDY: Final = "name another layout with --tag"
 
 
 def open_layout(
     folder: Path, name: str | None, tree: str | None, platform: str | None
-) -> LayoutImage | ImageIndex:
+) -> ManifestImage | ImageIndex:
     """Open an image; of a multi-platform image the given platform, or all."""
     reference = f"oci:{folder}" + (f":{name}" if name else "")
     top = _named(folder, name)
 
-    def opened(entry: Mapping[str, Any]) -> LayoutImage:
-        return LayoutImage(folder, reference, top, entry, tree)
+    def fetch(entry: Mapping[str, Any]) -> FoundManifest:
+        return _read_blob(folder, entry["digest"]), entry
 
-    if top.get("mediaType") not in INDEXES:
-        return opened(top)
-    document = parse(_read_blob(folder, top["digest"]), Index, reference)
-    if platform is not None:
-        return opened(of_platform(document["manifests"], platform, reference))
-    return open_platforms(reference, document, OCI_INDEX, opened)
+    def opened(found: FoundManifest) -> LayoutImage:
+        return LayoutImage(folder, reference, top, found, tree)
+
+    return open_manifest(reference, platform, fetch(top), fetch, opened)
 
 
 class LayoutImage(ManifestImage):
@@ -50,14 +60,14 @@ class LayoutImage(ManifestImage):
         folder: Path,
         reference: str,
         top: Mapping[str, Any],
-        entry: Mapping[str, Any],
+        found: FoundManifest,
         tree: str | None,
     ) -> None:
-        """Read an image; `top` has the name, and is `entry` or an index with it."""
+        """Read an image; `top` has the name, and is of its manifest or an index with that."""
         self.folder = folder
-        self.name = name_of(top)
+        self.name = _name_of(top)
         self._sound: set[Path] = set()
-        super().__init__(reference, (self._blob(entry["digest"]), entry), top["digest"], tree)
+        super().__init__(reference, found, top["digest"], tree)
         for layer in self.layers:
             _existing(folder, layer.digest)
 
@@ -86,12 +96,114 @@ class LayoutImage(ManifestImage):
             return file.read(end - start)
 
 
+class LayoutStore(ManifestStore):
+    """An existing or new layout; the base's blobs are copied unless they are in it."""
+
+    index_type = OCI_INDEX
+
+    def __init__(self, folder: Path, images: Sequence[LayeredImage]) -> None:
+        super().__init__(images)
+        self._folder = folder
+        first = images[0]
+        self._is_own = (
+            isinstance(first, LayoutImage) and folder.exists() and folder.samefile(first.folder)
+        )
+        if not self._is_own:
+            # Some layouts have Docker's media types, which not every reader takes from a layout.
+            self._bases = list(map(as_oci, self._bases))
+            self._names = set()
+
+    def refuse_name(self, name: str) -> None:
+        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
+        tag = _tag(name)
+        if self._is_own:
+            self._others(_read_index(self._folder), tag)
+        elif self._folder.exists() and not (self._folder / "index.json").is_file():
+            if self._folder.is_dir() and not any(self._folder.iterdir()):
+                return
+            raise UsageError(
+                f"{self._folder} is not an OCI image layout, and not empty", remedy=_REMEDY
+            )
+
+    def _put_blobs(
+        self,
+        base: BaseImage,
+        new: NewImage,
+        name: str,  # noqa: ARG002 - the folder is known
+    ) -> FoundManifest:
+        with self._writing():
+            if not self._is_own:
+                self._prepare()
+                for layer in base.layers:
+                    self._copy(layer)
+            for data in (new.layer.data, new.config.raw):
+                replace_file(_blob_path(self._folder, digest_of(data)), data)
+        return base.extended(new)
+
+    def _put_manifest(self, name: str, found: FoundManifest, *, is_named: bool) -> None:
+        raw, descriptor = found
+        with self._writing(), locked_folder(self._folder, contextlib.nullcontext):
+            replace_file(_blob_path(self._folder, descriptor["digest"]), raw)
+            if is_named:
+                tag, now = _tag(name), _read_index(self._folder)
+                entry = {**descriptor, "annotations": {_REF_NAME: tag}}
+                index = {**now, "manifests": [*self._others(now, tag), entry]}
+                replace_file(self._folder / "index.json", json.dumps(index).encode())
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Convert the exceptions of a layout that cannot be written into a `TreeError`."""
+        try:
+            yield
+        except OSError as error:
+            raise TreeError(
+                f"{self._folder} cannot be written: {error.strerror}", remedy=_REMEDY
+            ) from None
+
+    def _prepare(self) -> None:
+        """Make the folder a layout if it is not one."""
+        _blob_path(self._folder, "").parent.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "index.json").exists():
+            replace_file(self._folder / "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+            empty = to_json({"schemaVersion": 2, "manifests": []})
+            replace_file(self._folder / "index.json", empty)
+
+    def _copy(self, layer: StoredLayer) -> None:
+        """Copy a blob unless it exists with its size; readers check the digest."""
+        digest, size = layer.descriptor["digest"], layer.descriptor["size"]
+        path = _blob_path(self._folder, digest)
+        if path.is_file() and path.stat().st_size == size:
+            return
+        with (
+            replacing(path, _REMEDY) as out,
+            layer.open() as source,
+            verified(source, digest, layer.label) as stream,
+        ):
+            shutil.copyfileobj(stream, out)
+
+    def _others(self, index: Mapping[str, Any], tag: str) -> list[dict[str, Any]]:
+        """Return the entries of an index that stay beside a new image of some name."""
+        if any(m["digest"] in self._names for m in index["manifests"] if _name_of(m) == tag):
+            raise UsageError(
+                f"{tag} is the name of the base, which is never overwritten",
+                remedy="give another name with --tag",
+            )
+        return [m for m in index["manifests"] if _name_of(m) != tag]
+
+
+def _tag(name: str) -> str:
+    _, _, tag = name.removeprefix("oci:").partition(":")
+    if not _NAME.fullmatch(tag):
+        raise UsageError(f"invalid image name {name!r}", remedy="give --tag oci:DIR:NAME")
+    return tag
+
+
 def _named(folder: Path, name: str | None) -> dict[str, Any]:
     """Return the descriptor of a name in a layout, or the only one if no name is given."""
-    every = read_index(folder)["manifests"]
-    found = [m for m in every if name in (None, name_of(m), m["digest"])]
+    every = _read_index(folder)["manifests"]
+    found = [m for m in every if name in (None, _name_of(m), m["digest"])]
     if len(found) != 1:
-        names = ", ".join(sorted(name_of(m) or m["digest"] for m in every))
+        names = ", ".join(sorted(_name_of(m) or m["digest"] for m in every))
         wanted = f"no image {name!r}" if name else "no image"
         raise UsageError(
             f"{folder} has {f'{len(found)} images' if found else wanted}",
@@ -116,19 +228,17 @@ def _read_blob(folder: Path, digest: str) -> bytes:
 
 
 def _existing(folder: Path, digest: str) -> Path:
-    path = blob_path(folder, digest)
+    path = _blob_path(folder, digest)
     if not path.is_file():
         raise damaged(f"{path} is not there")
     return path
 
 
-def blob_path(folder: Path, digest: str) -> Path:
-    """Return the file of a blob."""
+def _blob_path(folder: Path, digest: str) -> Path:
     return folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
-def read_index(folder: Path) -> dict[str, Any]:
-    """Return a layout's index.json."""
+def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / "index.json"
     try:
         raw = read_bytes(path)
@@ -140,37 +250,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     return parse(raw, Index, str(path))
 
 
-def write_named(
-    folder: Path,
-    blobs: Iterable[bytes],
-    descriptor: Mapping[str, Any],
-    others: Callable[[dict[str, Any]], list[dict[str, Any]]],
-) -> None:
-    """Write blobs into a layout, then add the descriptor of an image to its index.
-
-    Args:
-        folder: the layout, which has an index.json.
-        blobs: the new blobs.
-        descriptor: that of the image's manifest or index, with the image's name.
-        others: returns the entries of the index that stay.
-    """
-    try:
-        with locked_folder(folder, contextlib.nullcontext):
-            now = read_index(folder)
-            manifests = [*others(now), dict(descriptor)]
-            for data in blobs:
-                replace_file(blob_path(folder, digest_of(data)), data)
-            replace_file(
-                folder / "index.json", json.dumps({**now, "manifests": manifests}).encode()
-            )
-    except OSError as error:
-        raise TreeError(
-            f"{folder} cannot be written: {error.strerror}",
-            remedy="copy the base into a layout of your own",
-        ) from None
-
-
-def name_of(descriptor: Mapping[str, Any]) -> str | None:
+def _name_of(descriptor: Mapping[str, Any]) -> str | None:
     """Return an image's name in the index of a layout."""
-    name: str | None = (descriptor.get("annotations") or {}).get(REF_NAME)
+    name: str | None = (descriptor.get("annotations") or {}).get(_REF_NAME)
     return name

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -121,9 +121,8 @@ class NewImage:
 
 @dataclass(frozen=True)
 class Stored:
-    """A new image in its store; see `Image` for the fields."""
+    """What a new image is in its store; see `Image` for the fields."""
 
-    reference: str
     id: str
     digest: str | None = None
     manifests: tuple[str, ...] = ()
@@ -182,17 +181,18 @@ class Image(ABC):
         """
 
 
-class ImageStore(Protocol):
+class ImageStore(ABC):
     """A place where a new image can be stored."""
 
+    @abstractmethod
     def refuse_name(self, name: str) -> None:
         """Reject an invalid name for the new image.
 
         Raises:
             UsageError: it is a name of the base, or not a name in this store.
         """
-        ...
 
+    @abstractmethod
     def store(self, new: NewImage, name: str) -> Stored:
         """Store the new image.
 
@@ -201,19 +201,10 @@ class ImageStore(Protocol):
             TreeError: the store cannot be written.
             RegistryError: the registry refuses it.
         """
-        ...
 
 
-class Runnable(Image):
+class Runnable(Image, ImageStore):
     """An image in an engine, which runs it, stores images built on it, and pushes them."""
-
-    @abstractmethod
-    def refuse_name(self, name: str) -> None:
-        """Reject an invalid name for the new image; see `ImageStore.refuse_name`."""
-
-    @abstractmethod
-    def store(self, new: NewImage, name: str) -> Stored:
-        """Store the new image; see `ImageStore.store`."""
 
     @abstractmethod
     def push(self, name: str) -> str:

@@ -7,25 +7,33 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, Member, damaged, parents
 from pkgtools.image.location import candidates, installed_last, is_evidence
 from pkgtools.image.manifest import (
+    INDEXES,
     LAYERS,
     BaseImage,
+    Index,
     Manifest,
+    described,
     is_attestation,
+    of_platform,
     parse,
     platform_of,
+    to_json,
 )
 from pkgtools.image.merged import LayerCache, Overlay, StoredLayer, read_paths
-from pkgtools.image.model import Config, Image
+from pkgtools.image.model import Config, Image, ImageStore, NewImage, Stored
 from pkgtools.image.package import FoundPackage, PackageQuery, choose_folder, package_at
 
 if TYPE_CHECKING:
     from pkgtools.image.known import KnownFacts
+
+FoundManifest = tuple[bytes, Mapping[str, Any]]
+"""A manifest and its descriptor."""
 
 
 class LayeredImage(Image):
@@ -96,14 +104,12 @@ class LayeredImage(Image):
 class ManifestImage(LayeredImage):
     """An image with a manifest, in a registry or a layout."""
 
-    def __init__(
-        self, reference: str, found: tuple[bytes, Mapping[str, Any]], top: str, tree: str | None
-    ) -> None:
+    def __init__(self, reference: str, found: FoundManifest, top: str, tree: str | None) -> None:
         """Read an image's manifest and its configuration.
 
         Args:
             reference: the user's name for it.
-            found: the manifest and its descriptor.
+            found: its manifest.
             top: the digest that the name leads to: of the manifest, or of an index.
             tree: the user's choice of the folder that contains the package.
         """
@@ -170,30 +176,78 @@ class ImageIndex:
         return next(iter(self.images.values())).default_name(suffix)
 
 
-def open_platforms(
+def open_manifest(
     reference: str,
-    document: Mapping[str, Any],
-    media_type: str,
-    opened: Callable[[Mapping[str, Any]], LayeredImage],
-) -> ImageIndex:
-    """Open all images of an index.
+    platform: str | None,
+    found: FoundManifest,
+    fetch: Callable[[Mapping[str, Any]], FoundManifest],
+    opened: Callable[[FoundManifest], ManifestImage],
+) -> ManifestImage | ImageIndex:
+    """Open the image of a manifest; of an index, the image of the given platform, or all.
 
     Args:
         reference: the user's name for it.
-        document: the index.
-        media_type: that of the index.
-        opened: opens the image of an entry.
+        platform: ``os/architecture[/variant]``.
+        found: the manifest or index.
+        fetch: returns the manifest of an entry of the index.
+        opened: opens the image of a manifest.
     """
+    raw, top = found
+    if top.get("mediaType") not in INDEXES:
+        return opened(found)
+    document = parse(raw, Index, reference)
+    if platform is not None:
+        return opened(fetch(of_platform(document["manifests"], platform, reference)))
     images: dict[str, LayeredImage] = {}
     dropped = []
     for entry in document["manifests"]:
-        platform = platform_of(entry) or entry["digest"]
+        name = platform_of(entry) or entry["digest"]
         if is_attestation(entry):
             dropped.append(entry["digest"])
-        elif platform in images:
-            raise damaged(f"{reference} has two images for {platform}")
+        elif name in images:
+            raise damaged(f"{reference} has two images for {name}")
         else:
-            images[platform] = opened(entry)
+            images[name] = opened(fetch(entry))
     if not images:
         raise damaged(f"{reference} is an index without images")
-    return ImageIndex(reference, images, document, media_type, tuple(dropped))
+    return ImageIndex(reference, images, document, top["mediaType"], tuple(dropped))
+
+
+class ManifestStore(ImageStore):
+    """A store of images with manifests, for images whose base is in any store."""
+
+    index_type: ClassVar[str | None] = None
+    """The media type of an index; None: that of the base's."""
+
+    def __init__(self, images: Sequence[LayeredImage]) -> None:
+        """Take the base, or the images of its platforms."""
+        self._bases = [each.base for each in images]
+        self._names = {name for each in images for name in each.names}
+
+    def store(self, new: NewImage, name: str) -> Stored:
+        """Store an image; see `ImageStore.store`."""
+        (base,) = self._bases
+        found = self._put_blobs(base, new, name)
+        self._put_manifest(name, found, is_named=True)
+        return Stored(new.config.digest, found[1]["digest"])
+
+    def store_index(self, index: ImageIndex, news: Sequence[NewImage], name: str) -> Stored:
+        """Store the images of all platforms, and their index by its name."""
+        entries = []
+        for base, new in zip(self._bases, news, strict=True):
+            found = self._put_blobs(base, new, name)
+            self._put_manifest(name, found, is_named=False)
+            entries.append(found[1])
+        media_type = self.index_type or index.media_type
+        raw = to_json({**index.document, "mediaType": media_type, "manifests": entries})
+        top = described(media_type, raw)
+        self._put_manifest(name, (raw, top), is_named=True)
+        return Stored(top["digest"], top["digest"], tuple(entry["digest"] for entry in entries))
+
+    @abstractmethod
+    def _put_blobs(self, base: BaseImage, new: NewImage, name: str) -> FoundManifest:
+        """Store an image's layers and configuration; return its manifest."""
+
+    @abstractmethod
+    def _put_manifest(self, name: str, found: FoundManifest, *, is_named: bool) -> None:
+        """Store a manifest or index, under the name itself or only by its digest."""

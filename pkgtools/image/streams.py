@@ -1,6 +1,5 @@
-"""Streams of layers: decompressed, hashed, or read forwards only."""
+"""Streams of layers: decompressed, or read forwards only."""
 
-import hashlib
 import tarfile
 from typing import IO, Final, cast
 
@@ -34,26 +33,6 @@ def decompressed(raw: IO[bytes]) -> IO[bytes]:
         source, read_across_frames=True, closefd=False
     )
     return cast("IO[bytes]", Forward(cast("IO[bytes]", reader)))
-
-
-class HashedStream:
-    """A stream whose digest is known once it was read."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self._hash = hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        part = self._raw.read(size)
-        self._hash.update(part)
-        return part
-
-    def digest(self) -> str:
-        """Read what is left; return the digest of all."""
-        while self.read(_BUFFER):
-            pass
-        return f"sha256:{self._hash.hexdigest()}"
 
 
 class Forward:

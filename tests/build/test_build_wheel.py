@@ -189,9 +189,9 @@ def _catalog_with_native_source(project: Project, tmp_path: Path) -> Catalog:
 
 def test_the_zip_writer_makes_what_zipfile_reads(tmp_path: Path) -> None:
     content = {"a.txt": b"", "b/ü.txt": b"text\n" * 1000}
-    with (tmp_path / "a.zip").open("wb") as file, ZipCopy(file) as archive:
+    with ZipCopy(tmp_path / "a.zip", "w") as archive:
         for name, data in content.items():
-            archive.write(name, data, (0, 0x21), 0o100644)
+            archive.write_member(name, data, zipfile.ZipInfo(), 0o100644)
     assert _members(tmp_path / "a.zip") == content
     with zipfile.ZipFile(tmp_path / "a.zip") as written:
         assert written.testzip() is None

@@ -1,14 +1,12 @@
 """Read blobs of a registry as streams that resume after a break and check the digest."""
 
 import contextlib
-import hashlib
-import io
 import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final, cast
 
 from pkgtools.errors import RegistryError
-from pkgtools.image.layer import damaged
+from pkgtools.image.layer import damaged, verified
 from pkgtools.image.registry.client import BROKEN, TRIES, BrokenConnectionError, RegistryClient
 
 _PART: Final = 256 * 1024
@@ -22,10 +20,12 @@ def open_blob(
     client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
 ) -> Iterator[IO[bytes]]:
     """Open a blob for reading forwards; on leaving, the rest is read and the digest checked."""
-    with BlobStream(client, repository, descriptor, label) as stream:
-        yield cast("IO[bytes]", stream)
-        while stream.read(_PART):
-            pass
+    stream = BlobStream(client, repository, descriptor, label)
+    with (
+        contextlib.closing(stream),
+        verified(cast("IO[bytes]", stream), descriptor["digest"], label) as blob,
+    ):
+        yield blob
 
 
 def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes | None:
@@ -56,45 +56,36 @@ def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes
     )
 
 
-class BlobStream(io.RawIOBase):
+class BlobStream:
     """A blob as a stream; after a break it resumes with a range request (RFC 9110, section 14)."""
 
     def __init__(
         self, client: RegistryClient, repository: str, descriptor: Mapping[str, Any], label: str
     ) -> None:
-        super().__init__()
         self._client = client
-        self._digest: str = descriptor["digest"]
         self._size: int = descriptor.get("size", 0)
-        self._path = f"{repository}/blobs/{self._digest}"
+        self._path = f"{repository}/blobs/{descriptor['digest']}"
         self._label = label
-        self._hash = hashlib.sha256()
         self._at = 0
         self._breaks = 0
         self._response: Any = None
         self._window = (time.monotonic(), 0)
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
     def close(self) -> None:
         """Close the connection."""
-        self._drop()
-        super().close()
+        if self._response is not None:
+            self._response.close()
+            self._response = None
 
-    def readinto(self, buffer: Any) -> int:
-        """Read available bytes, up to the size of the buffer; none at the end."""
-        wanted = min(len(buffer), self._size - self._at)
+    def read(self, size: int = -1) -> bytes:
+        """Return available bytes, at most `size`; none at the end."""
+        left = self._size - self._at
+        wanted = left if size < 0 else min(size, left)
         part = self._next(wanted) if wanted else b""
-        buffer[: len(part)] = part
-        self._hash.update(part)
         self._at += len(part)
         if self._at == self._size:
-            self._drop()
-            if f"sha256:{self._hash.hexdigest()}" != self._digest:
-                raise damaged(f"{self._label} does not have the digest {self._digest}")
-        return len(part)
+            self.close()
+        return part
 
     def _next(self, wanted: int) -> bytes:
         while True:
@@ -111,7 +102,7 @@ class BlobStream(io.RawIOBase):
             if part:
                 self._refuse_slow(len(part))
                 return part
-            self._drop()
+            self.close()
             self._breaks += 1
             if self._breaks >= TRIES:
                 raise RegistryError(
@@ -150,8 +141,3 @@ class BlobStream(io.RawIOBase):
                 f"{self._label} came with {size} bytes in {_SLOW_SECONDS} s", remedy="try again"
             )
         self._window = (now, 0)
-
-    def _drop(self) -> None:
-        if self._response is not None:
-            self._response.close()
-            self._response = None

@@ -15,42 +15,35 @@ from pkgtools.image.manifest import (
     MANIFEST_LIMIT,
     Index,
     Manifest,
-    of_platform,
     parse,
 )
 from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
-from pkgtools.image.stored import ImageIndex, ManifestImage, open_platforms
+from pkgtools.image.stored import FoundManifest, ImageIndex, ManifestImage, open_manifest
 
 _CONFIG_LIMIT: Final = 16 * 1024 * 1024
 
 
 def open_registry(
     reference: str, tree: str | None, platform: str | None
-) -> RegistryImage | ImageIndex:
+) -> ManifestImage | ImageIndex:
     """Open an image; of a multi-platform image the given platform, or all."""
     name = RegistryName.parse(reference)
-    reference = f"{REGISTRY}{name.name}"
     client = RegistryClient(name.host, name.repository)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
         client.allow(name.repository, "pull")
-        raw, top = _manifest(client, name, name.reference)
+        top = _manifest(client, name, name.reference)
 
-        def opened(entry: Mapping[str, Any]) -> RegistryImage:
-            below, found = _manifest(client, name, entry["digest"])
-            return RegistryImage(name, client, tree, (below, {**entry, **found}), top["digest"])
+        def fetch(entry: Mapping[str, Any]) -> FoundManifest:
+            raw, found = _manifest(client, name, entry["digest"])
+            return raw, {**entry, **found}
 
-        image: RegistryImage | ImageIndex
-        if top["mediaType"] not in INDEXES:
-            image = RegistryImage(name, client, tree, (raw, top), top["digest"])
-        else:
-            document = parse(raw, Index, reference)
-            if platform is None:
-                image = open_platforms(reference, document, top["mediaType"], opened)
-            else:
-                image = opened(of_platform(document["manifests"], platform, reference))
+        def opened(found: FoundManifest) -> RegistryImage:
+            return RegistryImage(name, client, tree, found, top[1]["digest"])
+
+        image = open_manifest(f"{REGISTRY}{name.name}", platform, top, fetch, opened)
         stack.pop_all()
     return image
 
@@ -63,7 +56,7 @@ class RegistryImage(ManifestImage):
         name: RegistryName,
         client: RegistryClient,
         tree: str | None,
-        found: tuple[bytes, Mapping[str, Any]],
+        found: FoundManifest,
         top: str,
     ) -> None:
         """Read an image, whose manifest was `found`; it closes the client."""
@@ -96,9 +89,7 @@ class RegistryImage(ManifestImage):
         return read_range(self.client, f"{self.at.repository}/blobs/{digest}", start, end)
 
 
-def _manifest(
-    client: RegistryClient, name: RegistryName, wanted: str
-) -> tuple[bytes, dict[str, Any]]:
+def _manifest(client: RegistryClient, name: RegistryName, wanted: str) -> FoundManifest:
     label = f"{REGISTRY}{name.name}"
     path = f"{name.repository}/manifests/{wanted}"
     found = client.get(path, MANIFEST_LIMIT, ACCEPT)

@@ -1,36 +1,33 @@
 """Push images to a registry: blobs first, then manifests, and the tag last."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from pkgtools.errors import UsageError
-from pkgtools.image.layer import digest_of
-from pkgtools.image.manifest import ACCEPT, BaseImage, to_json
+from pkgtools.image.manifest import ACCEPT, BaseImage
 from pkgtools.image.merged import StoredLayer
-from pkgtools.image.model import NewImage, Stored
+from pkgtools.image.model import NewImage
 from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.client import RegistryClient
 from pkgtools.image.registry.image import RegistryImage
 from pkgtools.image.registry.upload import Uploads
-from pkgtools.image.stored import ImageIndex, LayeredImage
+from pkgtools.image.stored import FoundManifest, LayeredImage, ManifestStore
 
 _ELSEWHERE: Final = ("foreign", "nondistributable")
 """Parts of the media types of layers that registries do not store, as in Windows images."""
 
 
-class RegistryStore:
-    """A repository of a registry, for images whose base is in any store.
+class RegistryStore(ManifestStore):
+    """A repository of a registry.
 
     The base's blobs are mounted within a registry and streamed between two. The manifest is
     pushed last, so that a build that is interrupted leaves no tag.
     """
 
     def __init__(self, images: Sequence[LayeredImage]) -> None:
-        """Prepare to push images built on a base, or on those of its platforms."""
+        super().__init__(images)
         first = images[0]
         self._source = first.at if isinstance(first, RegistryImage) else None
-        self._bases = [each.base for each in images]
-        self._names = {name for each in images for name in each.names}
         self._clients: dict[str, RegistryClient] = {}
         if isinstance(first, RegistryImage):
             self._clients[first.at.host] = first.client
@@ -49,37 +46,22 @@ class RegistryStore:
                 remedy="give another name with --tag",
             )
 
-    def store(self, new: NewImage, name: str) -> Stored:
-        """Push an image."""
-        (base,) = self._bases
+    def _put_blobs(self, base: BaseImage, new: NewImage, name: str) -> FoundManifest:
         at = self._named(name)
-        uploads, raw, descriptor = self._push(base, new, at)
-        uploads.put_manifest(at.tag, base.media_type, raw)
-        return Stored(name, new.config.digest, descriptor["digest"])
-
-    def store_index(self, index: ImageIndex, news: Sequence[NewImage], name: str) -> Stored:
-        """Push the images of the platforms by digest, and their index by tag."""
-        at = self._named(name)
-        entries = []
-        for base, new in zip(self._bases, news, strict=True):
-            uploads, raw, descriptor = self._push(base, new, at)
-            uploads.put_manifest(descriptor["digest"], base.media_type, raw)
-            entries.append(descriptor)
-        raw = to_json({**index.document, "manifests": entries})
-        Uploads(self._client(at), at.repository).put_manifest(at.tag, index.media_type, raw)
-        digest = digest_of(raw)
-        return Stored(name, digest, digest, tuple(entry["digest"] for entry in entries))
-
-    def _push(
-        self, base: BaseImage, new: NewImage, at: RegistryName
-    ) -> tuple[Uploads, bytes, dict[str, Any]]:
-        """Push the blobs of a manifest; return the manifest and its descriptor."""
         uploads = Uploads(self._client(at), at.repository)
         for layer in base.layers:
             self._copy(layer, uploads, at)
         uploads.push_bytes(new.layer.data)
         uploads.push_bytes(new.config.raw)
-        return uploads, *base.extended(new)
+        return base.extended(new)
+
+    def _put_manifest(self, name: str, found: FoundManifest, *, is_named: bool) -> None:
+        raw, descriptor = found
+        at = self._named(name)
+        reference = at.tag if is_named else descriptor["digest"]
+        Uploads(self._client(at), at.repository).put_manifest(
+            reference, descriptor["mediaType"], raw
+        )
 
     def _copy(self, layer: StoredLayer, uploads: Uploads, at: RegistryName) -> None:
         digest = layer.descriptor["digest"]
