@@ -121,10 +121,6 @@ class StackEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Return the changed paths that are no longer as they were written."""
         return [file.path for file in self.files if not file.is_as_written(source.read(file.path))]
 
-    def is_undone(self, source: Source) -> bool:
-        """Whether every changed path is what it was before."""
-        return all(source.read(file.path) == file.before() for file in self.files)
-
 
 class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):
     """The whole file: the first entry, and the others above it."""

@@ -44,19 +44,6 @@ class TreeChange:
     """What the target needs installed: METADATA is the package manager's, and stays."""
 
 
-class EditedError(ForeignError):
-    """Files were edited since they were patched."""
-
-    def __init__(self, message: str, *, remedy: str, paths: list[str]) -> None:
-        super().__init__(message, remedy=remedy)
-        self.paths = paths
-
-    @property
-    def details(self) -> object:
-        """The paths."""
-        return {"edited": self.paths}
-
-
 def apply_targets(
     catalog: Catalog, wanted: Sequence[tuple[Target, Tree]], reporter: Reporter
 ) -> list[TreeChange]:
@@ -98,19 +85,15 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     refuse_unfit(target, draft.tree)
     own = draft.stack.find(catalog, target)
     matches = match_target(target, draft)
-    known = matches[0].state in (State.PRISTINE, State.PATCHED)
     if own is not None and _is_done(target, draft, own):
         return TreeChange(
             draft.label, draft.tree.place, target.name, tuple(own.revisions), recovered=recovered
         )
-    left = left_over(target, draft, own) if own is not None else frozenset()
+    left = draft.applied.left_over(target, own) if own is not None else frozenset()
     if matches[0].state is State.PATCHED and not left:
         return _already(catalog, target, opened, own, _patched(matches))
-    # Of another revision, which is checked out now. An installed package that is replaced takes its
-    # receipt along, so that there they are a person's edits.
-    if own is not None and matches[0].state is State.PRISTINE and draft.tree.dist_info is None:
-        left -= set(draft.stack.drifted(own, draft))
-    own = _settle(target, draft, own, known=known and not left)
+    draft.stack = draft.applied.settled(target, matches[0], own)
+    own = own if own in draft.stack.entries else None
     at = None
     changed: set[str] = set()
     if own is not None:
@@ -142,12 +125,11 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
 
 def _is_done(target: Target, draft: TreeDraft, own: StackEntry) -> bool:
     """Whether an entry is the target's series of today, and stands."""
-    if own.series != target.series.digest:
+    if own.series != target.series.digest or draft.stack.drifted(own, draft):
         return False
     if match_target(target, draft.stack.at(own, draft))[0].state is State.PATCHED:
         return True
-    beneath = any(each.paths & own.paths for each in draft.stack.below(own))
-    return beneath and not draft.stack.drifted(own, draft)
+    return any(each.paths & own.paths for each in draft.stack.below(own))
 
 
 def _already(
@@ -173,16 +155,6 @@ def _already(
     )
 
 
-def left_over(target: Target, draft: TreeDraft, own: StackEntry) -> frozenset[str]:
-    """Return what an older series patched and the target's does not, and is still to be undone.
-
-    An edit on top leaves it to be undone: only the receipt has the original.
-    """
-    now = draft.stack.at(own, draft)
-    others = (file for file in own.files if file.path not in target.series.paths)
-    return frozenset(file.path for file in others if now.read(file.path) != file.before())
-
-
 def _patched(matches: Sequence[Identity]) -> tuple[str, ...]:
     return tuple(match.revision for match in matches if match.state is State.PATCHED)
 
@@ -195,7 +167,7 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
     """
     matches = match_target(target, draft)
     revisions = _patched(matches)
-    if not revisions or not target.series.patches or left_over(target, draft, own):
+    if not revisions or not target.series.patches or draft.applied.left_over(target, own):
         return None
     if draft.stack.covering(own, target.series.paths):  # the later entry's content is not its own
         return None
@@ -208,28 +180,6 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
     entry = replace(entry_of(catalog, target, revisions, draft.tree), bytecode=own.bytecode)
     draft.adopt(entry, originals, at)
     return draft.stack.entries[at]
-
-
-def _settle(
-    target: Target, draft: TreeDraft, own: StackEntry | None, *, known: bool
-) -> StackEntry | None:
-    """Forget the entries whose files were replaced under them; return `own` if it stands.
-
-    Another branch was checked out, or the package was unpacked again: where the files
-    that the target touches are a known revision's (`known`), what a receipt says of them
-    is void. Where they were edited, nothing is done.
-    """
-    for entry in draft.stack.entries:
-        edited = draft.stack.drifted(entry, draft)
-        if not edited:
-            continue
-        touched = entry is own or entry.paths.intersection(target.series.paths)
-        is_gone = entry is own or len(edited) == len(entry.files)
-        if entry.is_undone(draft) or (touched and known and is_gone):
-            draft.forget(entry)
-        elif touched:
-            raise edited_error(entry, edited, draft.tree)
-    return own if own in draft.stack.entries else None
 
 
 def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], verb: str) -> None:
@@ -272,7 +222,7 @@ def adopt_target(
         revisions = _patched(matches)
         own = draft.stack.find(catalog, target)
         if own is None or not _is_done(target, draft, own):
-            left = left_over(target, draft, own) if own is not None else ()
+            left = draft.applied.left_over(target, own) if own is not None else ()
             if left:
                 raise ForeignError(
                     f"{tree.label}: an older series of {target.name} is still in "
@@ -297,14 +247,4 @@ def adopt_target(
         target=target.name,
         revisions=revisions,
         recovered=recovered,
-    )
-
-
-def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignError:
-    """Return the refusal of a tree that was edited since `entry` was applied."""
-    return EditedError(
-        f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
-        remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
-        f"--series {entry.target} --tree {tree.root}; or reinstall the package to drop them",
-        paths=paths,
     )

@@ -20,6 +20,7 @@ from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
+from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.stack import Stack, as_receipt, load_stack
 from pkgtools.util.files import read_file
 
@@ -50,6 +51,11 @@ class TreeDraft:
         write = self._writes.get(self.tree.name(path))
         return write.after if write is not None else self.tree.read(path)
 
+    @property
+    def applied(self) -> AppliedStack:
+        """The stack so far, on the files as they will be."""
+        return AppliedStack(self.stack, self, self.tree)
+
     def undo(self, entry: StackEntry) -> None:
         """Put back what an entry found; the entries above it touch other files."""
         for file in entry.files:
@@ -63,8 +69,7 @@ class TreeDraft:
 
     def forget(self, entry: StackEntry) -> None:
         """Take an entry out of the stack; the files stay."""
-        kept = tuple(each for each in self.stack.entries if each is not entry)
-        self.stack = Stack(kept, self.stack.record)
+        self.stack = self.stack.without([entry])
 
     def do(self, entry: StackEntry, plan: Plan, at: int | None = None) -> None:
         """Do what a plan, made on this draft, says; by default the entry becomes the top."""

@@ -16,9 +16,11 @@ from pkgtools.plan import Plan
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.check import Refusal, check
+from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import Stack, load_stack, pristine
+from pkgtools.tree.state import State, match_target
 
 
 class Outcome(StrEnum):
@@ -76,9 +78,9 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
     A tree is judged as `apply` would judge it: an older series of the target as if it
     were undone, those of others as they lie.
     """
-    stack = load_stack(source) if isinstance(source, Tree) else Stack()
-    if stack.edited(source):
-        stack = Stack()  # the files were replaced under the receipt: they decide
+    applied = load_stack(source) if isinstance(source, Tree) else Stack()
+    is_edited = bool(applied.edited(source))
+    stack = Stack() if is_edited else applied  # edited: the files decide which target is meant
     if target is None:
         target = stack.own_top(catalog)
     if target is None:
@@ -86,6 +88,11 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         target = catalog.target(identify(catalog, view)[0].target)
     if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
         source = replace(source, upstream=target.upstream)
+    if is_edited and isinstance(source, Tree):
+        try:
+            stack = _settled(catalog, target, applied, source)
+        except PkgtoolsError as error:
+            return _refused(target.name, "", source.label, error)
     own = stack.find(catalog, target)
     if own is None:
         return verdict(catalog, target, source, stack=stack)
@@ -93,6 +100,15 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         return verdict(catalog, target, stack.before(own, source), stack=stack)
     view = stack.at(own, source) if stack.above(own) else source
     return verdict(catalog, target, view, stack=stack)
+
+
+def _settled(catalog: Catalog, target: Target, stack: Stack, tree: Tree) -> Stack:
+    """Return an edited tree's stack as `apply` would settle it."""
+    own, match = stack.find(catalog, target), match_target(target, tree)[0]
+    applied = AppliedStack(stack, tree, tree)
+    if match.state is State.PATCHED and not (own and applied.left_over(target, own)):
+        return Stack()
+    return applied.settled(target, match, own)
 
 
 def verdict(

@@ -9,12 +9,12 @@ from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.tree.apply import (
     OpenDraft,
     TreeChange,
-    edited_error,
     open_drafts,
     refuse_covered,
     renew,
 )
 from pkgtools.tree.draft import TreeDraft
+from pkgtools.tree.held import edited_error
 from pkgtools.tree.identify import identify
 from pkgtools.tree.stack import is_of
 from pkgtools.tree.state import Identity, State
@@ -49,10 +49,10 @@ def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> T
         return TreeChange(tree.label, tree.place, None, recovered=recovered)
     refuse_covered(draft, entry, (), f"reverse {entry.target}")
     edited = draft.stack.drifted(entry, draft)
-    if edited and not entry.is_undone(draft):
+    if edited and not draft.stack.is_undone(entry, draft):
         entry = _renewed(catalog, draft, entry)
         edited = draft.stack.drifted(entry, draft)
-    if edited and not entry.is_undone(draft):
+    if edited and not draft.stack.is_undone(entry, draft):
         raise edited_error(entry, edited, tree)
     if edited:  # the files were checked out again: only the receipt was left
         draft.forget(entry)

@@ -6,7 +6,7 @@ is known: it is what the next entry above found there, or what lies in the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pkgtools import __version__
@@ -32,6 +32,11 @@ class Stack:
     def below(self, entry: StackEntry) -> tuple[StackEntry, ...]:
         """Return the entries that came before one."""
         return self.entries[: self._place(entry)]
+
+    def without(self, entries: Collection[StackEntry]) -> Stack:
+        """Return the stack without some entries."""
+        gone = {id(entry) for entry in entries}
+        return Stack(tuple(each for each in self.entries if id(each) not in gone), self.record)
 
     def _place(self, entry: StackEntry) -> int:
         return next(i for i, each in enumerate(self.entries) if each is entry)
@@ -65,7 +70,22 @@ class Stack:
 
     def drifted(self, entry: StackEntry, source: Source) -> list[str]:
         """Return the paths that are no longer as `entry` wrote them, later entries apart."""
-        return entry.drifted(self.at(entry, source))
+        found = set(entry.drifted(self.at(entry, source)))
+        covered = entry.paths & {path for each in self.above(entry) for path in each.paths}
+        return sorted(found | {p for p in covered - found if self.is_put_back(entry, p, source)})
+
+    def is_put_back(self, entry: StackEntry, path: str, source: Source) -> bool:
+        """Whether a path is again what `entry`, or one below it, found there."""
+        now = source.read(path)
+        later = (file for each in self.above(entry) for file in each.files if file.path == path)
+        if any(file.is_as_written(now) for file in later):
+            return False
+        entries = (*self.below(entry), entry)
+        return any(f.before() == now for each in entries for f in each.files if f.path == path)
+
+    def is_undone(self, entry: StackEntry, source: Source) -> bool:
+        """Whether every path of `entry` was put back."""
+        return all(self.is_put_back(entry, path, source) for path in entry.paths)
 
     def edited(self, source: Source) -> list[str]:
         """Return every path that is no longer as the stack wrote it."""

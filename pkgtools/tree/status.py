@@ -7,10 +7,11 @@ from pkgtools.catalog import Catalog, Target
 from pkgtools.source import Tree
 from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.transaction.journal import load_journal
+from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
-from pkgtools.tree.state import FileState, State
+from pkgtools.tree.state import FileState, Identity, State
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,15 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
         )
     found = identify(catalog, tree)
     best = found[0]
-    void = bool(edited) and best.state in (State.PRISTINE, State.PATCHED)
+    state, void = best.state, False
+    if edited and state in (State.PRISTINE, State.PATCHED):
+        void = any(_is_void(catalog, tree, stack, match) for match in found)
+        state = state if void else State.FOREIGN
     top = applied[-1] if applied and not void else None
     return Status(
         tree=tree.label,
         path=tree.place,
-        state=best.state,
+        state=state,
         target=top.target if top else best.target if best.is_known else None,
         revisions=tuple(each.revision for each in found) if best.is_known else (),
         files=best.files,
@@ -112,6 +116,16 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
         receipt_is_void=void,
         from_wheel=tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file(),
         stack=applied,
+    )
+
+
+def _is_void(catalog: Catalog, tree: Tree, stack: Stack, match: Identity) -> bool:
+    """Whether every entry that does not stand is void where the tree is what `match` says."""
+    own = stack.find(catalog, catalog.target(match.target))
+    return not any(
+        AppliedStack(stack, tree, tree).held(entry, match, own)
+        for entry in stack.entries
+        if stack.drifted(entry, tree)
     )
 
 

@@ -1,6 +1,5 @@
 """Verifying that a source is exactly what its target makes."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pkgtools.blob import SYMLINK, Blob
@@ -18,8 +17,8 @@ from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_path
-from pkgtools.tree.apply import edited_error
 from pkgtools.tree.check import other_release, port_step
+from pkgtools.tree.held import AppliedStack, edited_error
 from pkgtools.tree.identify import identify
 from pkgtools.tree.requires import check_requires
 from pkgtools.tree.runtime import compile_for
@@ -67,7 +66,7 @@ def verify(
         _refuse_modules(match, source)
         check_requires(catalog.target(match.target), source)
     if not series_only:
-        _refuse_edited(stack, source, [match.target for match in matches])
+        _refuse_edited(catalog, stack, source, matches[-1])
         touched = {file.path for match in matches for file in match.files}
         touched |= {path for entry in stack.entries for path in entry.paths}
         for match in matches:
@@ -76,11 +75,12 @@ def verify(
     return matches[-1]
 
 
-def _refuse_edited(stack: Stack, tree: Tree, verified: Sequence[str]) -> None:
-    """Raise where files of other series than those that were verified were edited."""
+def _refuse_edited(catalog: Catalog, stack: Stack, tree: Tree, match: Identity) -> None:
+    """Raise where files that series wrote are no longer as written, nor what `match` says."""
+    own = stack.find(catalog, catalog.target(match.target))
     for entry in stack.entries:
         edited = stack.drifted(entry, tree)
-        if edited and entry.target not in verified and not entry.is_undone(tree):
+        if edited and AppliedStack(stack, tree, tree).held(entry, match, own):
             raise edited_error(entry, edited, tree)
 
 
@@ -118,6 +118,8 @@ def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) 
         _refuse_unsound(catalog, stack)
     if not match.is_patched:
         _refuse_other_catalogs(catalog, tree, standing)
+        if match.state is State.PRISTINE:
+            _refuse_edited(catalog, stack, tree, match)
         raise _not_patched(catalog, match, tree)
     return [match]
 

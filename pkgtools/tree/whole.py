@@ -156,9 +156,7 @@ def _beyond_git(
     catalog: Catalog, match: Identity, tree: Tree, touched: Collection[str]
 ) -> Iterator[Difference]:
     """Yield each file that git has otherwise: in the revision if it is there, else in HEAD."""
-    around = (folder for folder in (tree.root, *tree.root.parents) if (folder / ".git").exists())
-    git_root = next(around, None)
-    if git_root is None:
+    if (git_root := tree.git_root) is None:
         return
     from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 

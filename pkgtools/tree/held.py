@@ -1,0 +1,150 @@
+"""Decide whether a receipt is void: its files changed since they were patched.
+
+Only the receipt has what a series found, so it stands while a file of it is as written, or was
+edited. It is void where each file was put back, or is another revision's:
+
+- in a git checkout, HEAD has the file as it is;
+- in a folder without git, a known file shows that the folder is another revision;
+- a package manager that replaces a package removes the receipt, so there each change is an edit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from pkgtools.blob import Blob
+from pkgtools.catalog import Target
+from pkgtools.errors import ForeignError, SourceUnavailableError, UsageError
+from pkgtools.source import Source, Tree
+from pkgtools.source.receipt import NAME, StackEntry
+from pkgtools.tree.stack import Stack, pristine
+from pkgtools.tree.state import Identity, State, entry_id
+
+
+class EditedError(ForeignError):
+    """Files were edited since they were patched."""
+
+    def __init__(self, message: str, *, remedy: str, paths: list[str]) -> None:
+        super().__init__(message, remedy=remedy)
+        self.paths = paths
+
+    @property
+    def details(self) -> object:
+        """The paths."""
+        return {"edited": self.paths}
+
+
+def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> EditedError:
+    """Return the refusal of a tree that was edited since `entry` was applied."""
+    drop = "reinstall the package to drop them"
+    if tree.dist_info is None:
+        drop = f"if the files are another revision's, delete the receipt {tree.home / NAME}"
+    return EditedError(
+        f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
+        remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
+        f"--series {entry.target} --tree {tree.root}; or {drop}",
+        paths=paths,
+    )
+
+
+@dataclass(frozen=True)
+class AppliedStack:
+    """A stack and the files that it was applied to."""
+
+    stack: Stack
+    source: Source
+    """The tree's content, as it is or as it will be."""
+    tree: Tree
+
+    def held(self, entry: StackEntry, match: Identity, own: StackEntry | None) -> list[str]:
+        """Return the paths of an entry that are as written, or edited: it has their originals.
+
+        Args:
+            entry: one of the stack.
+            match: what the tree is by content; the files of a known revision are no edits.
+            own: the entry of the target of `match`.
+        """
+        drifted = set(self.stack.drifted(entry, self.source))
+        known = {file.path for file in match.files} if _is_known(match) else set()
+        is_replaced = self._replaced(entry, match)
+        return [
+            path
+            for path in sorted(entry.paths)
+            if not self.stack.is_put_back(entry, path, self.source)
+            and not (path in known and (entry is own or path in drifted))
+            and not (path in drifted and is_replaced(path))
+        ]
+
+    def settled(self, target: Target, match: Identity, own: StackEntry | None) -> Stack:
+        """Return the stack without its void entries.
+
+        Raises:
+            EditedError: a series that changed the target's files too was edited.
+        """
+        void = []
+        for entry in self.stack.entries:
+            edited = self.stack.drifted(entry, self.source)
+            if not edited:
+                continue
+            touched = entry is own or not entry.paths.isdisjoint(target.series.paths)
+            is_undone = self.stack.is_undone(entry, self.source)
+            if touched and not is_undone:
+                if match.state is not State.PRISTINE or self.held(entry, match, own):
+                    raise edited_error(entry, edited, self.tree)
+                is_undone = True
+            if is_undone:
+                void.append(entry)
+        return self.stack.without(void)
+
+    def left_over(self, target: Target, own: StackEntry) -> frozenset[str]:
+        """Return what an older series patched and the target's does not, and is still to be undone.
+
+        An edit on top leaves it to be undone: only the receipt has the original.
+        """
+        now = self.stack.at(own, self.source)
+        others = (file for file in own.files if file.path not in target.series.paths)
+        return frozenset(file.path for file in others if now.read(file.path) != file.before())
+
+    def _replaced(self, entry: StackEntry, match: Identity) -> Callable[[str], bool]:
+        """Return whether a drifted path is another revision's."""
+
+        @cache
+        def head() -> Callable[[str], Blob | None] | None:
+            read = _head(self.tree)
+            return read if read is not None and any(map(read, entry.paths)) else None
+
+        @cache
+        def moved() -> bool:
+            base = pristine(self.stack, self.source)
+            ours = {path for each in self.stack.entries for path in each.paths}
+            return _is_known(match) and any(
+                entry_id(base.read(file.path), with_mode=":" in file.before) != file.before
+                for file in match.files
+                if file.path in ours
+            )
+
+        def is_replaced(path: str) -> bool:
+            if self.tree.dist_info is not None:
+                return False
+            read = head()
+            return moved() if read is None else read(path) == self.source.read(path)
+
+        return is_replaced
+
+
+def _is_known(match: Identity) -> bool:
+    return match.state in (State.PRISTINE, State.PATCHED)
+
+
+def _head(tree: Tree) -> Callable[[str], Blob | None] | None:
+    """Return what reads a tree's paths in git's HEAD, or None where there is none."""
+    if (top := tree.git_root) is None:
+        return None
+    try:
+        from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
+
+        head = Repository(top).find("HEAD")
+    except (SourceUnavailableError, UsageError):
+        return None
+    below = tree.root.relative_to(top)
+    return None if head is None else lambda path: head.read((below / tree.name(path)).as_posix())

@@ -1,0 +1,186 @@
+"""A receipt stands while only it has what a file was before; of another revision it is void."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import Result, call
+from project import git
+from small import KEEP, make_small
+from trees import snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OLD = {"a.py": "A = 1\n", "b.py": "B = 1\n", "keep.py": KEEP}
+_NEW = {"a.py": "A = 1\nMORE = 1\n", "b.py": "B = 1\nMORE = 1\n", "keep.py": KEEP}
+_TWO = """\
+--- a/src/widget/keep.py
++++ b/src/widget/keep.py
+@@ -15,3 +15,3 @@
+ LINE_14 = 14
+-LINE_15 = 15
++LINE_15 = "two"
+ LINE_16 = 16
+--- a/src/widget/b.py
++++ b/src/widget/b.py
+@@ -1 +1 @@
+-B = 1
++B = 2
+"""
+_OF_NEW = _TWO.replace("-1 +1 @@", "-1,2 +1,2 @@") + " MORE = 1\n"
+_TARGETS = """
+[[target]]
+name = "two"
+upstream = "widget"
+series = "two"
+release = { version = "1.0", tag = "v1.0" }
+
+[[target]]
+name = "new"
+upstream = "widget"
+series = "new"
+release = { version = "1.1", tag = "v1.1" }
+"""
+_KINDS = ["site", "git", "plain"]
+
+
+class _Tree:
+    """A catalog of three targets, and a tree of one of its kinds, which has 1.0."""
+
+    def __init__(self, tmp_path: Path, kind: str) -> None:
+        first = KEEP.replace("LINE_2 = 2", "LINE_2 = 'one'")
+        patches = [
+            ("a", {"a.py": "A = 2\n"}),
+            ("b", {"b.py": "B = 2\n"}),
+            ("k", {"keep.py": first}),
+        ]
+        self.small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, patches)
+        for name, text in (("two", _TWO), ("new", _OF_NEW)):
+            folder = self.small.series.with_name(name)
+            folder.mkdir()
+            (folder / f"{name}.patch").write_text(text)
+            (folder / "series").write_text(f"{name}.patch\n")
+        self.small.catalog.write_text(self.small.catalog.read_text() + _TARGETS)
+        self.kind, self.root = kind, tmp_path / "tree"
+        if kind == "git":
+            git(tmp_path, "clone", "--quiet", self.small.repository, "tree")
+            git(self.root, "checkout", "--quiet", "v1.0")
+        self.package = self.root / ("widget" if kind == "site" else "src/widget")
+        self.write("1.0")
+        wheels = [f"--wheel={self.small.wheel(version)}" for version in ("1.0", "1.1")]
+        assert self.catalog("lock", *wheels).code == 0
+
+    def write(self, version: str) -> None:
+        """Make the tree a release, as an upgrade, a checkout or an unpacked archive does."""
+        if self.kind == "git":
+            git(self.root, "checkout", "--quiet", "--force", f"v{version}")
+        elif self.kind == "site":
+            with zipfile.ZipFile(self.small.wheel(version)) as wheel:
+                wheel.extractall(self.root)
+        else:
+            self.package.mkdir(parents=True, exist_ok=True)
+            for name, text in {"__init__.py": "", **(_OLD if version == "1.0" else _NEW)}.items():
+                (self.package / name).write_text(text)
+
+    def catalog(self, verb: str, *words: str | Path) -> Result:
+        return call(verb, *words, "--catalog", self.small.catalog)
+
+    def __call__(self, verb: str, *words: str) -> Result:
+        return self.catalog(verb, *words, "--tree", self.root)
+
+    def drop(self, patch: str) -> None:
+        wheel = ("--wheel", self.small.wheel("1.0"))
+        assert self.catalog("drop", patch, "--series", "one", *wheel).code == 0
+
+    def put(self, name: str, text: str) -> None:
+        (self.package / name).write_text(text)
+
+    def refuses(self, verb: str, *words: str, path: str | None = None) -> None:
+        """Hold that a command names the edited file and touches nothing."""
+        before = snapshot(self.root)
+        refused = self(verb, *words)
+        assert (refused.code, snapshot(self.root)) == (5, before), (verb, refused.out)
+        assert path is None or f"src/widget/{path}" in refused.err, refused.err
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_an_edit_of_a_dropped_file_keeps_the_receipt(tmp_path: Path, kind: str) -> None:
+    tree = _Tree(tmp_path, kind)
+    assert tree("apply", "-t", "one").code == 0
+    patched = {name: (tree.package / name).read_text() for name in _OLD}
+    tree.drop("0002-b.patch")
+    tree.put("b.py", "B = 2\nMINE = 1\n")
+    tree.refuses("verify", "-t", "one", path="b.py")  # a.py and keep.py are what one makes
+    tree.put("a.py", _OLD["a.py"])
+    tree.put("keep.py", KEEP)
+    for verb in ("apply", "adopt", "reverse", "verify"):
+        tree.refuses(verb, "-t", "one", path=None if verb in ("adopt", "verify") else "b.py")
+    assert tree("verify", "--dry-run", "-t", "one").code == 5
+    status = tree("status", "--json")
+    assert (status.code, status.facts["state"]) == (5, "foreign")
+    for name, text in patched.items():
+        tree.put(name, text)
+    assert tree("reverse").code == 0
+    assert {name: (tree.package / name).read_text() for name in _OLD} == _OLD
+
+
+@pytest.mark.parametrize("kind", ["git", "plain"])
+def test_the_receipt_of_another_revision_is_void(tmp_path: Path, kind: str) -> None:
+    tree = _Tree(tmp_path, kind)
+    assert tree("apply", "-t", "one").code == 0
+    tree.write("1.1")
+    assert tree("status", "--json").facts["receipt_is_void"]
+    assert tree("verify", "--dry-run", "-t", "new").code == 0
+    done = tree("apply", "-t", "new")
+    assert done.code == 0, done.err
+    assert [entry["target"] for entry in tree("status", "--json").facts["stack"]] == ["new"]
+    assert tree("reverse").code == 0
+    assert {name: (tree.package / name).read_text() for name in _NEW} == _NEW
+
+
+def test_an_edit_that_moves_along_keeps_the_receipt(tmp_path: Path) -> None:
+    """The other files are the new commit's, the edited one was carried over."""
+    tree = _Tree(tmp_path, "git")
+    assert tree("apply", "-t", "one").code == 0
+    mine = "A = 2\nMINE = 1\n"
+    tree.write("1.1")
+    tree.put("a.py", mine)
+    tree.refuses("apply", "-t", "new", path="a.py")
+    assert tree("status", "--json").facts["state"] == "foreign"
+    git(tree.root, "commit", "--quiet", "--all", "--message", "mine")  # git has both contents now
+    assert tree("apply", "-t", "new").code == 0
+    assert (tree.package / "a.py").read_text() == mine
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_an_edit_of_another_series_keeps_its_receipt(tmp_path: Path, kind: str) -> None:
+    """No file of it is as written: one was put back by hand, the other edited."""
+    tree = _Tree(tmp_path, kind)
+    assert tree("apply", "-t", "two").code == 0
+    tree.put("keep.py", KEEP)
+    tree.put("b.py", "B = 2\nMINE = 1\n")
+    tree.drop("0002-b.patch")
+    tree.refuses("apply", "-t", "one", path="b.py")
+    tree.put("b.py", _OLD["b.py"])
+    assert tree("apply", "-t", "one").code == 0
+    assert [entry["target"] for entry in tree("status", "--json").facts["stack"]] == ["one"]
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_files_of_two_series_are_put_back(tmp_path: Path, kind: str) -> None:
+    """The lower series is not in a file that is as it was before both."""
+    tree = _Tree(tmp_path, kind)
+    tree.drop("0002-b.patch")
+    assert tree("apply", "-t", "one", "-t", "two").code == 0
+    for name, text in _OLD.items():
+        tree.put(name, text)
+    assert tree("status", "--json").facts["receipt_is_void"]
+    assert tree("reverse").code == 0
+    done = tree("apply", "-t", "one")
+    assert (done.code, "applied one" in done.out) == (0, True), done.out
+    assert tree("verify", "-t", "one").code == 0
+    assert tree("reverse").code == 0
+    assert {name: (tree.package / name).read_text() for name in _OLD} == _OLD
