@@ -1,7 +1,7 @@
 """Errors: each class has an exit code.
 
 An error has a message and, unless the message says it, a remedy: the next thing to do.
-A class can have more fields; ``--json`` prints them as ``details``.
+An error can have more facts; ``--json`` prints them as ``details``.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ class PkgtoolsError(Exception):
     usual_remedy: ClassVar[str] = "correct what the message names, and run the command again"
     """The default remedy of this class."""
 
-    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None = None, details: object = None) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        self._details = details
 
     @property
     def details(self) -> object:
         """The additional facts for ``--json``, or None."""
-        return None
+        return self._details
 
 
 class UsageError(PkgtoolsError):

@@ -27,10 +27,8 @@ def check_model(model: Model) -> dict[str, object]:
         )
     config = _read_json(folder / "config.json")
     text = config.get("text_config") or config
-    for key, expected in (
-        ("num_hidden_layers", model.layers),
-        ("hidden_size", model.hidden_size),
-    ):
+    shape = {"num_hidden_layers": model.layers, "hidden_size": model.hidden_size}
+    for key, expected in shape.items():
         if text.get(key) != expected:
             raise CheckFailedError(
                 f"{folder / 'config.json'}: {key} is {text.get(key)}, the recipe says {expected}",

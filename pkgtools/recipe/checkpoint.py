@@ -14,7 +14,7 @@ from typing import Any
 
 def main() -> None:
     """Answer one request."""
-    del sys.path[0]  # this folder, which has an http of its own
+    del sys.path[0]  # this folder, whose secrets.py would hide the standard library's
     sys.stdout.write("\n" + json.dumps(read(Path(sys.stdin.read()))) + "\n")
 
 

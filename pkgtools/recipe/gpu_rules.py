@@ -3,7 +3,7 @@
 from typing import Final
 
 from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
-from pkgtools.recipe.rule import Rule, RuleResult
+from pkgtools.recipe.rule import RuleResult, rule
 
 _BACKENDS: Final = {
     "trtllm_mla": ("sm100", "sm103", "sm120", "sm121"),
@@ -24,6 +24,7 @@ _SLOTS: Final = 3
 """State slots that a running request takes with the radix cache (kv_cache_configurator.py)."""
 
 
+@rule("server.gpu", "SGLang refuses an attention backend that the GPU does not have, at start")
 def _hardware(recipe: Recipe) -> RuleResult:
     server = recipe.server
     flags = [f"{part}attention-backend" for part in ("", "prefill-", "decode-")]
@@ -38,6 +39,10 @@ def _hardware(recipe: Recipe) -> RuleResult:
     return RuleResult(server.gpu in wanted, found, computed)
 
 
+@rule(
+    "server.flags.max-prefill-tokens",
+    "the fused all-reduce has buffers of that many rows, beside what the server's share is",
+)
 def _fusion(recipe: Recipe) -> RuleResult:
     server, tokens = recipe.server, recipe.dataset.longest_row
     rows = server.number("max-prefill-tokens") or _DEFAULT_PREFILL_TOKENS
@@ -62,6 +67,10 @@ def _fusion(recipe: Recipe) -> RuleResult:
     return RuleResult(True, found, computed)
 
 
+@rule(
+    "server.flags.max-mamba-cache-size",
+    "with too few state slots SGLang runs fewer requests, or refuses to start",
+)
 def _mamba(recipe: Recipe) -> RuleResult:
     server = recipe.server
     slots, running = server.number("max-mamba-cache-size"), server.number("max-running-requests")
@@ -82,6 +91,7 @@ def _extra_slots(recipe: Recipe, strategy: str) -> int:
     return 1 if is_single else 2
 
 
+@rule("server.gpus", "two programs that each count from GPU 0 take each other's memory")
 def _gpus(recipe: Recipe) -> RuleResult:
     server, trainer = recipe.server, recipe.trainer
     taken = {"server": server.gpus, "trainer": trainer.gpus}
@@ -102,29 +112,4 @@ def _gpus(recipe: Recipe) -> RuleResult:
     return RuleResult(True if said else None, found, computed)
 
 
-GPU_RULES: Final = (
-    Rule(
-        "hardware",
-        "server.gpu",
-        _hardware,
-        "SGLang refuses an attention backend that the GPU does not have, at start",
-    ),
-    Rule(
-        "fusion",
-        "server.flags.max-prefill-tokens",
-        _fusion,
-        "the fused all-reduce has buffers of that many rows, beside what the server's share is",
-    ),
-    Rule(
-        "mamba",
-        "server.flags.max-mamba-cache-size",
-        _mamba,
-        "with too few state slots SGLang runs fewer requests, or refuses to start",
-    ),
-    Rule(
-        "gpus",
-        "server.gpus",
-        _gpus,
-        "two programs that each count from GPU 0 take each other's memory",
-    ),
-)
+GPU_RULES: Final = (_hardware, _fusion, _mamba, _gpus)

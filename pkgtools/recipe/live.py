@@ -1,15 +1,18 @@
 """The steps that talk to a running deployment: the store, the server, one captured sample."""
 
+import http.client
 import json
 import re
 import socket
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from pkgtools.errors import CheckFailedError
-from pkgtools.recipe import http
 from pkgtools.recipe.ask import ask
-from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.processes import host, server_url, store_environment
 
@@ -20,6 +23,10 @@ _LENT: Final = 64 << 20
 _CAPACITY: Final = re.compile(rb"^master_total_capacity_bytes (\S+)$", re.MULTILINE)
 _GRACE: Final = 120
 """Seconds on top of a transfer, to start and to connect."""
+_REPLY_LIMIT: Final = 16 << 20
+_REPLY_SECONDS: Final = 30
+# Processes of a deployment talk directly: ignore http_proxy and the like.
+_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _LONGEST: Final = 1800
 """Seconds within which the server has to answer the longest row."""
 
@@ -27,15 +34,15 @@ _LONGEST: Final = 1800
 def check_store(recipe: Recipe, python: str) -> dict[str, object]:
     """Ask the master's two HTTP ports, and put an object and get it back."""
     base = f"http://{host(recipe.capture_node)}"
-    http.request(f"{base}:{recipe.master.metrics_port}/health")
+    _request(f"{base}:{recipe.master.metrics_port}/health")
     _reach(str(recipe.capture_node.address), recipe.master.rpc_port)
     url = f"{base}:{recipe.master.metadata_port}/metadata?key={_KEY}"
-    http.request(url, "PUT", _KEY)
+    _request(url, "PUT", _KEY)
     try:
-        if json.loads(http.request(url)) != _KEY:
+        if json.loads(_request(url)) != _KEY:
             raise CheckFailedError(f"{url} returned another value than was stored")
     finally:
-        http.request(url, "DELETE")
+        _request(url, "DELETE")
     answer = _probe(recipe, python, {"segment": _LENT, "key": f"{_KEY}/store"})
     return {"capacity": _capacity(recipe), "round_trip": answer["bytes"]}
 
@@ -54,7 +61,7 @@ def _reach(address: str, port: int) -> None:
 def _capacity(recipe: Recipe) -> int:
     """Return the bytes that are lent to the store, as its master counts them."""
     url = f"http://{host(recipe.capture_node)}:{recipe.master.metrics_port}/metrics"
-    match = _CAPACITY.search(http.request(url))
+    match = _CAPACITY.search(_request(url))
     if match is None:
         raise CheckFailedError(f"{url} does not list master_total_capacity_bytes")
     return int(float(match[1]))
@@ -63,8 +70,8 @@ def _capacity(recipe: Recipe) -> int:
 def check_server(recipe: Recipe) -> dict[str, object]:
     """Ask the server whether it is healthy, and whether it runs with the recipe's flags."""
     url = server_url(recipe)
-    http.request(f"{url}/health")
-    info = http.request_json(f"{url}/get_server_info")
+    _request(f"{url}/health")
+    info = _request_json(f"{url}/get_server_info")
     meant: dict[str, object] = {
         **{flag.replace("-", "_"): value for flag, value in recipe.server.flags.items()},
         "model_path": recipe.model.path,
@@ -77,10 +84,10 @@ def check_server(recipe: Recipe) -> dict[str, object]:
     }
     if other:
         told = "; ".join(f"{n} is {o['server']}, not {o['recipe']}" for n, o in other.items())
-        raise EvidenceError(
+        raise CheckFailedError(
             f"{url} runs with arguments that differ from the recipe: {told}",
             remedy="start it with what `pkgtools recipe render` prints",
-            evidence={"differing": other},
+            details={"differing": other},
         )
     return {"url": url, "version": info.get("version"), "flags": meant}
 
@@ -100,7 +107,7 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
         "sampling_params": {"max_new_tokens": 1, "temperature": 0},
         "spec_capture": entry,
     }
-    reply = http.request_json(f"{server_url(recipe)}/generate", "POST", body, seconds=_LONGEST)
+    reply = _request_json(f"{server_url(recipe)}/generate", "POST", body, seconds=_LONGEST)
     result = _result(reply)
     expected = {
         "aux": {"shape": [1, tokens, len(ids) * model.hidden_size], "dtype": model.dtype},
@@ -111,23 +118,23 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
         ("features", result.get("features"), expected),
     ):
         if found != meant:
-            raise EvidenceError(
+            raise CheckFailedError(
                 f"the sample's {name} are {found}, they should be {meant}",
-                evidence={"result": result},
+                details={"result": result},
             )
     wanted = [{"key": f"{_KEY}/sample/g0/{name}", **what} for name, what in expected.items()]
     tensors = _probe(recipe, python, {"segment": 0, "tensors": wanted})["tensors"]
     for tensor in tensors:
         if not tensor["finite"] or tensor["largest"] == 0:
             what = "all zeros" if tensor["finite"] else "not finite everywhere"
-            raise EvidenceError(f"{tensor['key']} is {what}", evidence={"tensors": tensors})
+            raise CheckFailedError(f"{tensor['key']} is {what}", details={"tensors": tensors})
     capacity, lent = _capacity(recipe), size_bytes(recipe.store.segment)
     lent *= recipe.store.lenders_per_node
     if capacity < lent:
-        raise EvidenceError(
+        raise CheckFailedError(
             f"{shown_bytes(capacity)} are lent to the store, the recipe says {shown_bytes(lent)}",
             remedy="see the server's log: its segment was not taken whole",
-            evidence={"capacity": capacity, "recipe": lent},
+            details={"capacity": capacity, "recipe": lent},
         )
     return {"tokens": tokens, "tensors": tensors, "capacity": capacity}
 
@@ -136,13 +143,13 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
     meta = reply.get("meta_info")
     result = meta.get("spec_capture") if isinstance(meta, dict) else None
     if not isinstance(result, dict):
-        raise EvidenceError(
+        raise CheckFailedError(
             "the server returned no capture: it runs without the patches, or without "
             "--enable-spec-capture",
-            evidence={"answer": sorted(reply)},
+            details={"answer": sorted(reply)},
         )
     if "error" in result:
-        raise EvidenceError(f"the sample was not captured: {result['error']}", evidence=result)
+        raise CheckFailedError(f"the sample was not captured: {result['error']}", details=result)
     return result
 
 
@@ -158,3 +165,41 @@ def _probe(recipe: Recipe, python: str, request: dict[str, object]) -> dict[str,
         seconds=store.transfer_timeout_seconds + _GRACE,
         environment=environment,
     )
+
+
+def _request(
+    url: str, method: str = "GET", body: object = None, *, seconds: float = _REPLY_SECONDS
+) -> bytes:
+    """Return the body of a successful response."""
+    data = None if body is None else msgspec.json.encode(body)
+    headers = {} if data is None else {"Content-Type": "application/json"}
+    try:
+        made = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 - http only
+        with _OPENER.open(made, timeout=seconds) as response:
+            found: bytes = response.read(_REPLY_LIMIT + 1)
+    except urllib.error.HTTPError as error:
+        said = error.read(500).decode(errors="replace")
+        raise CheckFailedError(
+            f"{method} {url} failed with status {error.code}: {said}",
+            details={"status": error.code},
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CheckFailedError(
+            f"{method} {url} failed: {reason}",
+            remedy="start what listens there, as `pkgtools recipe render` prints it",
+        ) from None
+    if len(found) > _REPLY_LIMIT:
+        raise CheckFailedError(f"{method} {url} returned more than {_REPLY_LIMIT} bytes")
+    return found
+
+
+def _request_json(
+    url: str, method: str = "GET", body: object = None, *, seconds: float = _REPLY_SECONDS
+) -> dict[str, Any]:
+    """Return the JSON object that a URL returns."""
+    reply = _request(url, method, body, seconds=seconds)
+    try:
+        return msgspec.json.decode(reply, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CheckFailedError(f"{method} {url} did not return a JSON object: {error}") from None

@@ -9,8 +9,8 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from pkgtools.catalog.tomlfile import TomlFile, message_and_key
-from pkgtools.recipe.errors import EvidenceError
-from pkgtools.recipe.model import Recipe
+from pkgtools.errors import CheckFailedError
+from pkgtools.recipe.model import Recipe, Server, Trainer
 from pkgtools.recipe.secrets import find_secrets, secret_kind
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -64,8 +64,8 @@ def load_recipe(path: Path, site: Path | None = None) -> Loaded:
     """
     files = tuple(TomlFile(p) for p in (path, site) if p is not None)
     for file in files:
-        for secret in find_secrets(file.text):
-            _refuse_secret(f"{file.path}:{secret.line}", secret.kind)
+        for line, kind in find_secrets(file.text):
+            _refuse_secret(f"{file.path}:{line}", kind)
     tables = [file.decode(dict[str, Any]) for file in files]
     for file, table in zip(files, tables, strict=True):
         _check_texts(file, table)
@@ -73,8 +73,10 @@ def load_recipe(path: Path, site: Path | None = None) -> Loaded:
     try:
         recipe = msgspec.convert(raw, Recipe)
     except msgspec.ValidationError as error:
-        _fail(files, *message_and_key(error))
-    _check_names(files, recipe)
+        message, key = message_and_key(error)
+        _file_of(files, key).fail(message, key)
+    for key, message in _faults(recipe):
+        _file_of(files, key).fail(message, key)
     return Loaded(recipe, files)
 
 
@@ -84,16 +86,12 @@ def _file_of(files: tuple[TomlFile, ...], key: str) -> TomlFile:
     return next((file for file in files if file.has(whole)), files[0])
 
 
-def _fail(files: tuple[TomlFile, ...], message: str, key: str) -> NoReturn:
-    _file_of(files, key).fail(message, key)
-
-
 def _refuse_secret(where: str, kind: str) -> NoReturn:
-    raise EvidenceError(
+    raise CheckFailedError(
         f"{where}: the file contains {kind} (not shown here)",
         remedy="take it out of the file and of its history, revoke it, and name the variable "
         "under trainer.secrets: its value comes from where the trainer is started",
-        evidence={"where": where, "kind": kind},
+        details={"where": where, "kind": kind},
     )
 
 
@@ -136,37 +134,32 @@ def _texts(value: object, key: str, name: str) -> Iterator[tuple[str, str, str]]
             before = item if is_option else ""  # its value may be the next word
 
 
-def _check_names(files: tuple[TomlFile, ...], recipe: Recipe) -> None:
+def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield each key with a fault that the types of `Recipe` do not exclude, and the fault."""
     if not _NAME.fullmatch(recipe.name):
-        _fail(files, "use letters, digits and . _ - only", ".name")
+        yield ".name", "use letters, digits and . _ - only"
     for name, node in (("capture", recipe.capture_node), ("trainer", recipe.trainer_node)):
         if node.address is not None and not _ADDRESS.fullmatch(node.address):
-            _fail(files, "not an IP address or a host name", f".{name}_node.address")
+            yield f".{name}_node.address", "not an IP address or a host name"
     for flag, value in recipe.server.flags.items():
+        key = f".server.flags.{flag}"
         if not _FLAG.fullmatch(flag):
-            _fail(files, f"invalid flag {flag!r}: write it without --", f".server.flags.{flag}")
+            yield key, f"invalid flag {flag!r}: write it without --"
         if flag in _OWN_FLAGS:
-            _fail(files, f"it comes from {_OWN_FLAGS[flag]}", f".server.flags.{flag}")
-        if isinstance(value, list) and not value:
-            _fail(files, "empty list: leave the flag out", f".server.flags.{flag}")
-    for table, environment, gpus in (
-        ("server", recipe.server.environment, recipe.server.gpus),
-        ("trainer", recipe.trainer.environment, recipe.trainer.gpus),
-    ):
-        for variable in environment:
+            yield key, f"it comes from {_OWN_FLAGS[flag]}"
+        if value == []:
+            yield key, "empty list: leave the flag out"
+    processes: dict[str, Server | Trainer] = {"server": recipe.server, "trainer": recipe.trainer}
+    for table, process in processes.items():
+        for variable in process.environment:
             key = f".{table}.environment.{variable}"
             if not _VARIABLE.fullmatch(variable):
-                _fail(files, f"invalid variable name {variable!r}", key)
+                yield key, f"invalid variable name {variable!r}"
             if variable in _OWN_VARIABLES:
-                _fail(files, f"it comes from {_OWN_VARIABLES[variable]}", key)
-            if variable == "CUDA_VISIBLE_DEVICES" and gpus is not None:
-                _fail(files, f"it comes from {table}.gpus", key)
-    for variable in recipe.trainer.secrets:
-        if not _VARIABLE.fullmatch(variable):
-            _fail(files, "give names of variables, not values", ".trainer.secrets")
-    for command, key in (
-        (recipe.server.command, ".server.command"),
-        (recipe.trainer.command, ".trainer.command"),
-    ):
-        if command is not None and not (command and command[0]):
-            _fail(files, "the command has no program", key)
+                yield key, f"it comes from {_OWN_VARIABLES[variable]}"
+            if variable == "CUDA_VISIBLE_DEVICES" and process.gpus is not None:
+                yield key, f"it comes from {table}.gpus"
+        if process.command is not None and not (process.command and process.command[0]):
+            yield f".{table}.command", "the command has no program"
+    if not all(map(_VARIABLE.fullmatch, recipe.trainer.secrets)):
+        yield ".trainer.secrets", "give names of variables, not values"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pkgtools.recipe.errors import MissingValuesError
+from pkgtools.errors import UsageError
 from pkgtools.recipe.load import Loaded
 from pkgtools.recipe.model import Recipe
 from pkgtools.recipe.rules import RULES
@@ -17,6 +17,9 @@ class RuleOutcome(StrEnum):
     OK = "ok"
     WRONG = "wrong"
     OPEN = "open"
+
+
+_OUTCOMES: Final = {True: RuleOutcome.OK, False: RuleOutcome.WRONG, None: RuleOutcome.OPEN}
 
 
 @dataclass(frozen=True)
@@ -49,19 +52,15 @@ def check_plan(loaded: Loaded) -> list[RuleFinding]:
     ]
     for rule in RULES:
         result = rule.check(loaded.recipe)
-        outcome = RuleOutcome.OPEN
-        if result.ok is not None:
-            outcome = RuleOutcome.OK if result.ok else RuleOutcome.WRONG
-        where = loaded.place(rule.key)
         findings.append(
             RuleFinding(
                 rule=rule.name,
-                outcome=outcome,
+                outcome=_OUTCOMES[result.ok],
                 found=result.found,
                 computed=result.computed,
                 why=rule.why,
                 key=rule.key,
-                where=where,
+                where=loaded.place(rule.key),
             )
         )
     return findings
@@ -112,11 +111,11 @@ SITE: Final = (
 
 def require_site(recipe: Recipe) -> None:
     """Raise a `UsageError` that lists the missing values, if any."""
-    missing = [f"{key}: {what}" for key, what, _ in missing_values(recipe)]
+    missing = {key: what for key, what, _ in missing_values(recipe)}
     if missing:
-        raise MissingValuesError(
-            f"{recipe.name} misses values of its site:"
-            + "".join(f"\n  {line}" for line in missing),
+        lines = "".join(f"\n  {key}: {what}" for key, what in missing.items())
+        raise UsageError(
+            f"{recipe.name} misses values of its site:{lines}",
             remedy="give them in a file with --site; docs/recipe.md shows one",
-            keys=[key for key, _, _ in missing_values(recipe)],
+            details={"missing": list(missing)},
         )

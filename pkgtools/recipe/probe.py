@@ -19,6 +19,7 @@ _MISSING: Final = -704
 
 def main() -> None:
     """Answer one request."""
+    del sys.path[0]  # this folder, whose secrets.py would hide the standard library's
     request = json.load(sys.stdin)
     try:
         from mooncake.store import MooncakeDistributedStore  # noqa: PLC0415 - the remedy is below

@@ -10,7 +10,7 @@ from typing import Final
 
 from pkgtools.recipe.gpu_rules import GPU_RULES
 from pkgtools.recipe.model import Node, Recipe, shown_bytes, size_bytes
-from pkgtools.recipe.rule import Rule, RuleResult
+from pkgtools.recipe.rule import RuleResult, rule
 
 RENDEZVOUS: Final = (
     "RANK",
@@ -30,6 +30,7 @@ _RESERVED_TOKENS: Final = 6
 _DOCKER_BRIDGE: Final = ipaddress.ip_network("172.17.0.0/16")
 
 
+@rule("image", "a tag can move: two starts of one recipe could run different images")
 def _image(recipe: Recipe) -> RuleResult:
     said = {"image": recipe.image, "trainer.image": recipe.trainer.image}
     images = {key: image for key, image in said.items() if image is not None}
@@ -40,6 +41,7 @@ def _image(recipe: Recipe) -> RuleResult:
     return RuleResult(True if len(images) == 2 else None, found, "pinned by digest")
 
 
+@rule("model.revision", "a result can be reproduced only from known inputs")
 def _artifacts(recipe: Recipe) -> RuleResult:
     revision = recipe.model.revision
     pins = {"model": revision, "dataset": recipe.dataset.sha256}
@@ -53,6 +55,9 @@ def _artifacts(recipe: Recipe) -> RuleResult:
     return RuleResult(None if loose else True, found, computed)
 
 
+@rule(
+    "store.segment", "objects are pinned: a full store refuses the next sample, it evicts nothing"
+)
 def _object_size(recipe: Recipe) -> RuleResult:
     layers, tokens = len(recipe.server.layer_ids), recipe.dataset.longest_row
     sample = recipe.sample_bytes
@@ -75,6 +80,10 @@ def _object_size(recipe: Recipe) -> RuleResult:
     return RuleResult(True, found, computed + past)
 
 
+@rule(
+    "master.lease_seconds",
+    "a lease that ends while its object is in flight lets the memory go under the reader",
+)
 def _lease(recipe: Recipe) -> RuleResult:
     lease, timeout = recipe.master.lease_seconds, recipe.store.transfer_timeout_seconds
     rate = recipe.link.gigabits_per_second
@@ -91,6 +100,10 @@ def _lease(recipe: Recipe) -> RuleResult:
     return RuleResult(seconds <= min(lease, timeout), found, computed)
 
 
+@rule(
+    "capture_node.memory",
+    "a segment is lent by each rank that lends: one rank's size is not the node's",
+)
 def _memory(recipe: Recipe) -> RuleResult:
     store, node = recipe.store, recipe.capture_node
     lent = store.lenders_per_node * (size_bytes(store.segment) + size_bytes(store.buffer))
@@ -107,7 +120,11 @@ def _memory(recipe: Recipe) -> RuleResult:
     return RuleResult(total <= size_bytes(node.memory), found, computed)
 
 
-def _bind(recipe: Recipe) -> RuleResult:
+@rule(
+    "capture_node.bind_address",
+    "Mooncake publishes the address it finds first: a bridge's fails every remote read",
+)
+def _bind_address(recipe: Recipe) -> RuleResult:
     nodes = {"capture_node": recipe.capture_node, "trainer_node": recipe.trainer_node}
     found = ", ".join(
         f"{name} binds {node.bind_address or 'nothing'} of {len(node.interfaces or [])} interfaces"
@@ -144,6 +161,7 @@ def _bind_problem(node: Node, *, apart: bool) -> str:
     return "" if published == address else f"it binds {address} and publishes {published}"
 
 
+@rule("server.port", "the second to start fails, or talks to the first")
 def _ports(recipe: Recipe) -> RuleResult:
     master, port = recipe.master, recipe.server.port
     ports = {
@@ -163,6 +181,7 @@ def _ports(recipe: Recipe) -> RuleResult:
     return RuleResult(not twice, found, "; ".join(twice) or "all different, on one node")
 
 
+@rule("server.flags.chunked-prefill-size", "capture needs the whole sequence in one prefill")
 def _prefill(recipe: Recipe) -> RuleResult:
     size = recipe.server.flags.get("chunked-prefill-size")
     found = f"chunked-prefill-size {'is not given' if size is None else size}"
@@ -172,6 +191,10 @@ def _prefill(recipe: Recipe) -> RuleResult:
     return RuleResult(ok, found, "the whole row is one prefill" if ok else "it has to be -1")
 
 
+@rule(
+    "server.flags.context-length",
+    "a row that does not fit is cut or refused, maybe after hours of shorter rows",
+)
 def _limits(recipe: Recipe) -> RuleResult:
     row = recipe.dataset.longest_row
     limits = {n: recipe.server.number(n) for n in ("context-length", "max-total-tokens")}
@@ -183,6 +206,10 @@ def _limits(recipe: Recipe) -> RuleResult:
     return RuleResult(all(v is not None and v >= least for v in limits.values()), found, computed)
 
 
+@rule(
+    "server.flags.spec-capture-method",
+    "another method's states have the same shape and are not what the draft is trained on",
+)
 def _method(recipe: Recipe) -> RuleResult:
     method, hooks = recipe.server.method, recipe.model.hooks
     found = f"method {method}, the model has hooks for {', '.join(hooks) or 'none'}"
@@ -193,6 +220,10 @@ def _method(recipe: Recipe) -> RuleResult:
     return RuleResult(True, found, "its hook is called")
 
 
+@rule(
+    "server.flags.spec-capture-aux-layer-ids",
+    "a layer that is not there is refused at start, after the weights were loaded",
+)
 def _layers(recipe: Recipe) -> RuleResult:
     ids, depth = recipe.server.layer_ids, recipe.model.layers
     last = depth - 1 if recipe.server.method == "dspark" else depth - 2
@@ -205,6 +236,10 @@ def _layers(recipe: Recipe) -> RuleResult:
     return RuleResult(ids == sorted(set(ids)), found, f"inside 0 to {last}, to go up, none twice")
 
 
+@rule(
+    "trainer.low_watermark",
+    "with fewer in flight than a step takes, producer and consumers wait for each other",
+)
 def _watermark(recipe: Recipe) -> RuleResult:
     trainer = recipe.trainer
     low, high, step = trainer.low_watermark, trainer.high_watermark, trainer.optimizer_step
@@ -216,6 +251,10 @@ def _watermark(recipe: Recipe) -> RuleResult:
     return RuleResult(True, found, "enough in flight for a step")
 
 
+@rule(
+    "trainer.resident_high_watermark",
+    "a trainer takes whole steps: a producer that pauses within one waits for ever",
+)
 def _resident(recipe: Recipe) -> RuleResult:
     trainer = recipe.trainer
     step, sample = trainer.optimizer_step, recipe.sample_bytes
@@ -244,6 +283,10 @@ def _resident(recipe: Recipe) -> RuleResult:
     return RuleResult(not wrong, found, "; ".join([computed, *wrong]))
 
 
+@rule(
+    "trainer.environment",
+    "variables of another launcher make the ranks wait for processes that do not exist",
+)
 def _rendezvous(recipe: Recipe) -> RuleResult:
     names = [name for name in RENDEZVOUS if name in recipe.trainer.environment]
     names += [name for name in RENDEZVOUS if name in recipe.trainer.secrets]
@@ -254,84 +297,19 @@ def _rendezvous(recipe: Recipe) -> RuleResult:
 
 
 RULES: Final = (
-    Rule(
-        "image",
-        "image",
-        _image,
-        "a tag can move: two starts of one recipe could run different images",
-    ),
-    Rule(
-        "artifacts",
-        "model.revision",
-        _artifacts,
-        "a result can be reproduced only from known inputs",
-    ),
-    Rule(
-        "object-size",
-        "store.segment",
-        _object_size,
-        "objects are pinned: a full store refuses the next sample, it evicts nothing",
-    ),
-    Rule(
-        "lease",
-        "master.lease_seconds",
-        _lease,
-        "a lease that ends while its object is in flight lets the memory go under the reader",
-    ),
-    Rule(
-        "memory",
-        "capture_node.memory",
-        _memory,
-        "a segment is lent by each rank that lends: one rank's size is not the node's",
-    ),
-    Rule(
-        "bind-address",
-        "capture_node.bind_address",
-        _bind,
-        "Mooncake publishes the address it finds first: a bridge's fails every remote read",
-    ),
-    Rule("ports", "server.port", _ports, "the second to start fails, or talks to the first"),
-    Rule(
-        "prefill",
-        "server.flags.chunked-prefill-size",
-        _prefill,
-        "capture needs the whole sequence in one prefill",
-    ),
-    Rule(
-        "limits",
-        "server.flags.context-length",
-        _limits,
-        "a row that does not fit is cut or refused, maybe after hours of shorter rows",
-    ),
-    Rule(
-        "method",
-        "server.flags.spec-capture-method",
-        _method,
-        "another method's states have the same shape and are not what the draft is trained on",
-    ),
-    Rule(
-        "layers",
-        "server.flags.spec-capture-aux-layer-ids",
-        _layers,
-        "a layer that is not there is refused at start, after the weights were loaded",
-    ),
-    Rule(
-        "watermark",
-        "trainer.low_watermark",
-        _watermark,
-        "with fewer in flight than a step takes, producer and consumers wait for each other",
-    ),
-    Rule(
-        "resident",
-        "trainer.resident_high_watermark",
-        _resident,
-        "a trainer takes whole steps: a producer that pauses within one waits for ever",
-    ),
+    _image,
+    _artifacts,
+    _object_size,
+    _lease,
+    _memory,
+    _bind_address,
+    _ports,
+    _prefill,
+    _limits,
+    _method,
+    _layers,
+    _watermark,
+    _resident,
     *GPU_RULES,
-    Rule(
-        "rendezvous",
-        "trainer.environment",
-        _rendezvous,
-        "variables of another launcher make the ranks wait for processes that do not exist",
-    ),
+    _rendezvous,
 )

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+_ANY: Final = "a credential's value"
 # What a token looks like wherever it stands.
 _FORMS: Final = (
     ("a Hugging Face token", re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}")),
@@ -39,35 +39,22 @@ _HARMLESS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Secret:
-    """The place and the form of a credential, never its value."""
-
-    line: int
-    kind: str
-
-
-def find_secrets(text: str) -> Iterator[Secret]:
-    """Yield the credentials in a text, comments included."""
+def find_secrets(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the kind of each credential in a text, comments included."""
     for number, line in enumerate(text.splitlines(), 1):
-        kind = _kind(line)
-        if kind is not None:
-            yield Secret(number, kind)
+        if kind := _kind(line):
+            yield number, kind
 
 
 def secret_kind(name: str, value: str) -> str | None:
     """Return what `value` is, if it is a credential by its form or by its name."""
-    by_form = next((kind for kind, form in _FORMS if form.search(value)), None)
     by_name = _IS_NAME.fullmatch(name) and value and not _HARMLESS.fullmatch(value)
-    whole = _kind(f"{name}={value}")
-    return by_form or ("a credential's value" if by_name else whole)
+    return _kind(f"{name}={value}") or (_ANY if by_name else None)
 
 
 def _kind(line: str) -> str | None:
     for kind, form in _FORMS:
         if form.search(line):
             return kind
-    for match in _ASSIGNED.finditer(line):
-        if not _HARMLESS.fullmatch(match["value"]):
-            return "a credential's value"
-    return None
+    values = (match["value"] for match in _ASSIGNED.finditer(line))
+    return None if all(map(_HARMLESS.fullmatch, values)) else _ANY

@@ -30,33 +30,28 @@ def check_siblings(recipes: Sequence[Loaded]) -> list[RuleFinding]:
     for loaded in recipes:
         if loaded.recipe.family:
             families.setdefault(loaded.recipe.family, []).append(loaded)
-    return [
-        finding
-        for family in families.values()
-        if len(family) > 1
-        for finding in _check_family(family)
-    ]
+    return [finding for family in families.values() for finding in _check_family(family)]
 
 
 def _check_family(family: list[Loaded]) -> Iterator[RuleFinding]:
     values = [_flatten(loaded) for loaded in family]
-    keys = sorted({key for each in values for key in each})
-    for key in keys:
-        odd = _odd_one([each.get(key, _ABSENT) for each in values], values, key)
+    for key in sorted({key for each in values for key in each}):
+        column = [each.get(key, _ABSENT) for each in values]
+        odd = _odd_one(column, values, key)
         if odd is None or key in family[odd].recipe.differs:
             continue
-        others = [loaded.recipe.name for i, loaded in enumerate(family) if i != odd]
-        usual = next(each.get(key, _ABSENT) for i, each in enumerate(values) if i != odd)
-        own = values[odd].get(key, _ABSENT)
+        name, own = family[odd].recipe.name, column[odd]
+        others = " and ".join(each.recipe.name for each in family if each is not family[odd])
+        usual = next(value for value in column if value != own)
         silenced = _silenced(key, values[odd]) if own in (_ABSENT, "false") else []
         effect = f"; it silences {', '.join(silenced)}" if silenced else ""
         table = key if key in values[odd] else key.rpartition(".")[0]
         yield RuleFinding(
             rule="siblings",
             outcome=RuleOutcome.WRONG,
-            found=f"{family[odd].recipe.name} has {own} for {key}, {' and '.join(others)} {usual}",
-            computed=f"{family[odd].recipe.name} is the odd one{effect}; if it is meant to be, "
-            f"name {key} under its differs",
+            found=f"{name} has {own} for {key}, {others} {usual}",
+            computed=f"{name} is the odd one{effect}; if it is meant to be, name {key} under its "
+            "differs",
             why=_WHY,
             key=key,
             where=family[odd].place(table),

@@ -18,7 +18,6 @@ from typing import Any, Final
 from pkgtools.errors import CheckFailedError
 from pkgtools.recipe.artifacts import digest
 from pkgtools.recipe.ask import ask
-from pkgtools.recipe.errors import EvidenceError
 from pkgtools.util.files import read_text
 
 _METRICS: Final = "metrics.jsonl"
@@ -68,16 +67,16 @@ def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[s
     meant = {"run": run, "step": step, "ranks": ranks}
     other = {name: answer.get(name) for name in meant if answer.get(name) != meant[name]}
     if step < 1 or other:
-        raise EvidenceError(
-            f"{folder}: expected {meant}, it says {other or answer['step']}", evidence=answer
+        raise CheckFailedError(
+            f"{folder}: expected {meant}, it says {other or answer['step']}", details=answer
         )
     states = {rank: folder / f"training_state_rank{rank}.pt" for rank in range(ranks)}
     missing = [n for n, path in states.items() if not (path.is_file() and path.stat().st_size)]
     if missing:
-        raise EvidenceError(f"{folder}: no state of ranks {missing}", evidence=answer)
+        raise CheckFailedError(f"{folder}: no state of ranks {missing}", details=answer)
     if not answer["finite"] or not answer["largest"]:
         what = "all zeros or none" if answer["finite"] else "not finite everywhere"
-        raise EvidenceError(f"{folder}: the draft's weights are {what}", evidence=answer)
+        raise CheckFailedError(f"{folder}: the draft's weights are {what}", details=answer)
     return {"step": step, "checkpoint": folder.name, "sha256": digest(folder), **answer}
 
 

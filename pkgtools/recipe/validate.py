@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from pkgtools.catalog import Catalog, Target
-from pkgtools.errors import PkgtoolsError, TreeError
+from pkgtools.errors import CheckFailedError, PkgtoolsError, TreeError
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
-from pkgtools.recipe.errors import EvidenceError
 from pkgtools.recipe.live import check_sample, check_server, check_store
 from pkgtools.recipe.load import Loaded
 from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
@@ -65,19 +64,21 @@ def validate(deployment: Deployment, up_to: str) -> Validation:
     names = list(STEPS)
     wanted = names[: names.index(up_to) + 1]
     files = {str(file.path): sha256(file.path) for file in loaded.files}
-    found = Validation(loaded.recipe.name, files, up_to, left=wanted)
+    found = Validation(loaded.recipe.name, files, up_to, left=list(wanted))
     for name in wanted:
         try:
-            with deployment.reporter.task(f"{name}: {_TASKS[name]}"):
-                evidence = STEPS[name](deployment)
+            task, check = STEPS[name]
+            with deployment.reporter.task(f"{name}: {task}"):
+                evidence = check(deployment)
         except (PkgtoolsError, OSError) as error:
             failed = TreeError.of(error) if isinstance(error, OSError) else error
-            result = StepResult(name, False, failed.details, failed.message, failed.remedy)
-            found.steps.append(result)
-            return found
+            found.steps.append(
+                StepResult(name, False, failed.details, failed.message, failed.remedy)
+            )
+            break
         found.steps.append(StepResult(name, True, evidence))
-        found.left = found.left[1:]
-    found.passed = True
+        found.left.remove(name)
+    found.passed = not found.left
     return found
 
 
@@ -87,10 +88,10 @@ def _plan(deployment: Deployment) -> object:
     broken = [f for f in findings if f.outcome is not RuleOutcome.OK]
     if broken:
         told = "; ".join(f"{f.rule}: {f.found}: {f.computed}" for f in broken)
-        raise EvidenceError(
+        raise CheckFailedError(
             f"the plan breaks a rule: {told}",
             remedy="see `pkgtools recipe check`",
-            evidence={"findings": findings},
+            details={"findings": findings},
         )
     return {"findings": findings}
 
@@ -104,7 +105,7 @@ def _patches(deployment: Deployment) -> object:
     source = deployment.open_source()
     found = dry_run_source(catalog, target, source)
     if found.outcome is Outcome.REFUSED:
-        raise EvidenceError(str(found.message), remedy=found.remedy, evidence=found)
+        raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
     if found.outcome is Outcome.PATCHED:
         verify(catalog, target, source)
     return {
@@ -126,11 +127,11 @@ def _image(deployment: Deployment, target: Target) -> object:
     refuse_mismatches(found)
     status = found.status
     if (status.state, status.target) != (State.PATCHED, target.name):
-        raise EvidenceError(
+        raise CheckFailedError(
             f"{found.reference} is {status.target or 'no target'}, {status.state}; it should be "
             f"{target.name}, patched",
             remedy=f"build it with `pkgtools build image --target {target.name}`",
-            evidence=found,
+            details=found,
         )
     return found
 
@@ -148,22 +149,19 @@ def _update(deployment: Deployment) -> object:
     return check_update(Path(str(trainer.output)), trainer.ranks, deployment.python)
 
 
-STEPS: Final[dict[str, Callable[[Deployment], object]]] = {
-    "plan": _plan,
-    "patches": _patches,
-    "artifacts": _artifacts,
-    "store": lambda it: check_store(it.loaded.recipe, it.python),
-    "server": lambda it: check_server(it.loaded.recipe),
-    "sample": lambda it: check_sample(it.loaded.recipe, it.python),
-    "update": _update,
+STEPS: Final[dict[str, tuple[str, Callable[[Deployment], object]]]] = {
+    "plan": ("the rules", _plan),
+    "patches": ("the tree", _patches),
+    "artifacts": ("digests, rows and the model's revision", _artifacts),
+    "store": (
+        "the master, and an object there and back",
+        lambda it: check_store(it.loaded.recipe, it.python),
+    ),
+    "server": ("its health and its flags", lambda it: check_server(it.loaded.recipe)),
+    "sample": (
+        "one captured row, read back",
+        lambda it: check_sample(it.loaded.recipe, it.python),
+    ),
+    "update": ("the first optimizer step", _update),
 }
-"""In order. The full run comes after them; a person starts it."""
-_TASKS: Final = {
-    "plan": "the rules",
-    "patches": "the tree",
-    "artifacts": "digests, rows and the model's revision",
-    "store": "the master, and an object there and back",
-    "server": "its health and its flags",
-    "sample": "one captured row, read back",
-    "update": "the first optimizer step",
-}
+"""What each step checks, in order. The full run comes after them; a person starts it."""

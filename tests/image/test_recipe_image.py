@@ -32,7 +32,8 @@ def _deployment(project: Project, image: str, target: str = "w-1.0") -> Deployme
 def test_the_image_of_a_recipe(project: Project, widget: list[Entry], tmp_path: Path) -> None:
     base = write_base(tmp_path / "base", [SYSTEM, widget])
     honest = build(project.catalog(), base).reference
-    evidence = STEPS["patches"](_deployment(project, honest))
+    _, check = STEPS["patches"]
+    evidence = check(_deployment(project, honest))
     assert getattr(evidence, "reference", None) == honest
     image = read(honest)
     lying = write_layout(tmp_path / "lying", image.layers[:-1], image.labels)
@@ -43,4 +44,4 @@ def test_the_image_of_a_recipe(project: Project, widget: list[Entry], tmp_path: 
         (f"oci:{tmp_path}/none", "w-1.0", "none"),
     ):
         with pytest.raises(PkgtoolsError, match=re.escape(message)):
-            STEPS["patches"](_deployment(project, reference, target))
+            check(_deployment(project, reference, target))

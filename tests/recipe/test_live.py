@@ -94,6 +94,25 @@ def test_an_interpreter_without_mooncake(local: Any, tmp_path: Path) -> None:
         check_store(make(), str(tmp_path / "no-such-python"))
 
 
+def test_modules_of_this_package_hide_none_that_mooncake_imports(
+    local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program's folder comes first in sys.path, and this one has a secrets.py."""
+    make, answers = local
+    _healthy(answers)
+    (tmp_path / "mooncake").mkdir()
+    (tmp_path / "mooncake/__init__.py").touch()
+    (tmp_path / "mooncake/store.py").write_text(
+        "from secrets import randbits\n"
+        "class MooncakeDistributedStore:\n"
+        "    def setup(self, *_): return randbits(1) + 1\n"
+        "    def close(self): pass\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CheckFailedError, match="no connection to the store"):
+        check_store(make(), sys.executable)
+
+
 def test_a_store_that_dies_or_hangs(
     local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

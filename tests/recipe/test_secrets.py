@@ -61,8 +61,8 @@ _HARMLESS: Final = [
 
 @pytest.mark.parametrize("line", _FOUND)
 def test_found(line: str) -> None:
-    (secret,) = find_secrets(f"first\n{line}\nlast\n")
-    assert secret.line == 2
+    ((number, _),) = find_secrets(f"first\n{line}\nlast\n")
+    assert number == 2
 
 
 @pytest.mark.parametrize("line", _HARMLESS)
