@@ -41,7 +41,12 @@ _COMMANDS: Final = {
     "upgrade": "Port the newest series to the newest release.",
     "verify": "Check that a series applies, or that a tree is patched.",
 }
-_MODULES: Final = dict.fromkeys(("drop", "rename", "reorder"), "arrange")
+_MODULES: Final = {
+    **dict.fromkeys(("drop", "rename", "reorder"), "arrange"),
+    **dict.fromkeys(("apply", "recover", "reverse"), "tree"),
+    **dict.fromkeys(("new", "refresh"), "edits"),
+    "commit": "checkout",
+}
 """The modules that do not have their command's name."""
 
 

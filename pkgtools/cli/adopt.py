@@ -3,13 +3,11 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import click
-
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.output import say
-from pkgtools.cli.sources import open_at_hand, source_options
+from pkgtools.cli.output import note
+from pkgtools.cli.sources import Sources, source_options
 from pkgtools.source.choose import open_tree, open_trees
 from pkgtools.transaction import reading
 from pkgtools.tree.apply import TreeChange, adopt_target
@@ -17,19 +15,12 @@ from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
 
 
-@click.command(cls=common.Command)
+@common.command()
 @common.target_option
 @common.tree_options
 @source_options
-@common.catalog_option
-@common.command
 def adopt(
-    target: str | None,
-    tree: Path | None,
-    python: str | None,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
-    catalog: Catalog,
+    target: str | None, tree: Path | None, python: str | None, sources: Sources, catalog: Catalog
 ) -> Output:
     """Write a receipt for a tree that was patched exactly by other means, to reverse it later.
 
@@ -48,12 +39,12 @@ def adopt(
         trees = open_trees(catalog, catalog.upstreams, tree, python)
         with reading(trees, common.Progress()):
             chosen, where = target_of(catalog, trees)
-    at_hand = open_at_hand(catalog, wheels, repositories, download=False)
-    done = adopt_target(catalog, chosen, where, at_hand.find_any(chosen), common.Progress())
+    originals = sources.at_hand(catalog, download=False).find_any(chosen)
+    done = adopt_target(catalog, chosen, where, originals, common.Progress())
     return Output(done, _lines(done, shadowed(where, chosen.series.paths)))
 
 
 def _lines(done: TreeChange, hidden: Mapping[str, str]) -> Iterator[str]:
     yield f"{done.tree} has a receipt of {done.target} ({common.short(done.revisions)})"
     for path, module in hidden.items():
-        say(f"note: {path} is compiled into {module}, which Python imports instead", err=True)
+        note(f"{path} is compiled into {module}, which Python imports instead")

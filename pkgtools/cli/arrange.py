@@ -9,21 +9,18 @@ from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import choose_series, open_at_hand, series_option, source_options
+from pkgtools.cli.sources import Sources, choose_series, series_option, source_options
 from pkgtools.errors import UsageError
 
 
-@click.command(cls=common.Command)
-@click.argument("patches", nargs=-1, required=True, type=common.TEXT)
+@common.command()
+@click.argument("patches", nargs=-1, required=True)
 @series_option
 @source_options
-@common.catalog_option
-@common.command
 def drop(
     patches: tuple[str, ...],
     series: str | None,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     catalog: Catalog,
 ) -> Output:
     """Take patches out of a series, and write its lockfile.
@@ -38,25 +35,22 @@ def drop(
       pkgtools drop limit.patch more.patch --series kimi-k3-ee560a2 --git ~/src/sglang
     """
     work = _open(catalog, series)
-    done = drop_patches(work, patches, open_at_hand(work.catalog, wheels, repositories))
+    done = drop_patches(work, patches, sources.at_hand(work.catalog))
     return _arranged(done, "dropped")
 
 
-@click.command(cls=common.Command)
-@click.argument("patches", nargs=-1, required=True, type=common.TEXT)
+@common.command()
+@click.argument("patches", nargs=-1, required=True)
 @series_option
-@click.option("--before", type=common.TEXT, metavar="PATCH", help="Move them before this one.")
-@click.option("--after", type=common.TEXT, metavar="PATCH", help="Move them after this one.")
+@click.option("--before", metavar="PATCH", help="Move them before this one.")
+@click.option("--after", metavar="PATCH", help="Move them after this one.")
 @source_options
-@common.catalog_option
-@common.command
 def reorder(
     patches: tuple[str, ...],
     series: str | None,
     before: str | None,
     after: str | None,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     catalog_path: Path,
 ) -> Output:
     """Move patches within a series, and write its lockfile.
@@ -74,16 +68,14 @@ def reorder(
         raise UsageError("--before and --after name two places", remedy="give one of them")
     place = Place(before or after or "", before is None) if before or after else None
     work = _open(load_catalog(catalog_path), series)
-    at_hand = open_at_hand(work.catalog, wheels, repositories)
+    at_hand = sources.at_hand(work.catalog)
     return _arranged(reorder_patches(work, patches, place, at_hand), "moved")
 
 
-@click.command(cls=common.Command)
-@click.argument("patch", type=common.TEXT)
-@click.argument("new", type=common.TEXT)
+@common.command()
+@click.argument("patch")
+@click.argument("new")
 @series_option
-@common.catalog_option
-@common.command
 def rename(patch: str, new: str, series: str | None, catalog: Catalog) -> Output:
     """Give a patch another file name, in every series, lockfile and target that names it.
 

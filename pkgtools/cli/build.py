@@ -31,7 +31,7 @@ _attest_option = click.option(
 )
 
 
-@click.group(cls=common.Group, short_help="Build a patched wheel or container image.")
+@click.group()
 def build() -> None:
     """Build a patched wheel or container image.
 
@@ -42,7 +42,7 @@ def build() -> None:
     """
 
 
-@build.command(short_help="Build a patched wheel.")
+@common.command(group=build, short_help="Build a patched wheel.")
 @common.target_option
 @click.option("--wheel", "path", type=common.EXISTING_PATH, help="The upstream's wheel.")
 @click.option(
@@ -56,8 +56,6 @@ def build() -> None:
 )
 @click.option("--index", is_flag=True, help="Make that folder a package index (PEP 503 and 691).")
 @_attest_option
-@common.catalog_option
-@common.command
 def wheel(
     target: str | None,
     path: Path | None,
@@ -110,12 +108,11 @@ def wheel(
     return Output(built, lines)
 
 
-@build.command(short_help="Build a patched container image.")
+@common.command(group=build, short_help="Build a patched container image.")
 @common.targets_option
-@click.option("--base", required=True, type=common.TEXT, help="The image to build on.")
+@click.option("--base", required=True, help="The image to build on.")
 @click.option(
     "--tag",
-    type=common.TEXT,
     help="The new image's name.  [default: the base's, with the target and the series' digest]",
 )
 @click.option("--push", is_flag=True, help="Push it to its registry, through the engine.")
@@ -123,15 +120,12 @@ def wheel(
 @click.option(
     "--facts",
     metavar="PLACE",
-    type=common.TEXT,
     help="Trust these facts about the base, from pkgtools image facts: a file, or "
     "docker://HOST/NAME.",
 )
 @common.image_platform_option
 @common.image_tree_option
 @common.image_python_option
-@common.catalog_option
-@common.command
 def image(
     targets: tuple[str, ...],
     base: str,

@@ -10,7 +10,7 @@ from pkgtools.errors import UsageError
 from pkgtools.source.choose import open_repositories
 
 
-@click.group(cls=common.Group, short_help="Check the changelog.")
+@click.group()
 def changelog() -> None:
     """Compare CHANGELOG.md with the series.
 
@@ -20,10 +20,8 @@ def changelog() -> None:
     """
 
 
-@changelog.command(short_help="Check that every changed series has an entry.")
-@common.catalog_option
+@common.command(group=changelog, short_help="Check that every changed series has an entry.")
 @common.format_option
-@common.command
 def check(catalog: Catalog) -> Output:
     """Check that every series that changed since the last tag has an entry.
 

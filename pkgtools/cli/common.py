@@ -11,9 +11,9 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import click
 import msgspec
@@ -25,31 +25,17 @@ from pkgtools.errors import PkgtoolsError, SourceError, TreeError, UsageError
 from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from click.shell_completion import CompletionItem
 
+_T = TypeVar("_T")
 _FORMAT: Final = "pkgtools.format"
 
 
-class _NonEmpty(click.ParamType[Any]):
-    """Refuse an empty value: an unset shell variable must not mean the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("it is empty", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class _NonEmptyPath(_NonEmpty, click.Path):
-    pass
-
-
-class _NonEmptyText(_NonEmpty, click.types.StringParamType):
-    pass
-
-
-PATH: Final = _NonEmptyPath(path_type=Path)
+PATH: Final = click.Path(path_type=Path)
 EXISTING_PATH: Final = click.Path(path_type=Path, exists=True)
-TEXT: Final = _NonEmptyText()
+ANY_TEXT: Final = click.types.StringParamType()
+"""A text that can be empty; every other value is refused if it is."""
 
 
 class TargetName(click.ParamType[str]):
@@ -75,26 +61,11 @@ class TargetName(click.ParamType[str]):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-def _catalog(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path:  # noqa: ARG001
-    if value is not None and value.is_dir():
-        return value / "targets.toml"
-    return value or find_catalog(Path.cwd())
-
-
 def count(number: int, one: str, many: str) -> str:
     """Return a number with its noun."""
     return f"{number} {one if number == 1 else many}"
 
 
-catalog_option = click.option(
-    "--catalog",
-    type=PATH,
-    callback=_catalog,
-    is_eager=True,
-    envvar="PKGTOOLS_CATALOG",
-    help="The targets.toml to use, or its folder.  [default: PKGTOOLS_CATALOG, else the one in "
-    "this folder or above, else the packaged]",
-)
 target_option = click.option("-t", "--target", type=TargetName(), help="A target or an alias.")
 targets_option = click.option(
     "-t",
@@ -104,36 +75,58 @@ targets_option = click.option(
     multiple=True,
     help="A target, an alias or a set of targets; can be repeated.",
 )
-tree_option = click.option(
+tree_option = functools.partial(
+    click.option,
     "--tree",
     type=PATH,
     help="A source checkout, a site-packages folder or the package's own folder.  "
     "[default: the package that --python would import]",
 )
-python_option = click.option(
+python_option = functools.partial(
+    click.option,
     "--python",
-    type=TEXT,
     help="The interpreter that imports the package.  [default: the one running pkgtools; if "
     "pipx or uv tool installed it, the active environment's]",
 )
 
 
 def tree_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --tree and --python."""
-    return tree_option(python_option(function))
+    """Add --tree and --python, which exclude each other."""
+    return tree_option(callback=only_tree)(python_option(callback=only_tree)(function))
+
+
+def only_tree(ctx: click.Context, _param: click.Parameter, value: _T) -> _T:
+    """Refuse --tree with --python, whichever comes second."""
+    if value is not None and any(ctx.params.get(name) for name in ("tree", "python")):
+        ctx.fail("--tree and --python name different trees: give one")
+    return value
+
+
+def gathered(
+    name: str, kind: type[DataclassInstance], *options: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options, and passes their values as one dataclass."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(**values: Any) -> Any:
+            own = {field.name: values.pop(field.name) for field in fields(kind)}
+            return function(**values, **{name: kind(**own)})
+
+        return functools.reduce(lambda made, add: add(made), reversed(options), run)
+
+    return decorate
 
 
 image_tree_option = click.option(
     "--tree",
-    type=TEXT,
     help="The folder in the image that holds the package.  [default: where it is found]",
 )
 image_platform_option = click.option(
-    "--platform", type=TEXT, help="The platform of a multi-platform image, such as linux/arm64."
+    "--platform", help="The platform of a multi-platform image, such as linux/arm64."
 )
 image_python_option = click.option(
     "--python",
-    type=TEXT,
     help="The interpreter in the image that imports the package.  [default: its python3]",
 )
 # The formats are those of pkgtools.cli.findings, which most runs do not import.
@@ -157,7 +150,10 @@ class Output:
 
 
 class Command(click.Command):
-    """A command that refuses a single-valued option given twice: click takes the last one."""
+    """A command that refuses an empty value, and a single-valued option given twice.
+
+    An unset shell variable must not mean the current folder, and click takes the last of two.
+    """
 
     refusal: ClassVar[type[PkgtoolsError]] = UsageError
     """The error for a command line that cannot be parsed."""
@@ -165,61 +161,98 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of a command line."""
         try:
-            _, _, given = self.make_parser(ctx).parse_args(args.copy())
+            values, _, given = self.make_parser(ctx).parse_args(args.copy())
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # click's parser leaves it out
             raise
         # Completion must not raise, and --help comes before any refusal.
         if not ctx.resilient_parsing and self.get_help_option(ctx) not in given:
-            for option in self.params:
-                many = not isinstance(option, click.Option) or option.multiple or option.is_flag
-                if given.count(option) > 1 and not many:
-                    ctx.fail(f"{option.opts[-1]} is given twice")
+            for param in self.params:
+                many = not isinstance(param, click.Option) or param.multiple or param.is_flag
+                if given.count(param) > 1 and not many:
+                    ctx.fail(f"{param.opts[-1]} is given twice")
+                value = values.get(param.name or "")
+                texts = value if isinstance(value, list | tuple) else [value]
+                if "" in texts and param.type is not ANY_TEXT:
+                    raise click.BadParameter("it is empty", ctx, param)
         return super().parse_args(ctx, args)
 
 
-class Group(click.Group):
-    """A group of `Command`s."""
+def _catalog_path(_ctx: click.Context, _param: click.Parameter, value: Path | None) -> Path:
+    if value is not None and value.is_dir():
+        return value / "targets.toml"
+    return value or find_catalog(Path.cwd())
 
-    command_class = Command
+
+_CATALOG: Final = click.Option(
+    ["--catalog"],
+    type=PATH,
+    callback=_catalog_path,
+    is_eager=True,
+    envvar="PKGTOOLS_CATALOG",
+    help="The targets.toml to use, or its folder.  [default: PKGTOOLS_CATALOG, else the one in "
+    "this folder or above, else the packaged]",
+)
+_JSON: Final = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 
 
-def command(function: Callable[..., Output]) -> Callable[..., None]:
-    """Add --json to a command; print its output or its error, and exit with the code.
+def command(
+    name: str | None = None,
+    *,
+    group: click.Group | None = None,
+    cls: type[Command] = Command,
+    short_help: str | None = None,
+) -> Callable[[Callable[..., Output]], Command]:
+    """Make a command of a function; it prints its output or its error, and exits with the code.
 
-    The command gets --catalog as a `Catalog`. One whose options can contradict each other gets
-    it as `catalog_path`, to load after it has checked them: usage errors come first.
+    Every command has --json. A parameter `catalog` is the `Catalog` that --catalog names. Where
+    options can contradict each other, a parameter `catalog_path` is its file instead, to load
+    after they were checked: usage errors come first.
     """
-    loads = "catalog_path" not in inspect.signature(function).parameters
 
-    @functools.wraps(function)
-    def run(as_json: bool, output_format: str = "text", **options: Any) -> None:
-        kind = "json" if as_json and output_format == "text" else output_format
-        click.get_current_context().meta[_FORMAT] = kind
-        try:
-            if "catalog" in options and loads:
-                options["catalog"] = load_catalog(options["catalog"])
-            elif "catalog" in options:
-                options["catalog_path"] = options.pop("catalog")
-            done = function(**options)
-            if kind == "text":
-                for line in done.lines:
-                    say(line)
-            else:
-                _print_facts(done.facts, kind, click.get_current_context())
-            code = done.exit_code
-        except PkgtoolsError as error:
-            refusal = error
-        except BrokenPipeError:  # the reader of the output is gone: click exits quietly
-            raise
-        except OSError as error:
-            refusal = TreeError.of(error)
+    def decorate(function: Callable[..., Output]) -> Command:
+        @functools.wraps(function)
+        def run(as_json: bool, output_format: str = "text", **options: Any) -> None:
+            kind = "json" if as_json and output_format == "text" else output_format
+            raise SystemExit(_run(function, kind, options))
+
+        made = click.command(name, cls=cls, short_help=short_help)(run)
+        made.params += [_CATALOG, _JSON] if _catalog_parameter(function) else [_JSON]
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return decorate
+
+
+def _catalog_parameter(function: Callable[..., Output]) -> str | None:
+    names = inspect.signature(function).parameters
+    return next((name for name in ("catalog", "catalog_path") if name in names), None)
+
+
+def _run(function: Callable[..., Output], kind: str, options: dict[str, Any]) -> int:
+    context = click.get_current_context()
+    context.meta[_FORMAT] = kind
+    try:
+        if name := _catalog_parameter(function):
+            path = options.pop("catalog")
+            options[name] = load_catalog(path) if name == "catalog" else path
+        done = function(**options)
+        if kind == "text":
+            for line in done.lines:
+                say(line)
         else:
-            raise SystemExit(code)
-        _show_refusal(refusal, kind, click.get_current_context())
-        raise SystemExit(refusal.exit_code)
-
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run)
+            _print_facts(done.facts, kind, context)
+    except PkgtoolsError as error:
+        refusal = error
+    except BrokenPipeError:  # the reader of the output is gone: click exits quietly
+        raise
+    except OSError as error:
+        refusal = TreeError.of(error)
+    else:
+        return done.exit_code
+    _show_refusal(refusal, kind, context)
+    return refusal.exit_code
 
 
 def is_text() -> bool:

@@ -10,13 +10,12 @@ from pkgtools.catalog import load_catalog
 from pkgtools.catalog.series import LISTING
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import from_option, open_work, series_option, source_options
+from pkgtools.cli.sources import SeriesOptions, series_options
 from pkgtools.errors import UsageError
 
 
-@click.command(cls=common.Command)
-@series_option
-@from_option
+@common.command()
+@series_options
 @click.option(
     "--format",
     "kind",
@@ -33,17 +32,11 @@ from pkgtools.errors import UsageError
 @click.option(
     "-o", "--output", type=common.PATH, required=True, help="The file or the folder to write."
 )
-@source_options
-@common.catalog_option
-@common.command
 def export(
-    series: str | None,
-    start_name: str | None,
+    chosen: SeriesOptions,
     kind: str,
     waiver: bool,
     output: Path,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
     catalog_path: Path,
 ) -> Output:
     """Write a series as one diff, or as mails for `git am`, with its shared patches.
@@ -61,7 +54,7 @@ def export(
         raise UsageError(
             "--waiver and --format mail write different things", remedy="give one of them"
         )
-    work = open_work(load_catalog(catalog_path), series, start_name, wheels, repositories)
+    work = chosen.open(load_catalog(catalog_path))
     loaded, source = work.named.load(), work.source
     if kind == "mail":
         refuse_existing(output)

@@ -18,13 +18,11 @@ from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import Identity, State
 
 
-@click.command(cls=common.Command)
+@common.command()
 @common.tree_options
 @click.option("--wheel", type=common.EXISTING_PATH, help="A wheel file.")
 @click.option("--git", "repository", type=common.EXISTING_PATH, help="A git repository.")
 @click.option("--rev", help="The revision in --git.  [default: HEAD]")
-@common.catalog_option
-@common.command
 def identify(
     tree: Path | None,
     python: str | None,
@@ -45,7 +43,7 @@ def identify(
       pkgtools identify --wheel sglang-0.5.17-cp311-cp311-manylinux_2_34_x86_64.whl
       pkgtools identify --git ~/src/sglang --rev ee560a2
     """
-    if sum(x is not None for x in (tree, python, wheel, repository)) > 1:
+    if sum(x is not None for x in (tree or python, wheel, repository)) > 1:
         raise UsageError("--tree, --python, --wheel and --git name different sources: give one")
     if rev is not None and repository is None:
         raise UsageError("--rev needs --git")

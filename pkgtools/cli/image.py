@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pkgtools.image.inspect import Inspection
 
 
-@click.group(cls=common.Group, short_help="Inspect a patched image, or test it inside.")
+@click.group()
 def image() -> None:
     """Inspect a patched container image, or test it inside.
 
@@ -35,13 +35,11 @@ def image() -> None:
     """
 
 
-@image.command(short_help="Compare an image's labels and receipt with its files.")
-@click.argument("reference", metavar="IMAGE", type=common.TEXT)
+@common.command(group=image, short_help="Compare an image's labels and receipt with its files.")
+@click.argument("reference", metavar="IMAGE")
 @common.image_platform_option
 @common.image_tree_option
 @common.image_python_option
-@common.catalog_option
-@common.command
 def inspect(
     reference: str, platform: str | None, tree: str | None, python: str | None, catalog: Catalog
 ) -> Output:
@@ -63,8 +61,8 @@ def inspect(
     return Output(found, _lines(found))
 
 
-@image.command(short_help="Write the facts that builds on an image need.")
-@click.argument("reference", metavar="IMAGE", type=common.TEXT)
+@common.command(group=image, short_help="Write the facts that builds on an image need.")
+@click.argument("reference", metavar="IMAGE")
 @common.targets_option
 @click.option(
     "-o",
@@ -72,13 +70,10 @@ def inspect(
     "place",
     metavar="PLACE",
     required=True,
-    type=common.TEXT,
     help="A file, or a repository to push a referrer to: docker://HOST/NAME.",
 )
 @common.image_platform_option
 @common.image_tree_option
-@common.catalog_option
-@common.command
 def facts(
     reference: str,
     targets: tuple[str, ...],
@@ -112,14 +107,12 @@ def facts(
     return Output(exported, lines)
 
 
-@image.command(short_help="Test a patched image inside a container.")
-@click.argument("reference", metavar="IMAGE", type=common.TEXT)
+@common.command(group=image, short_help="Test a patched image inside a container.")
+@click.argument("reference", metavar="IMAGE")
 @common.target_option
 @click.option("--junit", type=common.PATH, help="Write the report as JUnit XML, too.")
 @common.image_tree_option
 @common.image_python_option
-@common.catalog_option
-@common.command
 def test(
     reference: str,
     target: str | None,

@@ -11,25 +11,23 @@ from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import proving_lines, source_options
+from pkgtools.cli.sources import Sources, proving_lines, source_options
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 
 
-@click.command("import", cls=common.Command)
+@common.command("import")
 @click.argument("patches", type=common.PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=common.PATH, required=True, help="The new series' folder.")
 @click.option(
     "--from",
     "start_name",
-    type=common.TEXT,
     metavar="SOURCE",
     help="The source that the patches were made for. They are checked against it.",
 )
 @click.option(
     "--upstream",
     "name",
-    type=common.TEXT,
     help="The upstream of --from and --package-only.  [default: the first]",
 )
 @click.option(
@@ -45,8 +43,6 @@ from pkgtools.port.route import Finder
     help="Write the parts for other files (tests, docs) to the folder `outside` of the series.",
 )
 @source_options
-@common.catalog_option
-@common.command
 def import_(
     patches: tuple[Path, ...],
     output: Path,
@@ -54,8 +50,7 @@ def import_(
     name: str | None,
     level: int | None,
     package_only: bool,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     catalog_path: Path,
 ) -> Output:
     """Make a series of patch files, mailboxes, a flat diff, or a folder of patches.
@@ -76,7 +71,7 @@ def import_(
     upstream = catalog.upstream(name) if start_name is not None or package_only else None
     source = None
     if start_name is not None and upstream is not None:
-        finder = Finder(catalog, upstream, common.Progress(), wheels, repositories)
+        finder = Finder(catalog, upstream, common.Progress(), sources.wheels, sources.repositories)
         source = finder.find(start_name).source
     made = import_patches(
         patches,

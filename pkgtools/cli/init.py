@@ -18,23 +18,22 @@ from pkgtools.authoring.init import (
 from pkgtools.catalog import Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.output import say
+from pkgtools.cli.output import note, say
 from pkgtools.errors import UsageError
 from pkgtools.source.python import find_distribution
 
 
-@click.command(cls=common.Command)
-@click.argument("name", metavar="[PACKAGE]", required=False, type=common.TEXT)
-@click.option("--version", type=common.TEXT, help="The release.  [default: the installed one]")
+@common.command()
+@click.argument("name", metavar="[PACKAGE]", required=False)
+@click.option("--version", help="The release.  [default: the installed one]")
 @click.option(
     "--wheel", type=common.EXISTING_PATH, help="A wheel with the name and version to use."
 )
-@click.option("--git", type=common.TEXT, metavar="URL", help="Its repository.")
-@click.option(
-    "--tag", type=common.TEXT, help="The release's tag there.  [default: v and the version]"
-)
+@click.option("--git", metavar="URL", help="Its repository.")
+@click.option("--tag", help="The release's tag there.  [default: v and the version]")
 @click.option(
     "--prefix",
+    type=common.ANY_TEXT,
     default="",
     metavar="FOLDER",
     help="The folder of the repository that contains the package, such as src.",
@@ -42,7 +41,6 @@ from pkgtools.source.python import find_distribution
 @click.option(
     "--import",
     "package",
-    type=common.TEXT,
     metavar="NAME",
     help="The import package.  [default: the distribution's only one]",
 )
@@ -54,8 +52,7 @@ from pkgtools.source.python import find_distribution
     metavar="FOLDER",
     help="The catalog's folder.  [default: this one]",
 )
-@common.python_option
-@common.command
+@common.python_option()
 def init(
     name: str | None,
     version: str | None,
@@ -116,10 +113,9 @@ def _lines(output: Path, target: Target, facts: PackageFacts, python: str | None
     requirement = f"{facts.distribution}=={facts.version}"
     folder = linked_package(python, facts) if facts.is_installed else None
     if folder is not None:
-        say(
-            f"note: files of {folder} are hard links, which other environments share: an editor "
-            "that writes in place changes them there too",
-            err=True,
+        note(
+            f"files of {folder} are hard links, which other environments share: an editor that "
+            "writes in place changes them there too"
         )
         say(f"  first: UV_LINK_MODE=copy uv pip install --reinstall {requirement}", err=True)
     where = [] if output == Path() else ["--catalog", str(output)]

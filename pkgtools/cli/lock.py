@@ -10,11 +10,11 @@ from pkgtools.authoring.policy import check_policy
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import open_at_hand, source_options
+from pkgtools.cli.sources import Sources, source_options
 from pkgtools.errors import SourceUnavailableError, UsageError
 
 
-@click.command(cls=common.Command)
+@common.command()
 @click.option(
     "--check", is_flag=True, help="Compare the lockfiles with the sources; write nothing."
 )
@@ -23,14 +23,11 @@ from pkgtools.errors import SourceUnavailableError, UsageError
 @click.option(
     "--allow-missing", is_flag=True, help="With --check, accept revisions without a source."
 )
-@common.catalog_option
 @common.format_option
-@common.command
 def lock(
     check: bool,
     targets: tuple[str, ...],
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     allow_missing: bool,
     catalog_path: Path,
 ) -> Output:
@@ -57,7 +54,7 @@ def lock(
     if not check:
         paths = {t.directory for t in chosen}
         chosen = [t for t in catalog.targets if t.directory in paths]  # all that share a lock
-    at_hand = open_at_hand(catalog, wheels, repositories)
+    at_hand = sources.at_hand(catalog)
     if check:
         check_policy(catalog, chosen)
         proofs, last = check_locks(chosen, at_hand), []

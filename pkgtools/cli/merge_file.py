@@ -32,7 +32,7 @@ class _Driver(common.Command):
     refusal = NotMergedError
 
 
-@click.command("merge-file", cls=_Driver, short_help="Merge three versions of a file.")
+@common.command("merge-file", cls=_Driver)
 @click.argument("base", type=common.PATH)
 @click.argument("ours", type=common.PATH)
 @click.argument("theirs", type=common.PATH)
@@ -43,6 +43,7 @@ class _Driver(common.Command):
 @click.option(
     "-L",
     "labels",
+    type=common.ANY_TEXT,
     multiple=True,
     metavar="LABEL",
     help="The labels of ours, base and theirs in conflicts, in this order.  "
@@ -52,7 +53,6 @@ class _Driver(common.Command):
     "--marker-size", type=click.IntRange(1), default=7, help="The length of a conflict marker."
 )
 @click.option("--path", "name", metavar="NAME", help="The name of the merged file: git's %P.")
-@common.command
 def merge_file(
     base: Path,
     ours: Path,

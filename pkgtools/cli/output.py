@@ -23,6 +23,11 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo("".join(parts), err=err)  # noqa: TID251 - escaped above
 
 
+def note(text: str) -> None:
+    """Print a note on stderr."""
+    say(f"note: {text}", err=True)
+
+
 def plain(text: str) -> str:
     """Return text on one line, with each character that is not printable as its code."""
     return "".join(c if c.isprintable() or c == "\t" else _number(c) for c in text)

@@ -11,8 +11,14 @@ from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
-from pkgtools.cli.output import say
-from pkgtools.cli.sources import accept_option, choose_series, from_option, source_options
+from pkgtools.cli.output import note
+from pkgtools.cli.sources import (
+    Sources,
+    accept_option,
+    choose_series,
+    from_option,
+    source_options,
+)
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
@@ -25,10 +31,9 @@ _SHOWN: Final = 12
 _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.MERGED: "yellow"}
 
 
-@click.command(cls=common.Command)
+@common.command()
 @click.option(
     "--series",
-    type=common.TEXT,
     help="The series' folder, or a target that has it.  [default: the newest release's with --to "
     "latest, else the catalog's only one]",
 )
@@ -36,13 +41,11 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 @click.option(
     "--to",
     "end_name",
-    type=common.TEXT,
     metavar="SOURCE",
     help="The new source; latest: the newest release.",
 )
 @click.option(
     "--via",
-    type=common.TEXT,
     multiple=True,
     metavar="SOURCE",
     help="A source on the way; can be repeated.  [default: every release or commit between]",
@@ -63,8 +66,6 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 )
 @click.option("--abort", "drop", is_flag=True, help="Discard a port with conflicts.")
 @source_options
-@common.catalog_option
-@common.command
 def port(
     series: str | None,
     start_name: str | None,
@@ -75,8 +76,7 @@ def port(
     accept: tuple[str, ...],
     drop: bool,
     write: bool,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     catalog_path: Path,
 ) -> Output:
     """Move a series to another revision of its upstream; only uncertain merges are left to you.
@@ -102,7 +102,7 @@ def port(
       pkgtools port --continue --accept sglang/srt/server_args.py -o next
       pkgtools port --abort -o next
     """
-    given = (series, start_name, end_name, *via, *wheels, *repositories)
+    given = (series, start_name, end_name, *via, *sources.wheels, *sources.repositories)
     if go_on or drop:
         if (drop and (go_on or write or accept)) or any(value is not None for value in given):
             raise UsageError(
@@ -129,11 +129,11 @@ def port(
     catalog = load_catalog(catalog_path)
     if series is None and end_name == "latest":
         series = newest_target(catalog).name
-        say(f"note: the series is that of {series}", err=True)
+        note(f"the series is that of {series}")
     job = new_job(
         catalog,
         choose_series(catalog, series),
-        Route(start_name, end_name, via, wheels, repositories),
+        Route(start_name, end_name, via, sources.wheels, sources.repositories),
         output,
         common.Progress(),
     )

@@ -27,7 +27,7 @@ _site_option = click.option(
 )
 
 
-@click.group(cls=common.Group, short_help="Check, render and validate a deployment.")
+@click.group()
 def recipe() -> None:
     """Check a deployment of spec capture before it takes a node.
 
@@ -38,10 +38,9 @@ def recipe() -> None:
     """
 
 
-@recipe.command(short_help="Check a recipe, without a machine.")
+@common.command(group=recipe, short_help="Check a recipe, without a machine.")
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 @_site_option
-@common.command
 def check(files: tuple[Path, ...], site: Path | None) -> Output:
     """Check recipes against the rules, and the recipes of one family against each other.
 
@@ -83,7 +82,7 @@ def _finding_lines(finding: RuleFinding) -> Iterator[str]:
         yield f"       at {finding.where}: {finding.key}"
 
 
-@recipe.command(short_help="Write each process's environment and command.")
+@common.command(group=recipe, short_help="Write each process's environment and command.")
 @click.argument("file", type=_FILE)
 @click.option(
     "--format",
@@ -93,7 +92,6 @@ def _finding_lines(finding: RuleFinding) -> Iterator[str]:
 )
 @click.option("--process", "name", help="A single process.  [default: all]")
 @_site_option
-@common.command
 def render(file: Path, form: str | None, name: str | None, site: Path | None) -> Output:
     """Write the environment and the command of the master, the server and the trainer.
 
@@ -118,7 +116,7 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None) ->
     return Output(chosen)
 
 
-@recipe.command("validate", short_help="Validate a deployment, step by step.")
+@common.command(group=recipe, short_help="Validate a deployment, step by step.")
 @click.argument("file", type=_FILE)
 @click.option(
     "--up-to", type=click.Choice(list(STEPS)), required=True, help="The last step to take."
@@ -128,9 +126,8 @@ def render(file: Path, form: str | None, name: str | None, site: Path | None) ->
 @click.option(
     "--image", is_flag=True, help="Compare the recipe's image with its target, instead of a tree."
 )
-@common.tree_options
-@common.catalog_option
-@common.command
+@common.tree_option()
+@common.python_option()
 def validate_command(
     file: Path,
     up_to: str,

@@ -15,7 +15,7 @@ from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import open_at_hand, source_options
+from pkgtools.cli.sources import Sources, source_options
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import RuleFinding, check_plan
 from pkgtools.report.matrix import build_matrix
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RECIPES = "docker/recipes/*.toml"
 
 
-@click.command(cls=common.Command)
+@common.command()
 @click.option(
     "-o",
     "--output",
@@ -38,15 +38,10 @@ _RECIPES = "docker/recipes/*.toml"
     help="The folder to write into.",
 )
 @source_options
-@click.option(
-    "--image", "references", type=common.TEXT, multiple=True, help="An image; can be repeated."
-)
-@common.catalog_option
-@common.command
+@click.option("--image", "references", multiple=True, help="An image; can be repeated.")
 def report(
     folder: Path,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     references: tuple[str, ...],
     catalog: Catalog,
 ) -> Output:
@@ -65,7 +60,7 @@ def report(
     """
     page = folder / "index.html"
     common.check_output(page, "name another folder with -o")
-    at_hand = open_at_hand(catalog, wheels, repositories)
+    at_hand = sources.at_hand(catalog)
     matrix = build_matrix(catalog, at_hand)
     images = _images(catalog, references)
     text = render_page(_title(catalog), matrix, _recipes(catalog.path.parent), images)

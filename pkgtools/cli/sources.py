@@ -1,8 +1,9 @@
 """Options that name a series and its sources."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -10,7 +11,7 @@ from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import Catalog
 from pkgtools.catalog.named import NamedSeries, named_series
 from pkgtools.cli import common
-from pkgtools.cli.output import say
+from pkgtools.cli.output import note
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 from pkgtools.source import Tree
@@ -23,30 +24,17 @@ SOURCES: Final = ("wheels", "repositories")
 
 series_option = click.option(
     "--series",
-    type=common.TEXT,
     help="A series folder, or the target of a series.  [default: the one in the tree, else the "
     "catalog's only one]",
 )
 from_option = click.option(
     "--from",
     "start_name",
-    type=common.TEXT,
     metavar="SOURCE",
     help="The source that the series applies to.  [default: the revision of --series' target]",
 )
-wheel_option = click.option(
-    "--wheel", "wheels", type=common.EXISTING_PATH, multiple=True, help="A wheel; can be repeated."
-)
-git_option = click.option(
-    "--git",
-    "repositories",
-    type=common.EXISTING_PATH,
-    multiple=True,
-    help="A git repository; can be repeated.",
-)
 accept_option = click.option(
     "--accept",
-    type=common.TEXT,
     multiple=True,
     is_flag=False,
     flag_value="*",  # pkgtools.port.work.EVERY_FILE, which most commands do not import
@@ -55,9 +43,66 @@ accept_option = click.option(
 )
 
 
-def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --wheel and --git."""
-    return wheel_option(git_option(function))
+@dataclass(frozen=True)
+class Sources:
+    """What --wheel and --git name."""
+
+    wheels: tuple[Path, ...]
+    repositories: tuple[Path, ...]
+
+    def at_hand(self, catalog: Catalog, *, download: bool = True) -> AtHand:
+        """Return these sources; pip downloads other releases."""
+        repositories = open_repositories(self.repositories)
+        wheels = check_wheels(catalog, self.wheels)
+        return AtHand(common.Progress(), wheels, repositories, download)
+
+
+@dataclass(frozen=True)
+class SeriesOptions(Sources):
+    """A series to read or edit: what --series, --from, --wheel and --git name."""
+
+    series: str | None
+    start_name: str | None
+
+    def open(
+        self, catalog: Catalog, tree: Path | None = None, trees: Sequence[Tree] = ()
+    ) -> SeriesWork:
+        """Return the series with its source.
+
+        Where no source is given, the repository of an edited checkout is one: it has the
+        release's tag, and so all files of the release, of which a wheel may lack some.
+        """
+        repositories = self.repositories
+        if tree is not None and not self.wheels and not repositories and (tree / ".git").exists():
+            repositories = (tree,)
+        named = choose_series(catalog, self.series, trees)
+        finder = Finder(catalog, named.upstream, common.Progress(), self.wheels, repositories)
+        source = finder.find(named.source_name(self.start_name)).source
+        return SeriesWork(catalog, named, common.Progress(), source)
+
+    def open_edited(
+        self, catalog: Catalog, tree: Path | None, python: str | None
+    ) -> tuple[SeriesWork, Tree]:
+        """Return the series, and the tree with edits: by default the installed package."""
+        trees = open_trees(catalog, catalog.upstreams, tree, python) if self.series is None else []
+        work = self.open(catalog, tree, trees)
+        return work, open_trees(catalog, [work.named.upstream], tree, python)[0]
+
+
+_wheel_option = click.option(
+    "--wheel", "wheels", type=common.EXISTING_PATH, multiple=True, help="A wheel; can be repeated."
+)
+_git_option = click.option(
+    "--git",
+    "repositories",
+    type=common.EXISTING_PATH,
+    multiple=True,
+    help="A git repository; can be repeated.",
+)
+source_options = common.gathered("sources", Sources, _wheel_option, _git_option)
+series_options = common.gathered(
+    "chosen", SeriesOptions, series_option, from_option, _wheel_option, _git_option
+)
 
 
 def choose_series(catalog: Catalog, given: str | None, trees: Sequence[Tree] = ()) -> NamedSeries:
@@ -77,60 +122,26 @@ def choose_series(catalog: Catalog, given: str | None, trees: Sequence[Tree] = (
             if names
             else "name the series' folder with --series",
         )
-    say(f"note: the series is that of {found[0].name}", err=True)
+    note(f"the series is that of {found[0].name}")
     return named_series(catalog, found[0].name)
 
 
-def open_work(
-    catalog: Catalog,
-    series: str | None,
-    start_name: str | None,
-    wheels: Sequence[Path],
-    repositories: Sequence[Path],
-    tree: Path | None = None,
-    *,
-    python: str | None = None,
-    is_edited: bool = False,
-) -> SeriesWork:
-    """Return the series that the options name, with its source.
-
-    Where no source is given, the repository of an edited checkout is one: it has the release's
-    tag, and so all files of the release, of which a wheel may lack some.
-    """
-    if tree is not None and not wheels and not repositories and (tree / ".git").exists():
-        repositories = [tree]
-    is_open = is_edited and series is None
-    trees = open_trees(catalog, catalog.upstreams, tree, python) if is_open else []
-    named = choose_series(catalog, series, trees)
-    finder = Finder(catalog, named.upstream, common.Progress(), wheels, repositories)
-    source = finder.find(named.source_name(start_name)).source
-    return SeriesWork(catalog, named, common.Progress(), source)
-
-
-def open_at_hand(
-    catalog: Catalog, wheels: Sequence[Path], repositories: Sequence[Path], *, download: bool = True
-) -> AtHand:
-    """Return the sources that the options name; pip downloads other releases."""
-    repos = open_repositories(repositories)
-    return AtHand(common.Progress(), check_wheels(catalog, wheels), repos, download)
-
-
-def edited_tree(work: SeriesWork, tree: Path | None, python: str | None) -> Tree:
-    """Return the tree with the edits: from --tree or --python, else the installed package."""
-    return open_trees(work.catalog, [work.named.upstream], tree, python)[0]
-
-
 def proving_lines(
-    named: NamedSeries, *, edited: bool = False, every_series: bool = False
+    named: NamedSeries,
+    where: Sequence[str] | None = None,
+    *,
+    edited: bool = False,
+    every_series: bool = False,
 ) -> Iterator[str]:
     """Yield the commands to run after a change of a series: `lock`, then `adopt`.
 
-    `edited`: a tree has the edits that the series took. `every_series`: other series changed too.
+    `where`: the options of `lock`; by default those that the user gave. `edited`: a tree has the
+    edits that the series took. `every_series`: other series changed too.
     """
     if named.source is None:
         yield "  next: name the series in a target, then `pkgtools lock`"
         return
-    sources = common.given(*SOURCES, "catalog")
+    sources = common.given(*SOURCES, "catalog") if where is None else where
     target = [] if every_series else ["--target", named.source]
     yield f"  next: `{common.shell('lock', *target, *sources)}`"
     if edited:

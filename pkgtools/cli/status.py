@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import click
-
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
@@ -27,10 +25,8 @@ _EXIT: Final = {
 }
 
 
-@click.command(cls=common.Command)
+@common.command()
 @common.tree_options
-@common.catalog_option
-@common.command
 def status(tree: Path | None, python: str | None, catalog: Catalog) -> Output:
     """Show what a tree is and what is applied to it.
 

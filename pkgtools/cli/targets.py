@@ -13,10 +13,8 @@ from pkgtools.errors import MalformedError
 from pkgtools.patch.headers import headers_of
 
 
-@click.command(cls=common.Command)
+@common.command()
 @click.option("--patches", is_flag=True, help="Show the headers of each patch.")
-@common.catalog_option
-@common.command
 def targets(patches: bool, catalog: Catalog) -> Output:
     """List the targets with their aliases, revisions and patches, and the sets.
 

@@ -1,13 +1,11 @@
 """``pkgtools upgrade``."""
 
-from pathlib import Path
-
 import click
 
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import accept_option, source_options
+from pkgtools.cli.sources import Sources, accept_option, source_options
 from pkgtools.errors import CheckFailedError, DoesNotApplyError
 from pkgtools.port.pull_request import text, title
 from pkgtools.port.upgrade import UpgradeOptions, UpgradeOutcome, release_page
@@ -19,7 +17,7 @@ _EXIT_CODES = {
 }
 
 
-@click.command(cls=common.Command)
+@common.command()
 @click.option(
     "-t",
     "--target",
@@ -29,21 +27,17 @@ _EXIT_CODES = {
 @click.option(
     "--exec",
     "checks",
-    type=common.TEXT,
     multiple=True,
     metavar="CHECK",
     help="A shell command to run in a copy of the package after each patch; can be repeated.",
 )
 @accept_option
 @source_options
-@common.catalog_option
-@common.command
 def upgrade(
     target: str | None,
     checks: tuple[str, ...],
     accept: tuple[str, ...],
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     catalog: Catalog,
 ) -> Output:
     """Port the newest series to the newest release, and write a pull request's content.
@@ -64,7 +58,7 @@ def upgrade(
       pkgtools upgrade --exec 'python "$PKGTOOLS_CATALOG/checks/smoke.py"'
       pkgtools upgrade --target v0.5.22 --git ~/src/sglang --json
     """
-    options = UpgradeOptions(wheels, repositories, checks, accept)
+    options = UpgradeOptions(sources.wheels, sources.repositories, checks, accept)
     done = run_upgrade(catalog, target, options, common.Progress())
     page = release_page(catalog, done.start.upstream, done.version)
     facts = {

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from pkgtools.catalog import Catalog, Target, load_catalog
+from pkgtools.catalog import Catalog, Target, Upstream, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
 from pkgtools.cli.render import refusal_lines
-from pkgtools.cli.sources import open_at_hand, source_options
+from pkgtools.cli.sources import Sources, source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
 from pkgtools.source import Source
 from pkgtools.source.choose import installed_trees, open_revision, open_trees, open_wheel
@@ -29,15 +29,14 @@ class _Request:
     catalog: Catalog
     tree: Path | None
     python: str | None
-    wheels: tuple[Path, ...]
-    repositories: tuple[Path, ...]
+    sources: Sources
     rev: str | None
     target: Target | None = None
     name: str | None = None
     """What the user typed for it: an alias stands for its own revision."""
 
 
-@click.command(cls=common.Command)
+@common.command()
 @click.option("-n", "--dry-run", is_flag=True, help="Check that the series applies.")
 @common.targets_option
 @common.tree_options
@@ -47,16 +46,13 @@ class _Request:
     "--series-only", is_flag=True, help="Check the files of the series only, not the whole package."
 )
 @click.option("--allow-missing", is_flag=True, help="Do not fail for a target without a source.")
-@common.catalog_option
 @common.format_option
-@common.command
 def verify(
     dry_run: bool,
     targets: tuple[str, ...],
     tree: Path | None,
     python: str | None,
-    wheels: tuple[Path, ...],
-    repositories: tuple[Path, ...],
+    sources: Sources,
     rev: str | None,
     series_only: bool,
     allow_missing: bool,
@@ -84,9 +80,10 @@ def verify(
       pkgtools verify --target v0.5.23 --tree .venv/lib/python3.12/site-packages
       pkgtools verify -t v0.5.23 -t kernel-0.3.1
     """
+    wheels, repositories = sources.wheels, sources.repositories
     if tree is not None and (wheels or repositories):
         raise UsageError("--tree is one source, --wheel and --git are others: give one kind")
-    if python is not None and (tree or wheels or repositories):
+    if python is not None and (wheels or repositories):
         raise UsageError("--python names an installed package, the others other sources: give one")
     if rev is not None and (len(repositories) != 1 or wheels):
         raise UsageError("--rev needs one --git and no --wheel")
@@ -99,7 +96,7 @@ def verify(
     if not dry_run and allow_missing:
         raise UsageError("--allow-missing needs --dry-run")
     catalog = load_catalog(catalog_path)
-    request = _Request(catalog, tree, python, wheels, repositories, rev)
+    request = _Request(catalog, tree, python, sources, rev)
     names = catalog.expanded(targets)
     requests = [replace(request, target=catalog.target(n), name=n) for n in names] or [request]
     if not dry_run:
@@ -144,45 +141,47 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
 
 
 def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:
-    sources = _sources(request) or _patched(request, None)
+    found = _named(request) or _patched(request)
     catalog, target = request.catalog, request.target
-    with reading(sources, common.Progress()):
-        return [(s, verify_source(catalog, target, s, series_only=series_only)) for s in sources]
+    with reading(found, common.Progress()):
+        return [(s, verify_source(catalog, target, s, series_only=series_only)) for s in found]
 
 
-def _patched(request: _Request, tree: Path | None) -> Sequence[Source]:
+def _patched(request: _Request) -> Sequence[Source]:
     """Return the tree of the target, else all trees there that something is applied to."""
-    catalog, target = request.catalog, request.target
-    upstreams = [target.upstream] if target else list(catalog.upstreams)
-    trees = open_trees(catalog, upstreams, tree, request.python)
+    trees = open_trees(request.catalog, _upstreams(request), request.tree, request.python)
     with reading(trees, common.Progress()):
         return patched_trees(trees)
 
 
-def _sources(request: _Request) -> Sequence[Source]:
+def _upstreams(request: _Request) -> Sequence[Upstream]:
+    return [request.target.upstream] if request.target else request.catalog.upstreams
+
+
+def _named(request: _Request) -> Sequence[Source]:
     """Return the tree, wheel or revision that was named, if exactly one was."""
+    wheels, repositories = request.sources.wheels, request.sources.repositories
     if request.tree is not None:
-        return _patched(request, request.tree)
-    if len(request.wheels) == 1 and not request.repositories:
-        return [open_wheel(request.catalog, request.wheels[0])]
+        return _patched(request)
+    if len(wheels) == 1 and not repositories:
+        return [open_wheel(request.catalog, wheels[0])]
     if request.rev is not None:
-        return [open_revision(request.repositories[0], request.rev)]
+        return [open_revision(repositories[0], request.rev)]
     return []
 
 
 def _verdicts(request: _Request) -> Iterator[DryRun]:
     catalog, target = request.catalog, request.target
-    sources = _sources(request)
-    given = bool(request.wheels or request.repositories)
-    if not sources and not given:
-        upstreams = [target.upstream] if target else list(catalog.upstreams)
-        installed = installed_trees(upstreams, request.python)
-        sources = patched_trees(installed) if installed else []
-    if sources:
-        with reading(sources, common.Progress()):
-            yield from [dry_run_source(catalog, target, source) for source in sources]
+    found = _named(request)
+    is_given = bool(request.sources.wheels or request.sources.repositories)
+    if not found and not is_given:
+        installed = installed_trees(_upstreams(request), request.python)
+        found = patched_trees(installed) if installed else []
+    if found:
+        with reading(found, common.Progress()):
+            yield from [dry_run_source(catalog, target, source) for source in found]
         return
-    at_hand = open_at_hand(catalog, request.wheels, request.repositories, download=not given)
+    at_hand = request.sources.at_hand(catalog, download=not is_given)
     if target is None or request.name is None:
         revisions = [(t, revision) for t in catalog.targets for revision in t.revisions]
         yield from dry_run(catalog, revisions, at_hand)

@@ -16,7 +16,7 @@ _MODULES = sorted(
     + [_ROOT / "catalog" / "table.py"]  # the readers of tomlfile.py add the remedy
     + [
         _ROOT / "cli" / f"{verb}.py"
-        for verb in ("arrange", "checkout", "commit", "export", "import_", "init", "new", "refresh")
+        for verb in ("arrange", "checkout", "edits", "export", "import_", "init")
     ]
 )
 _ERRORS = {

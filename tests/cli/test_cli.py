@@ -307,6 +307,11 @@ def test_a_usage_error_has_the_format_that_was_asked_for(verb: str, fault: str) 
     "words",
     [
         "identify --tree a --python b",
+        "identify --python a --git .",
+        "apply --python a --tree b",
+        "status --tree a --python b",
+        "refresh --tree a --python b",
+        "new a -m b --python c --tree d",
         "identify --rev a",
         "lock --allow-missing",
         "reorder a --before b --after c",
