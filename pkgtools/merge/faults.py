@@ -114,6 +114,7 @@ class _Landed:
         else:
             changes = diff(versions.lines[2], self.lines)
             self.added = [n for c in changes for n in range(c.new, c.new_end)]
+        self.words = frozenset(_WORD.findall(b"".join(self.lines[n] for n in self.added)))
         self.base = Module(versions.base.raw[0], others.package, others.old)
         self.ours = Module(versions.ours.raw[0], others.package, others.old)
         self.theirs = Module(theirs.raw[0], package, others.new)
@@ -133,7 +134,7 @@ def _fault(
     if versions.upstream:
         modules = file.base, file.ours, file.theirs, file.made
         syntax = names.SyntaxVersions(*(module.root for module in modules))
-        found = lost_name(syntax, lines, whole=not merged.conflicts)
+        found = lost_name(syntax, lines, file.words, whole=not merged.conflicts)
         if found:
             return found
     return misuse(
@@ -144,6 +145,7 @@ def _fault(
             file.made,
             lines=lines,
             rows=file.rows(versions.lines[1][chunk.new : chunk.new_end]),
+            words=file.words,
             is_lost=others.is_lost,
         )
     )

@@ -45,17 +45,21 @@ class SyntaxVersions:
     made: tree_sitter.Node
 
 
-def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | None:
+def lost_name(
+    versions: SyntaxVersions, lines: range, words: Collection[bytes], *, whole: bool
+) -> str | None:
     """Return a name that lines of ours use and that has no meaning any more.
 
     Args:
         versions: around the merge; what had no meaning in ours is not looked for.
         lines: the 0-based lines of ours.
+        words: the words in the lines that the merge adds to theirs.
         whole: whether all of ours is in what was made; otherwise what ours itself
             defines may be in a conflict.
     """
     ours, made = versions.ours, versions.made
-    read = (n for n in inside(ours, lines) if n.type == "identifier" and is_read(n))
+    found = [n for n in inside(ours, lines) if n.type == "identifier" and n.text in words]
+    read = (n for n in found if is_read(n))
     for path, name in dict.fromkeys((owners(raw), raw.text or b"") for raw in read):
         if not means(ours, path, name):
             continue
@@ -67,8 +71,8 @@ def lost_name(versions: SyntaxVersions, lines: range, *, whole: bool) -> str | N
             continue
         if not any(name in imported_names(n) for n in made.children if n.type in _IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
-    there = (n for n in inside(ours, lines) if whole and n.type == "identifier")
-    for path, name in ((owners(n), n.text or b"") for n in there if _is_bound_here(n)):
+    there = (n for n in found if whole and _is_bound_here(n))
+    for path, name in ((owners(n), n.text or b"") for n in there):
         if min(_reads(n, path, name) for n in (versions.base, ours)) > _reads(made, path, name):
             return f"nothing uses `{name.decode()}` there any more"
     return None
@@ -80,9 +84,10 @@ def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> 
     there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
     for raw in there:
         path, name = owners(raw), raw.text or b""
-        if is_read(raw) and means(theirs, path, name) and not means(made, path, name):
+        has_meaning, is_used = means(made, path, name), _reads(made, path, name)
+        if is_read(raw) and is_used and means(theirs, path, name) and not has_meaning:
             return name
-        if _is_bound_here(raw) and _reads(theirs, path, name) > _reads(made, path, name):
+        if _is_bound_here(raw) and has_meaning and _reads(theirs, path, name) > is_used:
             return name
     return None
 

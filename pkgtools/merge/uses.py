@@ -57,8 +57,16 @@ class Landing:
     """In ours."""
     rows: Collection[int]
     """The same lines in what was made. All count from 0."""
+    words: Collection[bytes]
+    """The words in the lines that the merge adds to theirs."""
     is_lost: Callable[[bytes], object]
     """Returns whether the package defined an attribute before, and nowhere does now."""
+
+    def attributes(self) -> Iterator[tree_sitter.Node]:
+        """Yield the attributes in the lines of ours that the result still has."""
+        for raw in inside(self.ours.root, self.lines):
+            if raw.type == "attribute" and last_name(raw) in self.words:
+                yield raw
 
 
 def misuse(use: Landing) -> str | None:
@@ -89,6 +97,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
             Module(root, others.package, others.new),
             lines=lines,
             rows=lines,
+            words=frozenset(re.findall(rb"[\w\x80-\xff]+", data)),
             is_lost=others.is_lost,
         )
     )
@@ -109,14 +118,18 @@ def _lost_import(use: Landing) -> str | None:
             word = re.compile(rb"\b" + re.escape(plain) + rb"\b")
             inner = f"{dotted}.{plain.decode()}"
             is_module = use.ours.read(inner) is not None and use.made.read(inner) is None
-            if not word.search(behind) and (word.search(before) or is_module):
+            if (
+                plain in use.words
+                and not word.search(behind)
+                and (word.search(before) or is_module)
+            ):
                 return f"{dotted} has no {plain.decode()} any more"
     return None
 
 
 def _lost_attribute(use: Landing) -> str | None:
-    for raw in inside(use.ours.root, use.lines):
-        owner = raw.child_by_field_name("object") if raw.type == "attribute" else None
+    for raw in use.attributes():
+        owner = raw.child_by_field_name("object")
         if owner is None or owner.text != b"self":
             continue
         path, name = owners(raw), last_name(raw)
@@ -146,8 +159,8 @@ def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[byte
 def _undefined_attribute(use: Landing) -> str | None:
     """Return an attribute of any object that upstream took from the whole package."""
     theirs, looked = use.theirs.root.text or b"", set()
-    for raw in inside(use.ours.root, use.lines):
-        name = last_name(raw) if raw.type == "attribute" else b""
+    for raw in use.attributes():
+        name = last_name(raw)
         if not name or name in looked or re.search(rb"\." + re.escape(name) + rb"\b", theirs):
             continue
         looked.add(name)
@@ -159,10 +172,8 @@ def _undefined_attribute(use: Landing) -> str | None:
 def _attribute_of_a_part(use: Landing) -> str | None:
     """Return an attribute of an attribute that upstream reads from a part of it now."""
     base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
-    for raw in inside(use.ours.root, use.lines):
-        owner, _, name = (
-            (raw.text or b"").rpartition(b".") if raw.type == "attribute" else (b"",) * 3
-        )
+    for raw in use.attributes():
+        owner, _, name = (raw.text or b"").rpartition(b".")
         if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
             continue
         old, new = (

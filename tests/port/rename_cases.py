@@ -105,14 +105,16 @@ RENAMES: Final = (
         None,
     ),
     Case(
-        "a single use of an attribute, which may be another one now",
+        "an argument beside an attribute that upstream replaces",
         "class A:\n    def g(self):\n        self.a = 1\n\n    def f(self):\n"
         "        one()\n        return run(self.a, 1)\n",
         "class A:\n    def g(self):\n        self.a = 1\n\n    def f(self):\n"
         "        one()\n        return run(self.a, 2)\n",
         "class A:\n    def g(self):\n        self.b = 2\n\n    def f(self):\n"
         "        one()\n        return run(self.b, 1)\n",
-        None,
+        "class A:\n    def g(self):\n        self.b = 2\n\n    def f(self):\n"
+        "        one()\n        return run(self.b, 2)\n",
+        "tokens-disjoint",
     ),
     Case(
         "a local variable that the patch's statement uses",

@@ -8,6 +8,10 @@ from rule_cases import Case
 
 _IF: Final = "def f(a, b):\n    if a.x and b:\n        run(a)\n"
 _WAKE: Final = "x = [e.wake.remote() for e in engines]\n"
+_METHOD: Final = (
+    "class A:\n    def on_cuda(self, m):\n        return m.cuda\n\n    def f(self, m):\n"
+    "        was = self.on_cuda(m)\n        m.load()\n        return was\n"
+)
 _TOLD: Final = 'raise ValueError(f"the size {a.b} of this is wrong")\n'
 
 WORDS: Final = (
@@ -139,6 +143,28 @@ WORDS: Final = (
         _TOLD,
         _TOLD.replace("of this", "of that"),
         _TOLD.replace("is wrong", "was wrong"),
+        None,
+    ),
+    Case(
+        "a variable that the patch renames, and the method of its value that upstream renames",
+        _METHOD,
+        _METHOD.replace("was", "before"),
+        _METHOD.replace("on_cuda", "on_device"),
+        _METHOD.replace("was", "before").replace("on_cuda", "on_device"),
+        "tokens-disjoint",
+    ),
+    Case(
+        "a variable that the patch renames, with one more call of the method",
+        _METHOD,
+        _METHOD.replace("was", "before").replace("load()", "load(self.on_cuda(m))"),
+        _METHOD.replace("on_cuda", "on_device"),
+        None,
+    ),
+    Case(
+        "a variable that the patch renames and upstream uses once more",
+        _METHOD,
+        _METHOD.replace("was", "before"),
+        _METHOD.replace("on_cuda", "on_device").replace("load()", "load(was)"),
         None,
     ),
     Case(
