@@ -6,12 +6,14 @@ from typing import Final
 
 from pkgtools.authoring.applied import applied_on
 from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.authoring.standing import refuse_other_tree
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Series
 from pkgtools.errors import UsageError
 from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.listing import not_ignored, package_files
+from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import recorded
 from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
 
@@ -35,12 +37,15 @@ class Edits:
 def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
     """Return what a tree has beyond a series, without what other series of its stack wrote."""
     source, stack = work.source, load_stack(tree)
-    others, edited = _other_series(series, work, stack), stack.edited(tree)
+    own = _entries_of(series, work, stack)
+    others = {path: e.target for e in stack.entries if e not in own for path in e.paths}
+    edited = stack.edited(tree)
     applied = applied_on(series.patches, source)
     made: dict[str, Blob | None] = {}
     for change in (change for each in applied for change in each.changes):
         made[change.old_path] = None  # a rename takes the file away
         made[change.path] = change.after
+    refuse_other_tree(work, tree, made, stack, own)
     package = _Package(source, tree)
     changes, left_out, uncertain = [], [], []
     for path in sorted(package.paths | made.keys()):
@@ -70,20 +75,17 @@ def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
     return Edits(tuple(changes), tuple(left_out), tuple(uncertain))
 
 
-def _other_series(series: Series, work: SeriesWork, stack: Stack) -> dict[str, str]:
-    """Return the paths that other series of a stack changed, each with its target."""
-    catalog = work.catalog
+def _entries_of(series: Series, work: SeriesWork, stack: Stack) -> list[StackEntry]:
+    """Return the entries of a stack that are of a series."""
     # Not the sound targets alone: an edited series is not sound until it is locked again.
-    own = [t for t in catalog.targets if t.directory.resolve() == series.directory.resolve()]
-    return {
-        path: entry.target
-        for entry in stack.entries
-        if not any(
-            is_of(entry, catalog, target) or (is_unnamed(entry) and entry.target == target.name)
-            for target in own
-        )
-        for path in entry.paths
-    }
+    directory = series.directory.resolve()
+    targets = [each for each in work.catalog.targets if each.directory.resolve() == directory]
+    found = []
+    for entry in stack.entries:
+        names = {target.name for target in targets} if is_unnamed(entry) else set()
+        if entry.target in names or any(is_of(entry, work.catalog, each) for each in targets):
+            found.append(entry)
+    return found
 
 
 def looks_made(path: str) -> bool:

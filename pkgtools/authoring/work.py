@@ -71,6 +71,8 @@ class SeriesWork(CatalogWork):
     """A series to edit, with the source that it applies to."""
 
     source: Source
+    version: str | None = None
+    """The release that the source is."""
 
 
 def check_name(name: str) -> str:

@@ -77,8 +77,8 @@ class SeriesOptions(Sources):
             repositories = (tree,)
         named = choose_series(catalog, self.series, trees)
         finder = Finder(catalog, named.upstream, common.Progress(), self.wheels, repositories)
-        source = finder.find(named.source_name(self.start_name)).source
-        return SeriesWork(catalog, named, common.Progress(), source)
+        start = finder.find(named.source_name(self.start_name))
+        return SeriesWork(catalog, named, common.Progress(), start.source, start.version)
 
     def open_edited(
         self, catalog: Catalog, tree: Path | None, python: str | None

@@ -279,8 +279,7 @@ def test_refresh_takes_out_what_an_edit_undoes(tmp_path: Path) -> None:
     words += ["--catalog", small.catalog, "--wheel", small.wheel("1.0")]
     refused = call(*words)
     assert refused.code == 2
-    assert "error: 0001-both.patch: the edits undo all of it\n" in refused.err
-    assert "`pkgtools drop 0001-both.patch " in refused.err
+    assert "is not applied to" in refused.err
     (package / "b.py").write_text("B = 2\n")
     assert call(*words).code == 0
     repository = tmp_path / "git"

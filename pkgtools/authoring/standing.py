@@ -1,0 +1,97 @@
+"""Refuse to read edits from a tree that a series is not applied to: they would undo it.
+
+A receipt says that the series is in the tree. Without one the contents decide: the lines that the
+series adds, and the files that the catalog's lockfiles know of other revisions.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from packaging.version import Version
+
+from pkgtools.authoring.work import SeriesWork
+from pkgtools.blob import Blob
+from pkgtools.catalog import LockedRevision
+from pkgtools.errors import ForeignError, UsageError
+from pkgtools.source import Tree
+from pkgtools.source.receipt import StackEntry
+from pkgtools.tree.held import AppliedStack
+from pkgtools.tree.stack import Stack
+from pkgtools.tree.state import Identity, State, entry_id, match_all
+
+Made = Mapping[str, Blob | None]
+"""What a series makes of each path that it changes."""
+
+
+def refuse_other_tree(
+    work: SeriesWork, tree: Tree, made: Made, stack: Stack, own: Sequence[StackEntry]
+) -> None:
+    """Raise unless a tree is the source with the series and edits.
+
+    Args:
+        work: the series.
+        tree: the tree.
+        made: what the series makes of the source.
+        stack: of the tree.
+        own: its entries that are of the series.
+    """
+    applied = AppliedStack(stack, tree, tree)
+    unknown = Identity("", "", State.FOREIGN, ())
+    match = next(iter(match_all(work.catalog.sound_targets, tree)), unknown)
+    if any(applied.held(entry, match, None) for entry in own) or tree.is_from_patched_wheel:
+        return
+    if (other := _other_revision(work, tree, made)) is not None:
+        raise ForeignError(
+            f"{tree.label} is nearest to {other}, and the series is made for {work.source.label}: "
+            "a patch would turn one into the other",
+            remedy="name the tree that has the series with --tree or --python",
+        )
+    source = work.source
+    telling = {path: blob for path, blob in made.items() if blob != source.read(path)}
+    if not telling or any(_is_in(telling[p], source.read(p), tree.read(p)) for p in telling):
+        return
+    name = work.named.source or "TARGET"
+    raise UsageError(
+        f"{work.named.directory} is not applied to {tree.label}: a patch of its edits would undo "
+        "the series",
+        remedy="put edits of the same files aside, and apply it: "
+        f"pkgtools apply --target {name} --tree {tree.root}",
+    )
+
+
+def _is_in(made: Blob | None, before: Blob | None, now: Blob | None) -> bool:
+    """Whether a line that a series adds to a file is in it, or what it removes is not."""
+    if now is None or now in (made, before):
+        return now == made
+    lines, new, old = (set(b.data.splitlines()) if b else set() for b in (now, made, before))
+    removed = old - new
+    return not lines.isdisjoint(new - old) or (bool(removed) and lines.isdisjoint(removed))
+
+
+def _other_revision(work: SeriesWork, tree: Tree, made: Made) -> str | None:
+    """Return the other revision that a tree is nearer to than to the source, by name."""
+    released = [Version(name).public for name in (tree.version, work.version) if name]
+    if len({*released}) > 1:
+        return f"release {tree.version}"
+    found = {
+        f"{target.name} ({revision.name})": _nearness(work, tree, made, revision)
+        for target in work.catalog.sound_targets
+        if target.upstream == work.named.upstream
+        for revision in target.lock.revision
+    }
+    best = max(found, key=lambda name: found[name], default=None)
+    return best if best is not None and found[best] > 0 else None
+
+
+def _nearness(work: SeriesWork, tree: Tree, made: Made, revision: LockedRevision) -> int:
+    """Return how many more files are a locked revision's than the source's, where they differ."""
+    nearness = 0
+    for file in revision.file:
+        before = work.source.read(file.path)
+        ours = {
+            entry_id(blob, with_mode=file.has_mode)
+            for blob in (before, made.get(file.path, before))
+        }
+        now = entry_id(tree.read(file.path), with_mode=file.has_mode)
+        if ours.isdisjoint(file.chain):
+            nearness += (now in file.chain) - (now in ours)
+    return nearness

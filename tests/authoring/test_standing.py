@@ -1,0 +1,124 @@
+"""`new` and `refresh` read edits from a tree with the series, and say what another tree is."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import Result, call
+from project import git
+from small import KEEP, Small, make_small
+from trees import snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OLD = {"a.py": "A = 1\n", "keep.py": KEEP, "more.py": KEEP}
+_NEW = {"a.py": "A = 1\nNEW = 1\n", "keep.py": f"NEW = 1\n{KEEP}", "more.py": KEEP}
+_ONE = KEEP.replace("LINE_2 = 2", "LINE_2 = 'one'")
+_TWO = """\
+--- a/src/widget/{name}
++++ b/src/widget/{name}
+@@ -15,3 +15,3 @@
+ LINE_14 = 14
+-LINE_15 = 15
++LINE_15 = "two"
+ LINE_16 = 16
+"""
+_TARGETS = """
+[[target]]
+name = "two"
+upstream = "widget"
+series = "two"
+release = { version = "1.0", tag = "v1.0" }
+
+[[target]]
+name = "next"
+upstream = "widget"
+series = "next"
+release = { version = "1.1", tag = "v1.1" }
+"""
+
+
+class _Case:
+    def __init__(self, small: Small, kind: str, root: Path) -> None:
+        self.small, self.kind, self.root = small, kind, root
+        self.package = root / ("widget" if kind == "site" else "src/widget")
+
+    def write(self, version: str) -> None:
+        if self.kind == "git":
+            if not self.root.exists():
+                git(self.root.parent, "clone", "--quiet", self.small.repository, self.root)
+            git(self.root, "checkout", "--quiet", "--force", f"v{version}")
+            return
+        with zipfile.ZipFile(self.small.wheel(version)) as wheel:
+            wheel.extractall(self.root)
+
+    def run(self, verb: str, *words: str) -> Result:
+        wheels = [f"--wheel={self.small.wheel(v)}" for v in ("1.0", "1.1")]
+        wheels = [] if verb in ("apply", "reverse") else wheels
+        tree = [f"--tree={self.root}"] if verb != "lock" else []
+        return call(verb, *words, *wheels, *tree, "--catalog", self.small.catalog)
+
+    def refuses(self, code: int, *told: str) -> None:
+        """Hold that both commands refuse for the same reason and write nothing."""
+        before = snapshot(self.small.catalog.parent)
+        for words in (("new", "mine", "-m", "mine"), ("refresh",)):
+            done = self.run(*words, "--series", "one")
+            assert (done.code, all(word in done.err for word in told)) == (code, True), done.err
+            assert "next: " in done.err
+        assert snapshot(self.small.catalog.parent) == before
+
+
+@pytest.fixture(name="case", params=["site", "git"])
+def _case(request: pytest.FixtureRequest, tmp_path: Path) -> _Case:
+    """Make a catalog with two series of 1.0 and one of 1.1."""
+    small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, [("one", {"keep.py": _ONE})])
+    later = _TWO.format(name="keep.py").replace("@@ -15,3 +15,3", "@@ -16,3 +16,3")
+    for name, text in (("two", _TWO.format(name="more.py")), ("next", later)):
+        folder = small.series.with_name(name)
+        folder.mkdir()
+        (folder / f"{name}.patch").write_text(text)
+        (folder / "series").write_text(f"{name}.patch\n")
+    small.catalog.write_text(small.catalog.read_text() + _TARGETS)
+    wheels = [f"--wheel={small.wheel(version)}" for version in ("1.0", "1.1")]
+    assert call("lock", "--catalog", small.catalog, *wheels).code == 0
+    return _Case(small, request.param, tmp_path / "tree")
+
+
+def test_a_tree_without_the_series(case: _Case) -> None:
+    """With edits or none, with another series or none: a patch would undo the series."""
+    case.write("1.0")
+    case.refuses(2, "one is not applied to", "pkgtools apply --target one --tree")
+    (case.package / "a.py").write_text("A = 1\nMINE = 1\n")
+    case.refuses(2, "one is not applied to")
+    assert case.run("apply", "--target", "two").code == 0
+    case.refuses(2, "one is not applied to")
+    (case.package / "keep.py").write_text(f"{KEEP}MINE = 1\n")
+    case.refuses(2, "one is not applied to")
+
+
+def test_a_tree_of_another_release(case: _Case) -> None:
+    case.write("1.0")
+    assert case.run("apply", "--target", "one").code == 0
+    if case.kind == "site":
+        for path in sorted(case.root.rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()
+    case.write("1.1")
+    known = "release 1.1" if case.kind == "site" else "next (1.1)"
+    case.refuses(5, f"is nearest to {known}", "1.0")
+    assert case.run("apply", "--target", "next").code == 0
+    case.refuses(5, f"is nearest to {known}")
+    (case.package / "a.py").write_text("A = 2\n")
+    case.refuses(5, f"is nearest to {known}")
+
+
+def test_a_tree_with_the_series_and_no_receipt(case: _Case) -> None:
+    """The lines of the series tell; a person's edit is beside them."""
+    case.write("1.0")
+    (case.package / "keep.py").write_text(f"{_ONE}MINE = 1\n")
+    done = case.run("refresh", "--series", "one")
+    assert (done.code, "rewritten 0001-one.patch" in done.out) == (0, True), done.err
+    made = case.small.made(case.small.series, "1.0")
+    assert made == {"src/widget/keep.py": f"{_ONE}MINE = 1\n".encode()}
