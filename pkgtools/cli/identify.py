@@ -13,9 +13,9 @@ from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Source
 from pkgtools.source.choose import open_revision, open_tree, open_wheel
 from pkgtools.transaction import reading
-from pkgtools.tree.identify import identify as identify_source
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.state import Identity, State
+from pkgtools.tree.state import identify as identify_source
 
 
 @common.command()

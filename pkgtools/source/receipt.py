@@ -132,7 +132,8 @@ class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):
     @property
     def entries(self) -> tuple[StackEntry, ...]:
         """The stack, the first entry at the bottom."""
-        return (self, *self.above)
+        fields = {name: getattr(self, name) for name in StackEntry.__struct_fields__}
+        return (StackEntry(**fields), *self.above)
 
     def encode(self) -> bytes:
         """Return the file's bytes, the same for the same receipt."""

@@ -106,8 +106,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     else:
         revisions, plan = check(catalog, target, draft, draft.stack)
     if plan is not None:  # None where other means had put the new series below the old one
-        after = [change.path for change in plan.changes if change.after is not None]
-        refuse_shadowed(target, draft.tree, after)
+        refuse_shadowed(target, draft.tree, plan)
         if plan.changes:
             draft.do(entry_of(catalog, target, revisions, draft.tree), plan, at)
         changed |= {change.path for change in plan.changes}

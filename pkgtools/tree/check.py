@@ -19,8 +19,15 @@ from pkgtools.source import Source
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.runtime import compile_for
-from pkgtools.tree.stack import Stack, is_unnamed, pristine
-from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
+from pkgtools.tree.stack import NOTHING_APPLIED, Stack, is_unnamed
+from pkgtools.tree.state import (
+    Identity,
+    State,
+    entry_id,
+    match_all,
+    match_target,
+    revisions_of,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Refusal:
 
 
 def check(
-    catalog: Catalog, target: Target, source: Source, stack: Stack | None = None
+    catalog: Catalog, target: Target, source: Source, stack: Stack = NOTHING_APPLIED
 ) -> tuple[tuple[str, ...], Plan | None]:
     """Hold `source` against the target's lockfile and plan its series on it.
 
@@ -50,21 +57,19 @@ def check(
         matches = match_target(target, source)
     match = matches[0]
     if match.state is State.PATCHED:
-        return _revisions(matches, match.state), None
+        return revisions_of(matches, match.state), None
     plan = plan_series(target.series.patches, source.read)
     if match.state is State.PRISTINE:
         _hold_against_lock(target, match, plan)
         refuse_broken(target, source, plan)
-        return _revisions(matches, match.state), plan
-    beneath = (
-        [e for e in stack.entries if e.paths.intersection(target.series.paths)] if stack else []
-    )
-    if stack and beneath:
-        base = pristine(stack, source)
+        return revisions_of(matches, match.state), plan
+    beneath = [e for e in stack.entries if e.paths.intersection(target.series.paths)]
+    if beneath:
+        base = stack.pristine(source)
         bases = match_target(target, base)
         if bases[0].state is State.PRISTINE:
             _refuse_stacking(catalog, target, source, beneath, plan)
-            return _revisions(bases, State.PRISTINE), plan
+            return revisions_of(bases, State.PRISTINE), plan
         source, match = base, bases[0]  # nor is it the target's without them: say so of that
         plan = plan_series(target.series.patches, source.read)
     raise _stranger(catalog, target, source, match, plan)
@@ -83,21 +88,17 @@ def refuse_broken(target: Target, source: Source, plan: Plan) -> None:
         )
 
 
-def _revisions(matches: Sequence[Identity], state: State) -> tuple[str, ...]:
-    return tuple(match.revision for match in matches if match.state is state)
-
-
 def _refuse_stacking(
     catalog: Catalog, target: Target, source: Source, beneath: Sequence[StackEntry], plan: Plan
 ) -> None:
     """Raise unless a series goes on top of those that changed the same files."""
-    for change, error in broken_by(plan, compile_for(source)) if plan.ok else ():
-        raise DoesNotApplyError(
-            f"{target.name} does not fit on the series in {source.label}: "
-            f"{change.path} does not compile any more: {error}",
-            remedy="make one series of both",
-        )
     if plan.ok:
+        for change, error in broken_by(plan, compile_for(source)):
+            raise DoesNotApplyError(
+                f"{target.name} does not fit on the series in {source.label}: "
+                f"{change.path} does not compile any more: {error}",
+                remedy="make one series of both",
+            )
         return
     names = " and ".join(
         f"another catalog's {entry.target}" if entry.target == target.name else entry.target
@@ -130,10 +131,8 @@ def _stranger(
             refusal=Refusal(target.name, source.label, match, plan.rejections),
         )
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
-    nearest = min(
-        [match, *match_all(others, source)[:1]],
-        key=lambda m: (not m.is_known, m.distance),
-    )
+    known = [match, *match_all(others, source)[:1]]
+    nearest = min(known, key=lambda each: (not each.is_known, each.distance))
     refusal = Refusal(target.name, source.label, nearest, plan.rejections)
     if nearest.is_known:
         return DoesNotApplyError(
@@ -169,14 +168,11 @@ def _stranger(
 def port_step(catalog: Catalog, target: Target, source: Source, nearest: str) -> str | None:
     """Return the next step for a release that no target of the upstream has, else None."""
     version = getattr(source, "version", None)
-    revisions = [r for t in catalog.targets if t.upstream == target.upstream for r in t.revisions]
-    if version is None or Version(version).public in [
-        Version(r.version).public for r in revisions if r.version
-    ]:
+    revisions = (r for t in catalog.targets if t.upstream == target.upstream for r in t.revisions)
+    known = {Version(each.version).public for each in revisions if each.version}
+    if version is None or (wanted := Version(version).public) in known:
         return None
-    return (
-        f"make a series for it: `pkgtools port --series {nearest} --to {Version(version).public}`"
-    )
+    return f"make a series for it: `pkgtools port --series {nearest} --to {wanted}`"
 
 
 def other_release(source: Source, match: Identity) -> ForeignError:

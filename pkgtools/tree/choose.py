@@ -7,8 +7,8 @@ from pkgtools.catalog.marker import holds
 from pkgtools.errors import UsageError
 from pkgtools.source import Tree
 from pkgtools.transaction.journal import load_journal
-from pkgtools.tree.identify import identify
-from pkgtools.tree.stack import is_of, load_stack, pristine
+from pkgtools.tree.stack import NOTHING_APPLIED, load_stack
+from pkgtools.tree.state import identify
 
 
 def patched_trees(trees: Sequence[Tree]) -> list[Tree]:
@@ -72,11 +72,8 @@ def edited_target(catalog: Catalog, tree: Tree) -> Target | None:
 
 def _fitting(catalog: Catalog, tree: Tree) -> list[Target]:
     stack = load_stack(tree)
-    standing = stack.entries if not stack.edited(tree) else ()
-    for entry in reversed(standing):
-        own = [target for target in catalog.sound_targets if is_of(entry, catalog, target)]
-        if own:
-            return own
-    view = pristine(stack, tree) if standing else tree
-    matches = [match for match in identify(catalog, view) if match.is_known]
+    standing = stack if not stack.edited(tree) else NOTHING_APPLIED
+    if owned := standing.owned(catalog):
+        return [target for entry, target in owned if entry is owned[-1][0]]
+    matches = [match for match in identify(catalog, standing.pristine(tree)) if match.is_known]
     return [catalog.target(name) for name in dict.fromkeys(match.target for match in matches)]

@@ -6,8 +6,9 @@ stale bytecode goes first, then the files change, then RECORD, and the receipt c
 """
 
 import posixpath
-from collections.abc import Collection, Iterable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from stat import S_IMODE
 
 from msgspec.structs import replace
 
@@ -61,10 +62,10 @@ class TreeDraft:
         for file in entry.files:
             self._drop_bytecode(file.path)
             self._undone[file.path] = file.original
-            self._restore(self.tree.name(file.path), file.original)
+            self._write(self.tree.name(file.path), file.original)
         for compiled in entry.bytecode:
             self._bytecode[compiled.name] = compiled
-            self._restore(compiled.name, compiled.original, is_cache=True)
+            self._write(compiled.name, compiled.original, is_cache=True)
         self.forget(entry)
 
     def forget(self, entry: StackEntry) -> None:
@@ -150,27 +151,20 @@ class TreeDraft:
     def _receipt_row(self) -> str:
         return f"{self.tree.home.name}/{receipts.NAME}"
 
-    def _write(self, name: str, after: Blob | None) -> None:
-        """Add a write of new content, instead of any other to the same path."""
+    def _write(
+        self, name: str, after: Blob | Original | None = None, *, is_cache: bool = False
+    ) -> None:
+        """Add a write, of new content or of what was there before, instead of any other of it."""
         earlier = self._writes.get(name)
-        before = earlier.before if earlier else read_file(self.tree.root / name)
-        self._writes[name] = Write(Base.TREE, name, before, after)
-
-    def _restore(self, name: str, original: Original | None, *, is_cache: bool = False) -> None:
-        """Add a write of what was there before."""
-        earlier = self._writes.get(name)
-        before = earlier.before if earlier else read_file(self.tree.root / name)
-        if original is None:
-            self._writes[name] = Write(Base.TREE, name, before, None, is_cache)
-            return
+        original = after if isinstance(after, Original) else None
         self._writes[name] = Write(
             base=Base.TREE,
             name=name,
-            before=before,
-            after=original.blob(),
+            before=earlier.before if earlier else read_file(self.tree.root / name),
+            after=after.blob() if isinstance(after, Original) else after,
             is_cache=is_cache,
-            permissions=original.permissions,
-            mtime_ns=original.mtime_ns,
+            permissions=original.permissions if original else None,
+            mtime_ns=original.mtime_ns if original else None,
         )
 
     def _original(self, path: str, blob: Blob | None) -> Original | None:
@@ -180,15 +174,14 @@ class TreeDraft:
         if blob is None:
             return None
         write = self._writes.get(self.tree.name(path))
-        if write is None:
-            status = self.tree.file(path).lstat()
-            return Original.pack(blob, status.st_mode & 0o7777, status.st_mtime_ns)
-        # Written earlier in this transaction, so there is no file yet to ask.
         place = self.tree.file(path)
+        if write is None:
+            return _as_it_lies(place, blob)
+        # Written earlier in this transaction, so there is no file yet to ask.
         status = (place if write.before is not None else self.tree.root).lstat()
         same = write.before is not None and write.before.mode == blob.mode
         mtime = (status.st_mtime_ns // _SECOND + 1) * _SECOND
-        return Original.pack(blob, status.st_mode & 0o7777 if same else blob.permissions, mtime)
+        return Original.pack(blob, S_IMODE(status.st_mode) if same else blob.permissions, mtime)
 
     def _drop_bytecode(self, path: str) -> list[Bytecode]:
         """Remove a module's compiled files; return those that the package manager listed.
@@ -199,7 +192,7 @@ class TreeDraft:
         source, module = self.tree.file(path), self.tree.name(path)
         kept = [b for name, b in self._bytecode.items() if _compiles(name, module)]
         for compiled in kept:  # `undo` put it back, and the module changes again
-            self._write_cache(compiled.name, None)
+            self._write(compiled.name, is_cache=True)
         was_patched = path in self._undone or any(path in e.paths for e in self._old.entries)
         listed = {row_path(row) for row in self._record.splitlines()} if not was_patched else ()
         for found in bytecode_of(source):
@@ -208,17 +201,9 @@ class TreeDraft:
             if blob is None:
                 continue
             if name in listed:
-                status = found.lstat()
-                original = Original.pack(blob, status.st_mode & 0o7777, status.st_mtime_ns)
-                kept.append(Bytecode(name, original))
-            self._write_cache(name, blob)
+                kept.append(Bytecode(name, _as_it_lies(found, blob)))
+            self._write(name, is_cache=True)
         return kept
-
-    def _write_cache(self, name: str, before: Blob | None) -> None:
-        earlier = self._writes.get(name)
-        if earlier is not None:
-            before = earlier.before
-        self._writes[name] = Write(Base.TREE, name, before, None, is_cache=True)
 
 
 def _in_order(writes: Iterable[Write]) -> list[Write]:
@@ -232,6 +217,11 @@ def _in_order(writes: Iterable[Write]) -> list[Write]:
         return 1, write.name
 
     return sorted(writes, key=rank)
+
+
+def _as_it_lies(place: Path, blob: Blob) -> Original:
+    status = place.lstat()
+    return Original.pack(blob, S_IMODE(status.st_mode), status.st_mtime_ns)
 
 
 def _patched(path: str, after: Blob | None, original: Original | None) -> PatchedFile:
@@ -251,7 +241,7 @@ def _record_before(tree: Tree, stack: Stack) -> bytes:
         return b""
     if stack.record is None:
         return blob.data
-    added: Collection[str] = {tree.name(path) for e in stack.entries for path in e.paths}
+    added = {tree.name(path) for entry in stack.entries for path in entry.paths}
     return restore_record(blob.data, stack.record, {*added, f"{tree.home.name}/{receipts.NAME}"})
 
 

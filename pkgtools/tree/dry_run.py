@@ -6,21 +6,14 @@ from enum import StrEnum
 
 from pkgtools.catalog import Catalog, Revision, Target
 from pkgtools.catalog.marker import refuse_unfit
-from pkgtools.errors import (
-    ForeignError,
-    PkgtoolsError,
-    SourceError,
-    SourceUnavailableError,
-)
-from pkgtools.plan import Plan
+from pkgtools.errors import ForeignError, PkgtoolsError, SourceError, SourceUnavailableError
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.check import Refusal, check
 from pkgtools.tree.held import AppliedStack
-from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import refuse_shadowed
-from pkgtools.tree.stack import Stack, load_stack, pristine
-from pkgtools.tree.state import State, match_target
+from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
+from pkgtools.tree.state import State, identify, match_target
 
 
 class Outcome(StrEnum):
@@ -65,9 +58,6 @@ def dry_run(
         try:
             for source in at_hand.find(target, revision):
                 yield verdict(catalog, target, source, revision.name)
-        except SourceUnavailableError as error:
-            unverified = _refused(target.name, revision.name, None, error)
-            yield replace(unverified, outcome=Outcome.UNVERIFIED)
         except PkgtoolsError as error:  # a bad lock or wheel must not hide the other targets
             yield _refused(target.name, revision.name, None, error)
 
@@ -78,14 +68,13 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
     A tree is judged as `apply` would judge it: an older series of the target as if it
     were undone, those of others as they lie.
     """
-    applied = load_stack(source) if isinstance(source, Tree) else Stack()
+    applied = load_stack(source) if isinstance(source, Tree) else NOTHING_APPLIED
     is_edited = bool(applied.edited(source))
-    stack = Stack() if is_edited else applied  # edited: the files decide which target is meant
+    stack = NOTHING_APPLIED if is_edited else applied  # edited: the files decide which is meant
     if target is None:
         target = stack.own_top(catalog)
     if target is None:
-        view = pristine(stack, source) if stack.entries else source
-        target = catalog.target(identify(catalog, view)[0].target)
+        target = catalog.target(identify(catalog, stack.pristine(source))[0].target)
     if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
         source = replace(source, upstream=target.upstream)
     if is_edited and isinstance(source, Tree):
@@ -94,12 +83,11 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         except PkgtoolsError as error:
             return _refused(target.name, "", source.label, error)
     own = stack.find(catalog, target)
-    if own is None:
-        return verdict(catalog, target, source, stack=stack)
-    if own.series != target.series.digest:
-        return verdict(catalog, target, stack.before(own, source), stack=stack)
-    view = stack.at(own, source) if stack.above(own) else source
-    return verdict(catalog, target, view, stack=stack)
+    if own is not None and own.series != target.series.digest:
+        source = stack.before(own, source)
+    elif own is not None and stack.above(own):
+        source = stack.at(own, source)
+    return verdict(catalog, target, source, stack=stack)
 
 
 def _settled(catalog: Catalog, target: Target, stack: Stack, tree: Tree) -> Stack:
@@ -107,7 +95,7 @@ def _settled(catalog: Catalog, target: Target, stack: Stack, tree: Tree) -> Stac
     own, match = stack.find(catalog, target), match_target(target, tree)[0]
     applied = AppliedStack(stack, tree, tree)
     if match.state is State.PATCHED and not (own and applied.left_over(target, own)):
-        return Stack()
+        return NOTHING_APPLIED
     return applied.settled(target, match, own)
 
 
@@ -116,7 +104,7 @@ def verdict(
     target: Target,
     source: Source,
     revision: str | None = None,
-    stack: Stack | None = None,
+    stack: Stack = NOTHING_APPLIED,
 ) -> DryRun:
     """Hold a source against a target; a refusal is a verdict too.
 
@@ -132,8 +120,7 @@ def verdict(
                 f"{' and '.join(revisions)}"
             )
         if plan is not None:
-            after = [change.path for change in plan.changes if change.after is not None]
-            refuse_shadowed(target, source, after)
+            refuse_shadowed(target, source, plan)
     except SourceUnavailableError:
         raise
     except PkgtoolsError as error:
@@ -143,26 +130,22 @@ def verdict(
         revision=revision or revisions[0],
         source=source.label,
         outcome=Outcome.PATCHED if plan is None else Outcome.APPLIES,
-        places=_places(plan),
+        places=tuple(
+            PatchPlace(step.patch, step.path, tuple(p.offset for p in step.placements))
+            for step in (plan.steps if plan is not None else ())
+        ),
     )
 
 
 def _refused(target: str, revision: str, source: str | None, error: PkgtoolsError) -> DryRun:
+    is_missing = isinstance(error, SourceUnavailableError)
     return DryRun(
         target,
         revision,
         source,
-        Outcome.REFUSED,
+        Outcome.UNVERIFIED if is_missing else Outcome.REFUSED,
         message=error.message,
         remedy=error.remedy,
         exit_code=error.exit_code,
         refusal=error.refusal if isinstance(error, SourceError) else None,
-    )
-
-
-def _places(plan: Plan | None) -> tuple[PatchPlace, ...]:
-    steps = plan.steps if plan else ()
-    return tuple(
-        PatchPlace(step.patch, step.path, tuple(p.offset for p in step.placements))
-        for step in steps
     )

@@ -17,7 +17,7 @@ from pkgtools.catalog import Target
 from pkgtools.errors import ForeignError, SourceUnavailableError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import NAME, StackEntry
-from pkgtools.tree.stack import Stack, pristine
+from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id
 
 
@@ -115,7 +115,7 @@ class AppliedStack:
 
         @cache
         def moved() -> bool:
-            base = pristine(self.stack, self.source)
+            base = self.stack.pristine(self.source)
             ours = {path for each in self.stack.entries for path in each.paths}
             return _is_known(match) and any(
                 entry_id(base.read(file.path), with_mode=":" in file.before) != file.before

@@ -15,9 +15,7 @@ from pkgtools.tree.apply import (
 )
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.held import edited_error
-from pkgtools.tree.identify import identify
-from pkgtools.tree.stack import is_of
-from pkgtools.tree.state import Identity, State
+from pkgtools.tree.state import Identity, State, identify
 from pkgtools.util.progress import Reporter
 
 
@@ -34,12 +32,8 @@ def reverse_trees(
             for name, tree in wanted
         ]
         # The later ones first, whatever order they were given in.
-        named.sort(key=lambda pair: -_height(pair[0].draft, pair[1]))
+        named.sort(key=lambda pair: -len(pair[0].draft.stack.below(pair[1])) if pair[1] else 0)
         return [_reverse(catalog, opened, entry) for opened, entry in named]
-
-
-def _height(draft: TreeDraft, entry: StackEntry | None) -> int:
-    return draft.stack.entries.index(entry) if entry is not None else 0
 
 
 def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> TreeChange:
@@ -80,9 +74,7 @@ def _named(catalog: Catalog, draft: TreeDraft, name: str | None) -> StackEntry |
     if name is None:
         return entries[0]
     found = [entry for entry in entries if entry.target == name]
-    own = [
-        e for e in found for t in catalog.sound_targets if t.name == name and is_of(e, catalog, t)
-    ]
+    own = [e for e, target in reversed(draft.stack.owned(catalog)) if target.name == name]
     if not found:
         there = ", ".join(entry.target for entry in draft.stack.entries)
         raise UsageError(
@@ -94,8 +86,8 @@ def _named(catalog: Catalog, draft: TreeDraft, name: str | None) -> StackEntry |
 
 def _renewed(catalog: Catalog, draft: TreeDraft, entry: StackEntry) -> StackEntry:
     """Return the entry of the series that the tree was edited into, as its author does."""
-    for target in catalog.sound_targets:
-        if is_of(entry, catalog, target) and (newer := renew(catalog, target, draft, entry)):
+    for each, target in draft.stack.owned(catalog):
+        if each is entry and (newer := renew(catalog, target, draft, entry)):
             return newer
     return entry
 
@@ -112,7 +104,7 @@ def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
         )
     if state is not State.PATCHED:
         return
-    if tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file():
+    if tree.is_from_patched_wheel:
         raise ForeignError(
             f"{tree.label} was installed from a wheel that has {best.target} in it",
             remedy=_reinstall(catalog, tree, best),
@@ -127,10 +119,8 @@ def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
 
 def _reinstall(catalog: Catalog, tree: Tree, match: Identity) -> str:
     """Return how to get the upstream's own package back in place of a patched wheel."""
-    version = next(
-        (r.version for r in catalog.target(match.target).revisions if r.name == match.revision),
-        None,
-    )
+    revisions = catalog.target(match.target).revisions
+    version = next((each.version for each in revisions if each.name == match.revision), None)
     if version is None:
         return f"install the wheel again that it was built from ({PROVENANCE} names it)"
     # The installed version has a local part, which pip takes for the same one.

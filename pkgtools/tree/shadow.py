@@ -6,6 +6,7 @@ from typing import Final
 
 from pkgtools.catalog import Target
 from pkgtools.errors import DoesNotApplyError
+from pkgtools.plan import Plan
 from pkgtools.source import Source, Tree, WheelSource
 
 COMPILED: Final = {".pyx", ".pxd", ".c", ".cc", ".cpp", ".cxx", ".cu", ".rs", ".go", ".proto"}
@@ -28,14 +29,15 @@ def shadowed(source: Source, paths: Iterable[str]) -> dict[str, str]:
     return {path: module for path, module in found.items() if module is not None}
 
 
-def refuse_shadowed(target: Target, source: Source, paths: Iterable[str]) -> None:
+def refuse_shadowed(target: Target, source: Source, plan: Plan) -> None:
     """Raise if an extension module would hide a patched file at run time.
 
     In a checkout the modules are built again, as after any other edit.
     """
     if isinstance(source, Tree) and source.is_checkout:
         return
-    for path, module in shadowed(source, paths).items():
+    patched = (change.path for change in plan.changes if change.after is not None)
+    for path, module in shadowed(source, patched).items():
         raise DoesNotApplyError(
             f"{target.name}: {path} is compiled into {module}, so that patching it changes nothing",
             remedy="build and install the package from a patched source checkout",

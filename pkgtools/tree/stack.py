@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import asdict
 
 from pkgtools import __version__
 from pkgtools.blob import Blob
@@ -53,11 +56,18 @@ class Stack:
 
     def before(self, entry: StackEntry, source: Source) -> View:
         """Return the tree as `entry` found it."""
-        return View(
-            source,
-            (entry, *self.above(entry)),
-            f"{source.label}, as it was before {entry.target}",
-        )
+        label = f"{source.label}, as it was before {entry.target}"
+        return View(source, (entry, *self.above(entry)), label)
+
+    def pristine(self, source: Source) -> Source:
+        """Return the tree as the whole stack found it."""
+        names = " and ".join(entry.target for entry in self.entries)
+        label = f"{source.label}, as it was before {names}"
+        return View(source, self.entries, label) if self.entries else source
+
+    def owned(self, catalog: Catalog) -> list[tuple[StackEntry, Target]]:
+        """Return the entries that are of targets of a catalog, each with its target."""
+        return [(e, t) for e in self.entries for t in catalog.sound_targets if is_of(e, catalog, t)]
 
     def find(self, catalog: Catalog, target: Target) -> StackEntry | None:
         """Return the entry of a target, or None; see `is_of`."""
@@ -93,6 +103,9 @@ class Stack:
         return sorted(found)
 
 
+NOTHING_APPLIED: Final = Stack()
+
+
 class View:
     """A tree without its topmost entries: what they found, over the files."""
 
@@ -101,12 +114,10 @@ class View:
         self._originals: dict[str, Blob | None] = {}
         for entry in reversed(undone):
             self._originals |= {file.path: file.before() for file in entry.files}
-        self.tree: Tree | None = (
-            source if isinstance(source, Tree) else getattr(source, "tree", None)
-        )
+        self.tree = source if isinstance(source, Tree) else getattr(source, "tree", None)
         self.upstream: Upstream | None = None  # a checkout can hold several packages
         self.label = label
-        self.version: str | None = getattr(source, "version", None)
+        self.version = getattr(source, "version", None)
 
     def read(self, path: str) -> Blob | None:
         """Return the content of `path`."""
@@ -116,13 +127,7 @@ class View:
 def load_stack(tree: Tree) -> Stack:
     """Return the stack of a tree."""
     receipt = load_receipt(tree.home)
-    return Stack(receipt.entries, receipt.record) if receipt is not None else Stack()
-
-
-def pristine(stack: Stack, source: Source) -> View:
-    """Return the tree as the whole stack found it."""
-    names = " and ".join(entry.target for entry in stack.entries)
-    return View(source, stack.entries, f"{source.label}, as it was before {names}")
+    return Stack(receipt.entries, receipt.record) if receipt is not None else NOTHING_APPLIED
 
 
 def is_of(entry: StackEntry, catalog: Catalog, target: Target) -> bool:
@@ -170,9 +175,4 @@ def entry_of(catalog: Catalog, target: Target, revisions: Sequence[str], tree: T
 def as_receipt(entries: Sequence[StackEntry], record: RecordEdit | None) -> Receipt:
     """Return the receipt of a stack that is not empty."""
     first, *above = entries
-    own = {name: getattr(first, name) for name in StackEntry.__struct_fields__}
-    plain = [
-        StackEntry(**{name: getattr(e, name) for name in StackEntry.__struct_fields__})
-        for e in above
-    ]
-    return Receipt(**own, record=record, above=plain)
+    return Receipt(**asdict(first), record=record, above=above)

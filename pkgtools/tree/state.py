@@ -5,16 +5,17 @@ counts: not a version string, not a label, not whether a patch happens to apply.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from packaging.version import Version
 
 from pkgtools.blob import EXECUTABLE, REGULAR, Blob
-from pkgtools.catalog import LockedFile, LockedRevision, Target
-from pkgtools.errors import DoesNotApplyError, MalformedError, UsageError
+from pkgtools.catalog import Catalog, LockedFile, LockedRevision, Target
+from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, UsageError
 from pkgtools.source import Source
 
 _FAR: Final = 2**31
@@ -101,22 +102,41 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Identity]:
     Targets of another upstream than the source's are passed over. Reads each
     touched path once. The order: patched, pristine, partial, then by distance.
     """
-    cache: dict[str, Blob | None] = {}
+    read = cache(source.read)
     matches: list[Identity] = []
     for target in targets:
         if source.upstream in (None, target.upstream):
             with contextlib.suppress(DoesNotApplyError):  # its series fits a checkout only
-                matches += _matches(target, source, cache)
+                matches += list(_matches(target, source, read))
     return sorted(matches, key=_rank)
 
 
-def _matches(target: Target, source: Source, cache: dict[str, Blob | None]) -> list[Identity]:
+def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
+    """Return every revision that `source` is; for a foreign one the nearest.
+
+    Two revisions whose touched files are the same cannot be told apart, and need not be.
+    """
+    found = match_all(catalog.sound_targets, source)
+    if not found:
+        problem = next(iter(catalog.problems.values()), None)
+        raise ForeignError(
+            f"no target of {catalog.path} can be held against {source.label}"
+            + (f": {problem.message}" if problem else ""),
+            remedy=(problem and problem.remedy) or "see `pkgtools targets`",
+        )
+    same = (each for each in found if each.state is found[0].state)
+    return tuple(same) if found[0].is_known else (found[0],)
+
+
+def _matches(
+    target: Target, source: Source, read: Callable[[str], Blob | None]
+) -> Iterator[Identity]:
     names = {revision.name for revision in target.revisions}
-    return [
-        match_revision(target.name, revision, source, cache)
-        for revision in target.lock.revision
-        if revision.name in names  # two targets may share one series and its lock
-    ]
+    for revision in target.lock.revision:
+        if revision.name in names:  # two targets may share one series and its lock
+            files = tuple(_file_state(file, read(file.path)) for file in revision.file)
+            state = _whole(files) if files else _by_version(revision, source)
+            yield Identity(target.name, revision.name, state, files)
 
 
 def _rank(match: Identity) -> tuple[int, tuple[int, int]]:
@@ -136,25 +156,18 @@ def match_target(target: Target, source: Source) -> list[Identity]:
         raise UsageError(
             f"{source.label} is not {target.upstream.name}, whose target {target.name} is"
         )
-    matches = _matches(target, source, {})
-    if matches:
-        return sorted(matches, key=_rank)
-    raise MalformedError(
-        f"{target.lock_path} has no revision of {target.name}: it was never proven",
-        remedy=f"prove it with `pkgtools lock --target {target.name}`",
-    )
+    matches = sorted(_matches(target, source, cache(source.read)), key=_rank)
+    if not matches:
+        raise MalformedError(
+            f"{target.lock_path} has no revision of {target.name}: it was never proven",
+            remedy=f"prove it with `pkgtools lock --target {target.name}`",
+        )
+    return matches
 
 
-def match_revision(
-    target: str, revision: LockedRevision, source: Source, blobs: dict[str, Blob | None]
-) -> Identity:
-    """Hold a source against one locked revision; `blobs` keeps what was read of it."""
-    for file in revision.file:
-        if file.path not in blobs:
-            blobs[file.path] = source.read(file.path)
-    files = tuple(_file_state(file, blobs) for file in revision.file)
-    state = _whole(files) if files else _by_version(revision, source)
-    return Identity(target, revision.name, state, files)
+def revisions_of(matches: Iterable[Identity], state: State) -> tuple[str, ...]:
+    """Return the revisions whose state a source has."""
+    return tuple(match.revision for match in matches if match.state is state)
 
 
 def _by_version(revision: LockedRevision, source: Source) -> State:
@@ -169,8 +182,7 @@ def _by_version(revision: LockedRevision, source: Source) -> State:
     return State.PRISTINE if same else State.FOREIGN
 
 
-def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState:
-    blob = blobs[file.path]
+def _file_state(file: LockedFile, blob: Blob | None) -> FileState:
     found = entry_id(blob, with_mode=file.has_mode)
     chain = file.chain
     state, crlf = State.FOREIGN, False
@@ -184,7 +196,7 @@ def _file_state(file: LockedFile, blobs: Mapping[str, Blob | None]) -> FileState
     elif blob is None:
         state = State.MISSING
     elif b"\r\n" in blob.data:
-        unix = type(blob)(blob.data.replace(b"\r\n", b"\n"), blob.mode)
+        unix = Blob(blob.data.replace(b"\r\n", b"\n"), blob.mode)
         crlf = entry_id(unix, with_mode=file.has_mode) in chain
     return FileState(
         path=file.path,

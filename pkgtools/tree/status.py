@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 
 from pkgtools.catalog import Catalog, Target
 from pkgtools.source import Tree
-from pkgtools.source.receipt import PROVENANCE, StackEntry
+from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.held import AppliedStack
-from pkgtools.tree.identify import identify
 from pkgtools.tree.shadow import shadowed
-from pkgtools.tree.stack import Stack, is_of, is_unnamed, load_stack
-from pkgtools.tree.state import FileState, Identity, State
+from pkgtools.tree.stack import Stack, is_unnamed, load_stack
+from pkgtools.tree.state import FileState, Identity, State, identify
 
 
 @dataclass(frozen=True)
@@ -77,44 +76,31 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     interrupted = load_journal(tree.home) is not None
     applied = tuple(_applied(catalog, tree, stack, entry) for entry in stack.entries)
     edited = tuple(stack.edited(tree))
-    if applied and not edited:
-        last = applied[-1]
-        paths = {file.path for entry in stack.entries for file in entry.files if file.after}
-        return Status(
-            tree=tree.label,
-            path=tree.place,
-            state=State.PATCHED,
-            target=last.target,
-            revisions=last.revisions,
-            files=tuple(_files(catalog, tree, stack)),
-            interrupted=interrupted,
-            series=last.series,
-            pkgtools=last.pkgtools,
-            is_current=last.is_current,
-            shadowed=shadowed(tree, sorted(paths)),
-            stack=applied,
-        )
-    found = identify(catalog, tree)
-    best = found[0]
-    state, void = best.state, False
+    stands = bool(applied) and not edited
+    # What stands says itself what the tree is; else the files do.
+    found = identify(catalog, tree) if not stands else ()
+    known = [each for each in found if each.is_known]
+    state, is_void = found[0].state if found else State.PATCHED, False
     if edited and state in (State.PRISTINE, State.PATCHED):
-        void = any(_is_void(catalog, tree, stack, match) for match in found)
-        state = state if void else State.FOREIGN
-    top = applied[-1] if applied and not void else None
+        is_void = any(_is_void(catalog, tree, stack, match) for match in found)
+        state = state if is_void else State.FOREIGN
+    top = applied[-1] if applied and not is_void else None
+    written = {file.path for entry in stack.entries for file in entry.files if file.after}
     return Status(
         tree=tree.label,
         path=tree.place,
         state=state,
-        target=top.target if top else best.target if best.is_known else None,
-        revisions=tuple(each.revision for each in found) if best.is_known else (),
-        files=best.files,
+        target=top.target if top else known[0].target if known else None,
+        revisions=top.revisions if top and stands else tuple(each.revision for each in known),
+        files=tuple(_files(catalog, tree, stack)) if stands else found[0].files,
         interrupted=interrupted,
         series=top.series if top else None,
         pkgtools=top.pkgtools if top else None,
         is_current=top is not None and top.is_current,
         edited=edited if top else (),
-        receipt_is_void=void,
-        from_wheel=tree.dist_info is not None and (tree.dist_info / PROVENANCE).is_file(),
+        receipt_is_void=is_void,
+        from_wheel=not stands and tree.is_from_patched_wheel,
+        shadowed=shadowed(tree, sorted(written)) if stands else {},
         stack=applied,
     )
 
@@ -130,7 +116,7 @@ def _is_void(catalog: Catalog, tree: Tree, stack: Stack, match: Identity) -> boo
 
 
 def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: StackEntry) -> AppliedSeries:
-    target = _target(catalog, entry)
+    target = _target(catalog, stack, entry)
     return AppliedSeries(
         tree=tree.label,
         catalog=None if is_unnamed(entry) else entry.catalog,
@@ -146,24 +132,20 @@ def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: StackEntry) -> A
     )
 
 
-def _target(catalog: Catalog, entry: StackEntry) -> Target | None:
+def _target(catalog: Catalog, stack: Stack, entry: StackEntry) -> Target | None:
     """Return the target of this catalog that an entry is of."""
-    return next((t for t in catalog.sound_targets if is_of(entry, catalog, t)), None)
+    return next((target for each, target in stack.owned(catalog) if each is entry), None)
 
 
 def _files(catalog: Catalog, tree: Tree, stack: Stack) -> list[FileState]:
     """Return the state of every file that the stack changed."""
     files: dict[str, FileState] = {}
     for entry in stack.entries:
-        target = _target(catalog, entry)
-        current = target is not None and target.series.digest == entry.series
+        target = _target(catalog, stack, entry)
+        is_current = target is not None and target.series.digest == entry.series
+        patches = target.series.patches if target is not None and is_current else ()
         for file in entry.files:
             before, found = file.before(), tree.read(file.path)
-            held = (
-                [p.name for p in target.series.patches if file.path in p.paths]
-                if (current and target)
-                else []
-            )
             earlier = files.get(file.path)
             files[file.path] = FileState(
                 path=file.path,
@@ -171,6 +153,9 @@ def _files(catalog: Catalog, tree: Tree, stack: Stack) -> list[FileState]:
                 found=found.id if found else "",
                 before=earlier.before if earlier else before.id if before else "",
                 after=file.after,
-                patches=(*(earlier.patches if earlier else ()), *held),
+                patches=(
+                    *(earlier.patches if earlier else ()),
+                    *(patch.name for patch in patches if file.path in patch.paths),
+                ),
             )
     return [files[path] for path in sorted(files)]

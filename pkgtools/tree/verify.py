@@ -4,27 +4,20 @@ from dataclasses import replace
 
 from pkgtools.blob import SYMLINK, Blob
 from pkgtools.catalog import Catalog, Target
-from pkgtools.errors import (
-    CheckFailedError,
-    ForeignError,
-    PartialError,
-    PkgtoolsError,
-    SourceError,
-)
+from pkgtools.errors import CheckFailedError, ForeignError, PartialError, PkgtoolsError, SourceError
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken
 from pkgtools.plan.inverse import plan_inverse
-from pkgtools.source import Source, Tree
+from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_path
+from pkgtools.source.requires import differing
 from pkgtools.tree.check import other_release, port_step
 from pkgtools.tree.held import AppliedStack, edited_error
-from pkgtools.tree.identify import identify
-from pkgtools.tree.requires import check_requires
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import shadowed
-from pkgtools.tree.stack import Stack, is_of, load_stack, pristine
-from pkgtools.tree.state import Identity, State, match_target
+from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
+from pkgtools.tree.state import Identity, State, identify, match_target
 from pkgtools.tree.whole import hold_whole
 from pkgtools.util.files import read_bytes
 
@@ -48,40 +41,35 @@ def verify(
         source: the patched source.
         series_only: look at the files of the series alone.
     """
-    if not isinstance(source, Tree):
-        match = match_target(target, source)[0] if target else identify(catalog, source)[0]
-        if not match.is_patched:
-            raise _not_patched(catalog, match, source)
-        _compile_all(catalog, match, source)
-        _refuse_modules(match, source)
-        check_requires(catalog.target(match.target), source)
-        if not series_only:
-            hold_whole(catalog, match, source, {file.path for file in match.files})
-        return match
-    stack = load_stack(source)
+    stack = load_stack(source) if isinstance(source, Tree) else NOTHING_APPLIED
     matches = _matches(catalog, target, source, stack)
     for match in matches:
-        _compile_all(catalog, match, source, pristine(stack, source) if stack.entries else None)
-        _check_record(match, source, stack)
+        _compile_all(catalog, match, source, stack.pristine(source) if stack.entries else None)
+        if isinstance(source, Tree):
+            _check_record(match, source, stack)
         _refuse_modules(match, source)
-        check_requires(catalog.target(match.target), source)
-    if not series_only:
-        _refuse_edited(catalog, stack, source, matches[-1])
-        touched = {file.path for match in matches for file in match.files}
-        touched |= {path for entry in stack.entries for path in entry.paths}
-        for match in matches:
-            upstream = catalog.target(match.target).upstream
-            hold_whole(catalog, match, replace(source, upstream=upstream), touched)
+        _check_requires(catalog.target(match.target), source)
+    if series_only:
+        return matches[-1]
+    _refuse_edited(catalog, stack, source, matches[-1])
+    touched = {file.path for match in matches for file in match.files}
+    touched |= {path for entry in stack.entries for path in entry.paths}
+    for match in matches:
+        if isinstance(source, Tree):  # a checkout can hold several packages
+            source = replace(source, upstream=catalog.target(match.target).upstream)
+        hold_whole(catalog, match, source, touched)
     return matches[-1]
 
 
-def _refuse_edited(catalog: Catalog, stack: Stack, tree: Tree, match: Identity) -> None:
+def _refuse_edited(catalog: Catalog, stack: Stack, source: Source, match: Identity) -> None:
     """Raise where files that series wrote are no longer as written, nor what `match` says."""
+    if not isinstance(source, Tree):
+        return
     own = stack.find(catalog, catalog.target(match.target))
     for entry in stack.entries:
-        edited = stack.drifted(entry, tree)
-        if edited and AppliedStack(stack, tree, tree).held(entry, match, own):
-            raise edited_error(entry, edited, tree)
+        edited = stack.drifted(entry, source)
+        if edited and AppliedStack(stack, source, source).held(entry, match, own):
+            raise edited_error(entry, edited, source)
 
 
 def _refuse_modules(match: Identity, source: Source) -> None:
@@ -96,70 +84,59 @@ def _refuse_modules(match: Identity, source: Source) -> None:
         )
 
 
-def _matches(catalog: Catalog, target: Target | None, tree: Tree, stack: Stack) -> list[Identity]:
-    """Return what a tree is, an answer for each series of the catalog that is in it."""
-    standing = stack if not stack.edited(tree) else Stack()
-    own = [
-        (entry, each)
-        for entry in standing.entries
-        for each in catalog.sound_targets
-        if (target is None or each == target) and is_of(entry, catalog, each)
-    ]
+def _matches(
+    catalog: Catalog, target: Target | None, source: Source, stack: Stack
+) -> list[Identity]:
+    """Return what a source is, an answer for each series of the catalog that is in it."""
+    standing = stack if not stack.edited(source) else NOTHING_APPLIED
+    own = [(e, t) for e, t in standing.owned(catalog) if target in (None, t)]
     for entry, each in own:
         if entry.series != each.series.digest:
             raise CheckFailedError(
-                f"{tree.label} is patched with an older series of {each.name}",
-                remedy=f"replace it with `pkgtools apply --target {each.name} --tree {tree.root}`",
+                f"{source.label} is patched with an older series of {each.name}",
+                remedy=f"replace it with `pkgtools apply --target {each.name}{_tree(source)}`",
             )
     if own:
-        return [_match_in_stack(catalog, each, tree, stack, entry) for entry, each in own]
-    match = match_target(target, tree)[0] if target else identify(catalog, tree)[0]
+        return [_match_in_stack(catalog, each, source, stack, entry) for entry, each in own]
+    match = match_target(target, source)[0] if target else identify(catalog, source)[0]
+    if match.is_patched:
+        return [match]
     if target is None and not match.is_known:
-        _refuse_unsound(catalog, stack)
-    if not match.is_patched:
-        _refuse_other_catalogs(catalog, tree, standing)
-        if match.state is State.PRISTINE:
-            _refuse_edited(catalog, stack, tree, match)
-        raise _not_patched(catalog, match, tree)
-    return [match]
+        # A series that was applied and cannot be read now, or changed since its lock: without
+        # this, the nearest of the other targets would be named.
+        for entry in stack.entries:
+            if entry.target in catalog.problems:
+                raise catalog.problems[entry.target]
+    if standing.entries and standing.entries[-1].target not in {t.name for t in catalog.targets}:
+        raise ForeignError(
+            f"{source.label} is patched with {standing.entries[-1].target}, which {catalog.path} "
+            "does not know",
+            remedy="give the catalog that it was patched with (--catalog)",
+        )
+    if match.state is State.PRISTINE:
+        _refuse_edited(catalog, stack, source, match)
+    raise _not_patched(catalog, match, source)
 
 
 def _match_in_stack(
-    catalog: Catalog, target: Target, tree: Tree, stack: Stack, entry: StackEntry
+    catalog: Catalog, target: Target, source: Source, stack: Stack, entry: StackEntry
 ) -> Identity:
     """Return what a tree is without the later series; earlier ones are played again."""
-    match = match_target(target, stack.at(entry, tree))[0]
+    match = match_target(target, stack.at(entry, source))[0]
     if match.state is State.PATCHED:
         return match
-    base = match_target(target, pristine(stack, tree))[0]
-    plan = plan_series(target.series.patches, stack.before(entry, tree).read)
+    base = match_target(target, stack.pristine(source))[0]
+    plan = plan_series(target.series.patches, stack.before(entry, source).read)
     made = {change.path: change.after.id if change.after else "" for change in plan.changes}
     if not plan.ok or made != {file.path: file.after for file in entry.files}:
-        raise _not_patched(catalog, match, tree)
+        raise _not_patched(catalog, match, source)
     files = tuple(replace(file, state=State.PATCHED) for file in match.files)
     return Identity(target.name, base.revision, State.PATCHED, files)
 
 
-def _refuse_other_catalogs(catalog: Catalog, tree: Tree, stack: Stack) -> None:
-    """Raise where the top entry is of a target of another catalog."""
-    known = [target.name for target in catalog.targets]
-    if stack.entries and stack.entries[-1].target not in known:
-        raise ForeignError(
-            f"{tree.label} is patched with {stack.entries[-1].target}, which {catalog.path} does "
-            "not know",
-            remedy="give the catalog that it was patched with (--catalog)",
-        )
-
-
-def _refuse_unsound(catalog: Catalog, stack: Stack) -> None:
-    """Raise where a series that was applied cannot be read now, or changed since its lock.
-
-    The nearest of the other targets would be named else.
-    """
-    for entry in stack.entries:
-        problem = catalog.problems.get(entry.target)
-        if problem:
-            raise problem
+def _tree(source: Source) -> str:
+    """Return the option that names a tree."""
+    return f" --tree {source.root}" if isinstance(source, Tree) else ""
 
 
 def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsError:
@@ -172,10 +149,9 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
             found=match,
         )
     if match.state is State.PRISTINE:
-        apply = f"`pkgtools apply --target {name}"
         return NotPatchedError(
             f"{source.label} is {name} ({match.revision}), pristine: the series is not in it",
-            remedy=f"apply it with {apply} --tree {source.root}`"
+            remedy=f"apply it with `pkgtools apply --target {name}{_tree(source)}`"
             if isinstance(source, Tree)
             else "verify a patched tree, or use --dry-run",
             found=match,
@@ -245,3 +221,25 @@ def _check_record(match: Identity, tree: Tree, stack: Stack) -> None:
                 else f"write them and a receipt: `pkgtools adopt --target {match.target} "
                 f"--tree {tree.root}`",
             )
+
+
+def _check_requires(target: Target, source: Source) -> None:
+    """Raise unless METADATA has the requirements of a target.
+
+    A tree that `apply` patched keeps the METADATA of its package manager.
+    """
+    if not target.requires:
+        return
+    if isinstance(source, WheelSource):
+        metadata = source.metadata
+    elif isinstance(source, Tree) and source.dist_info and source.is_from_patched_wheel:
+        metadata = read_bytes(source.dist_info / "METADATA")
+    else:
+        return
+    wrong = differing(metadata, target.requires)
+    if wrong:
+        raise CheckFailedError(
+            f"{source.label}: METADATA does not have the requirement {', '.join(wrong)} of "
+            f"{target.name}",
+            remedy=f"build the wheel again: `pkgtools build wheel --target {target.name}`",
+        )

@@ -138,9 +138,8 @@ def _beyond_record(tree: Tree) -> Iterator[Difference]:
     lying = {tree.name(path) for path in package_files(tree, tree.upstream)}
     extra = sorted(name for name in lying - rows.keys() if not name.endswith(".pyc"))
     if extra:  # of a namespace package, other distributions have files in the same folder
-        others = {
-            name for other in tree.root.glob("*.dist-info/RECORD") for name in recorded(other)
-        }
+        lists = tree.root.glob("*.dist-info/RECORD")
+        others = {name for other in lists for name in recorded(other)}
         yield from (Difference(name, "extra") for name in extra if name not in others)
 
 
@@ -156,11 +155,11 @@ def _beyond_git(
     catalog: Catalog, match: Identity, tree: Tree, touched: Collection[str]
 ) -> Iterator[Difference]:
     """Yield each file that git has otherwise: in the revision if it is there, else in HEAD."""
-    if (git_root := tree.git_root) is None:
+    if tree.git_root is None:
         return
     from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
-    repository = Repository(git_root)
+    repository = Repository(tree.git_root)
     inside = tree.root.relative_to(repository.root)
     folder = (inside / tree.package_path).as_posix()
     base = repository.find(_wanted(catalog, match) or "HEAD") or repository.find("HEAD")

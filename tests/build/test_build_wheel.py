@@ -27,8 +27,7 @@ from pkgtools.errors import DoesNotApplyError, TreeError, UsageError
 from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.receipt import PROVENANCE
-from pkgtools.tree.identify import identify
-from pkgtools.tree.state import State
+from pkgtools.tree.state import State, identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,7 @@ from pkgtools.source import WheelSource
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.git import Repository
 from pkgtools.tree.apply import apply_targets
-from pkgtools.tree.identify import identify
-from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target
+from pkgtools.tree.state import Identity, State, entry_id, identify, match_all, match_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
