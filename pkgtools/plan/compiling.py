@@ -1,5 +1,6 @@
 """Check that a patched Python file still compiles."""
 
+import ast
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TypeGuard
@@ -11,23 +12,28 @@ Compile = Callable[[Mapping[str, Blob]], dict[str, str]]
 """Returns why Python does not compile some files, by path."""
 
 
-def compile_error(path: str, blob: Blob | None) -> str | None:
-    """Return why this Python does not compile a file; None if it does, or is not Python."""
+def compile_error(path: str, blob: Blob | None, oldest: int | None = None) -> str | None:
+    """Return why this Python does not compile a file; None if it does, or is not Python.
+
+    With `oldest`, nor may it have syntax that Python 3.`oldest` does not have.
+    """
     if not _is_python(blob, path):
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # upstream's own
             compile(blob.data, path, "exec", dont_inherit=True)
+            if oldest is not None:  # the parser knows since which version most syntax is there
+                ast.parse(blob.data, path, feature_version=(3, oldest))
     # The last two are of code that is nested too deep; MemoryError has no text.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return str(error) or type(error).__name__
     return None
 
 
-def compile_here(files: Mapping[str, Blob]) -> dict[str, str]:
-    """Return why this Python does not compile some files, by path."""
-    found = {path: compile_error(path, blob) for path, blob in files.items()}
+def compile_here(files: Mapping[str, Blob], oldest: int | None = None) -> dict[str, str]:
+    """Return why this Python does not compile some files, by path; see `compile_error`."""
+    found = {path: compile_error(path, blob, oldest) for path, blob in files.items()}
     return {path: error for path, error in found.items() if error is not None}
 
 

@@ -40,11 +40,9 @@ class PatchProgress:
 
     def read(self, file: FilePatch) -> Blob | None:
         """Return the pre-image of a section."""
-        if file.kind in (Kind.RENAME, Kind.COPY):
+        if file.kind in (Kind.RENAME, Kind.COPY) or file.old_path not in self.latest:
             return self.before(file.old_path)
-        if file.old_path in self.latest:
-            return self.latest[file.old_path]
-        return self.before(file.old_path)
+        return self.latest[file.old_path]
 
     def record(self, file: FilePatch, blob: Blob) -> None:
         """Record what a section makes."""

@@ -127,24 +127,15 @@ def apply_hunks(
     misfits += _overlaps(text, hunks, chosen)
     if misfits:
         return data, (), tuple(misfits)
-    placements = sorted(
-        (
-            Placement(number, hunks[number - 1].first_old_line, text.line_of(at))
-            for at, number in chosen
-        ),
-        key=lambda placement: placement.hunk,
-    )
+    line_of = {number: text.line_of(at) for at, number in chosen}
+    placements = (Placement(n, h.first_old_line, line_of[n]) for n, h in enumerate(hunks, 1))
     return _replace(data, hunks, chosen), tuple(placements), ()
 
 
 def _candidates(text: Text, hunk: Hunk) -> Iterator[int]:
     if not hunk.old:  # only an empty file has room for a hunk without a pre-image
-        if not text.data:
-            yield 0
-        return
-    for at in text.find(hunk.old):
-        if _is_anchored(text, hunk, at):
-            yield at
+        return iter(() if text.data else (0,))
+    return (at for at in text.find(hunk.old) if _is_anchored(text, hunk, at))
 
 
 def _is_anchored(text: Text, hunk: Hunk, at: int) -> bool:
@@ -167,9 +158,9 @@ def _made_nearer(text: Text, hunk: Hunk, line: int) -> int | None:
     if not adds and not (hunk.lines[0][0] == b" " and hunk.trailing_context):
         return None
     made = [text.line_of(at) for at in text.find(hunk.new)]
-    nearest = min(made, key=lambda found: abs(found - hunk.first_new_line), default=None)
-    if nearest is None:
+    if not made:
         return None
+    nearest = min(made, key=lambda found: abs(found - hunk.first_new_line))
     away = min(abs(nearest - hunk.first_new_line), abs(nearest - hunk.first_old_line))
     other = abs(line - hunk.first_old_line)
     return nearest if away < other and (adds or not away) else None
@@ -191,11 +182,8 @@ def _as_stated(text: Text, hunks: Sequence[Hunk]) -> list[tuple[int, int]] | Non
         at = text.offset_of(hunk.first_old_line)
         if at is None:
             return None
-        if hunk.old:
-            stands = text.stands_at(hunk.old, at) and _is_anchored(text, hunk, at)
-        else:
-            stands = not text.data
-        if not stands:
+        has_room = bool(hunk.old) or not text.data
+        if not (has_room and text.stands_at(hunk.old, at) and _is_anchored(text, hunk, at)):
             return None
         chosen.append((at, number))
     return chosen

@@ -20,7 +20,7 @@ def plan_series(patches: Sequence[Patch], read: Read) -> Plan:
     state = _State(read)
     for patch in patches:
         _plan_patch(patch, state)
-    return Plan(state.changes(), tuple(state.steps), tuple(state.rejections))
+    return Plan(tuple(state.changes()), tuple(state.steps), tuple(state.rejections))
 
 
 @dataclass
@@ -45,25 +45,15 @@ class _State:
         self.read(path)
         self.history.setdefault(path, []).append((patch, blob))
 
-    def changes(self) -> tuple[Change, ...]:
-        """Return what differs between the source and the end, by path."""
-        changes = []
+    def changes(self) -> Iterator[Change]:
+        """Yield what differs between the source and the end, by path."""
         for path, steps in sorted(self.history.items()):
-            before, blobs = self.original[path], [blob for _, blob in steps]
-            if before == blobs[-1] and len(blobs) == 1:
-                continue
-            modes = {blob.mode for blob in (before, *blobs) if blob is not None}
-            changes.append(
-                Change(
-                    path,
-                    before,
-                    blobs[-1],
-                    tuple(blobs[:-1]),
-                    tuple(patch for patch, _ in steps),
-                    sets_mode=len(modes) > 1,
-                )
-            )
-        return tuple(changes)
+            before = self.original[path]
+            *between, after = [blob for _, blob in steps]
+            if between or before != after:
+                modes = {blob.mode for blob in (before, *between, after) if blob is not None}
+                patches = tuple(patch for patch, _ in steps)
+                yield Change(path, before, after, tuple(between), patches, sets_mode=len(modes) > 1)
 
 
 def _plan_patch(patch: Patch, state: _State) -> None:

@@ -1,18 +1,72 @@
 """Giving a receipt to a tree that is patched exactly, by whatever means."""
 
 from collections.abc import Sequence
+from stat import S_IMODE
+
+from msgspec.structs import replace
 
 from pkgtools.blob import Blob
-from pkgtools.catalog import Target
+from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import ForeignError
 from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import Original, StackEntry
 from pkgtools.tree.draft import TreeDraft
-from pkgtools.tree.state import FileState, Identity, entry_id
+from pkgtools.tree.stack import entry_of
+from pkgtools.tree.state import (
+    FileState,
+    Identity,
+    State,
+    entry_id,
+    match_target,
+    revisions_of,
+)
 
 
-def originals_of(
+def adopt(
+    catalog: Catalog,
+    target: Target,
+    draft: TreeDraft,
+    own: StackEntry | None,
+    sources: Sequence[Source] = (),
+) -> StackEntry:
+    """Give a tree that is what a target makes its receipt, in place of an older one (`own`).
+
+    Raises:
+        ForeignError: none of `sources` has a file as it was before.
+    """
+    matches = match_target(target, draft)
+    originals = _originals(target, draft, matches[0], own, sources)
+    entry = entry_of(catalog, target, revisions_of(matches, State.PATCHED), draft.tree)
+    at = len(draft.stack.entries)
+    if own is not None:
+        at = draft.stack.entries.index(own)
+        draft.forget(own)
+        entry = replace(entry, bytecode=own.bytecode)
+    draft.adopt(entry, originals, at)
+    return draft.stack.entries[at]
+
+
+def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -> StackEntry | None:
+    """Give a tree that is what the target makes the receipt of that, in place of an older one.
+
+    Its author edited the tree, and took the edits into the series with `refresh` or `new`.
+    None where the tree is something else, or what it was before cannot be had.
+    """
+    matches = match_target(target, draft)
+    if matches[0].state is not State.PATCHED or not target.series.patches:
+        return None
+    # A later entry's content is not its own.
+    covering = draft.stack.covering(own, target.series.paths)
+    if covering or draft.applied.left_over(target, own):
+        return None
+    try:
+        return adopt(catalog, target, draft, own)
+    except ForeignError:
+        return None
+
+
+def _originals(
     target: Target,
     draft: TreeDraft,
     identity: Identity,
@@ -25,24 +79,24 @@ def originals_of(
     patches read backwards; its blob id says whether it is the right one.
     """
     made = plan_inverse(target.series.patches, draft.read)
+    kept = {file.path: file.original for file in own.files} if own is not None else {}
     originals: dict[str, Original | None] = {}
     lost = []
     for file in identity.files:
+        path, original = file.path, kept.get(file.path)
         if file.before == file.after:
             continue
         if not file.before:
-            originals[file.path] = None
-            continue
-        kept = next((f.original for f in own.files if f.path == file.path), None) if own else None
-        if kept is not None and _is(file, kept.blob()):
-            originals[file.path] = kept
-            continue
-        blobs = [source.read(file.path) for source in sources] + [made.get(file.path)]
-        blob = next((blob for blob in blobs if blob is not None and _is(file, blob)), None)
-        if blob is None:
-            lost.append(file.path)
+            originals[path] = None
+        elif original is not None and _is(file, original.blob()):
+            originals[path] = original
         else:
-            originals[file.path] = _original(draft.tree, file.path, blob)
+            blobs = [source.read(path) for source in sources] + [made.get(path)]
+            blob = next((each for each in blobs if each is not None and _is(file, each)), None)
+            if blob is None:
+                lost.append(path)
+            else:
+                originals[path] = _original(draft.tree, path, blob)
     if lost:
         raise ForeignError(
             f"{draft.label} is patched with {target.name}, and what these files were before is "
@@ -59,12 +113,10 @@ def _is(file: FileState, blob: Blob) -> bool:
 
 def _original(tree: Tree, path: str, blob: Blob) -> Original:
     """Return a file that is not there any more, with the permissions and time of what is."""
-    place = tree.file(path)
+    place, found = tree.file(path), tree.read(path)
     if not place.exists() or place.is_symlink():
         return Original.pack(blob, blob.permissions, tree.root.stat().st_mtime_ns)
     status = place.stat()
-    found = tree.read(path)
     same = found is not None and found.mode == blob.mode
-    return Original.pack(
-        blob, status.st_mode & 0o7777 if same else blob.permissions, status.st_mtime_ns
-    )
+    permissions = S_IMODE(status.st_mode) if same else blob.permissions
+    return Original.pack(blob, permissions, status.st_mtime_ns)

@@ -2,10 +2,8 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from pkgtools.catalog import Catalog, Target
 from pkgtools.catalog.marker import refuse_unfit
@@ -13,12 +11,12 @@ from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction import commit, locked, recover
-from pkgtools.tree.adopt import originals_of
+from pkgtools.tree.adopt import adopt, renew
 from pkgtools.tree.check import check
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import entry_of
-from pkgtools.tree.state import Identity, State, match_target
+from pkgtools.tree.state import State, match_target, revisions_of
 from pkgtools.util.progress import Reporter
 
 
@@ -58,10 +56,11 @@ def apply_targets(
 
 @dataclass(frozen=True)
 class OpenDraft:
-    """A draft of a locked tree, and what became of an earlier run in that tree."""
+    """A draft of a locked tree."""
 
     draft: TreeDraft
-    recovered: str | None
+    unchanged: TreeChange
+    """The answer of a command that has nothing to do."""
 
 
 @contextlib.contextmanager
@@ -72,8 +71,8 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
     """
     by_home = {tree.home: tree for tree in trees}
     with locked(list(by_home.values()), reporter):
-        recovered = {home: recover(tree) for home, tree in by_home.items()}
-        drafts = {home: OpenDraft(TreeDraft(by_home[home]), recovered[home]) for home in by_home}
+        unchanged = {home: _recovered(tree) for home, tree in by_home.items()}
+        drafts = {home: OpenDraft(TreeDraft(by_home[home]), unchanged[home]) for home in by_home}
         yield drafts
         changes = [(each.draft.tree, each.draft.writes()) for each in drafts.values()]
         commit([(tree, writes) for tree, writes in changes if writes])
@@ -81,43 +80,42 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
 
 def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     """Put a target on a draft."""
-    draft, recovered = opened.draft, opened.recovered
+    draft, answer = opened.draft, replace(opened.unchanged, target=target.name)
     refuse_unfit(target, draft.tree)
     own = draft.stack.find(catalog, target)
     matches = match_target(target, draft)
     if own is not None and _is_done(target, draft, own):
-        return TreeChange(
-            draft.label, draft.tree.place, target.name, tuple(own.revisions), recovered=recovered
-        )
+        return replace(answer, revisions=tuple(own.revisions))
     left = draft.applied.left_over(target, own) if own is not None else frozenset()
     if matches[0].state is State.PATCHED and not left:
-        return _already(catalog, target, opened, own, _patched(matches))
+        has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
+        if own is not None and not has_receipt:
+            has_receipt = renew(catalog, target, draft, own) is not None
+        revisions = revisions_of(matches, State.PATCHED)
+        return replace(answer, revisions=revisions, has_receipt=has_receipt)
     draft.stack = draft.applied.settled(target, matches[0], own)
     own = own if own in draft.stack.entries else None
     at = None
     changed: set[str] = set()
+    before: Source = draft
     if own is not None:
         refuse_covered(draft, own, target.series.paths, f"replace {own.target} in it")
         at = draft.stack.entries.index(own)
         changed |= own.paths
-        source = draft.stack.before(own, draft)
-        revisions, plan = check(catalog, target, source, draft.stack)
+        before = draft.stack.before(own, draft)
+    revisions, plan = check(catalog, target, before, draft.stack)
+    if own is not None:
         draft.undo(own)
-    else:
-        revisions, plan = check(catalog, target, draft, draft.stack)
     if plan is not None:  # None where other means had put the new series below the old one
         refuse_shadowed(target, draft.tree, plan)
         if plan.changes:
             draft.do(entry_of(catalog, target, revisions, draft.tree), plan, at)
         changed |= {change.path for change in plan.changes}
-    return TreeChange(
-        tree=draft.label,
-        path=draft.tree.place,
-        target=target.name,
+    return replace(
+        answer,
         revisions=revisions,
         changed=tuple(sorted(changed)),
         replaced=own.series if own is not None else None,
-        recovered=recovered,
         requires=target.requires,
     )
 
@@ -129,56 +127,6 @@ def _is_done(target: Target, draft: TreeDraft, own: StackEntry) -> bool:
     if match_target(target, draft.stack.at(own, draft))[0].state is State.PATCHED:
         return True
     return any(each.paths & own.paths for each in draft.stack.below(own))
-
-
-def _already(
-    catalog: Catalog,
-    target: Target,
-    opened: OpenDraft,
-    own: StackEntry | None,
-    revisions: tuple[str, ...],
-) -> TreeChange:
-    """Return the answer for a tree that is exactly what the target makes."""
-    draft = opened.draft
-    has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
-    has_receipt = has_receipt or (
-        own is not None and renew(catalog, target, draft, own) is not None
-    )
-    return TreeChange(
-        tree=draft.label,
-        path=draft.tree.place,
-        target=target.name,
-        revisions=revisions,
-        has_receipt=has_receipt,
-        recovered=opened.recovered,
-    )
-
-
-def _patched(matches: Sequence[Identity]) -> tuple[str, ...]:
-    return tuple(match.revision for match in matches if match.state is State.PATCHED)
-
-
-def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -> StackEntry | None:
-    """Give a tree that is what the target makes the receipt of that, in place of an older one.
-
-    Its author edited the tree, and took the edits into the series with `refresh` or `new`.
-    None where the tree is something else, or what it was before cannot be had.
-    """
-    matches = match_target(target, draft)
-    revisions = _patched(matches)
-    if not revisions or not target.series.patches or draft.applied.left_over(target, own):
-        return None
-    if draft.stack.covering(own, target.series.paths):  # the later entry's content is not its own
-        return None
-    try:
-        originals = originals_of(target, draft, matches[0], own, ())
-    except ForeignError:
-        return None
-    at = draft.stack.entries.index(own)
-    draft.forget(own)
-    entry = replace(entry_of(catalog, target, revisions, draft.tree), bytecode=own.bytecode)
-    draft.adopt(entry, originals, at)
-    return draft.stack.entries[at]
 
 
 def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], verb: str) -> None:
@@ -193,7 +141,12 @@ def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], ve
 def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
     """Finish or undo what an earlier run was killed in."""
     with locked([tree], reporter):
-        return TreeChange(tree.label, tree.place, None, recovered=recover(tree))
+        return _recovered(tree)
+
+
+def _recovered(tree: Tree) -> TreeChange:
+    recovered = recover(tree)
+    return TreeChange(tree.label, tree.place, None, recovered=recovered)
 
 
 def adopt_target(
@@ -204,7 +157,7 @@ def adopt_target(
     `sources` have its files as they were before.
     """
     with open_drafts([tree], reporter) as drafts:
-        draft, recovered = drafts[tree.home].draft, drafts[tree.home].recovered
+        draft, answer = drafts[tree.home].draft, drafts[tree.home].unchanged
         if not target.series.patches:
             raise UsageError(
                 f"{target.name} has no patches yet: there is nothing to adopt",
@@ -218,32 +171,17 @@ def adopt_target(
                 remedy=f"see why: pkgtools verify --target {target.name} --tree {tree.root}",
                 found=matches[0],
             )
-        revisions = _patched(matches)
         own = draft.stack.find(catalog, target)
-        if own is None or not _is_done(target, draft, own):
-            left = draft.applied.left_over(target, own) if own is not None else ()
-            if left:
+        if own is None:
+            adopt(catalog, target, draft, None, sources)
+        elif not _is_done(target, draft, own):
+            if left := draft.applied.left_over(target, own):
                 raise ForeignError(
                     f"{tree.label}: an older series of {target.name} is still in "
                     f"{', '.join(sorted(left))}",
                     remedy=f"replace it: pkgtools apply --target {target.name} --tree {tree.root}",
                 )
-            at = None
-            if own is not None:
-                refuse_covered(
-                    draft, own, target.series.paths, f"replace the receipt of {own.target}"
-                )
-                at = draft.stack.entries.index(own)
-            originals = originals_of(target, draft, matches[0], own, sources)
-            entry = entry_of(catalog, target, revisions, tree)
-            if own is not None:
-                draft.forget(own)
-                entry = replace(entry, bytecode=own.bytecode)
-            draft.adopt(entry, originals, at)
-    return TreeChange(
-        tree=tree.label,
-        path=tree.place,
-        target=target.name,
-        revisions=revisions,
-        recovered=recovered,
-    )
+            verb = f"replace the receipt of {own.target}"
+            refuse_covered(draft, own, target.series.paths, verb)
+            adopt(catalog, target, draft, own, sources)
+    return replace(answer, target=target.name, revisions=revisions_of(matches, State.PATCHED))

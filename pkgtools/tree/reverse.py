@@ -1,18 +1,14 @@
 """Taking a series out of a tree."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pkgtools.catalog import Catalog
 from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Tree
 from pkgtools.source.receipt import PROVENANCE, StackEntry
-from pkgtools.tree.apply import (
-    OpenDraft,
-    TreeChange,
-    open_drafts,
-    refuse_covered,
-    renew,
-)
+from pkgtools.tree.adopt import renew
+from pkgtools.tree.apply import OpenDraft, TreeChange, open_drafts, refuse_covered
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.held import edited_error
 from pkgtools.tree.state import Identity, State, identify
@@ -37,28 +33,25 @@ def reverse_trees(
 
 
 def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> TreeChange:
-    draft, recovered = opened.draft, opened.recovered
-    tree = draft.tree
+    draft = opened.draft
     if entry is None:
-        return TreeChange(tree.label, tree.place, None, recovered=recovered)
+        return opened.unchanged
     refuse_covered(draft, entry, (), f"reverse {entry.target}")
     edited = draft.stack.drifted(entry, draft)
     if edited and not draft.stack.is_undone(entry, draft):
         entry = _renewed(catalog, draft, entry)
         edited = draft.stack.drifted(entry, draft)
     if edited and not draft.stack.is_undone(entry, draft):
-        raise edited_error(entry, edited, tree)
+        raise edited_error(entry, edited, draft.tree)
     if edited:  # the files were checked out again: only the receipt was left
         draft.forget(entry)
-        return TreeChange(tree.label, tree.place, None, recovered=recovered)
+        return opened.unchanged
     draft.undo(entry)
-    return TreeChange(
-        tree=tree.label,
-        path=tree.place,
+    return replace(
+        opened.unchanged,
         target=entry.target,
         revisions=tuple(entry.revisions),
         changed=tuple(file.path for file in entry.files),
-        recovered=recovered,
     )
 
 

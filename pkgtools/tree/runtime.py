@@ -6,16 +6,13 @@ and a checkout say which versions they are for (``Requires-Python``, PEP 345; PE
 
 from __future__ import annotations
 
-import ast
 import base64
 import contextlib
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -80,42 +77,23 @@ def compile_for(source: Source) -> Compile:
         library = _LIBRARY.fullmatch(source.place)
         version = (int(library[2]), int(library[3])) if library else None
         if source.python not in (None, sys.executable) and version != _HERE:
-            return _Interpreter(str(source.python))
+            return partial(_compile_with, str(source.python))
         if version not in (None, _HERE):
             return _of_version(version, source.root)
     required = _required(source)
     if required is None:
         return compile_and_remember
     if required.contains("{}.{}.{}".format(*sys.version_info)):
-        oldest = next(m for m in range(7, _HERE[1] + 1) if _allows(required, m) or m == _HERE[1])
-        return compile_and_remember if oldest == _HERE[1] else partial(_compile_for_all, oldest)
+        oldest = next((minor for minor in range(7, _HERE[1]) if _allows(required, minor)), None)
+        return partial(compile_and_remember, oldest=oldest)
     for minor in range(6, 40):
         if _allows(required, minor) and (found := shutil.which(f"python3.{minor}")):
-            return _Interpreter(found)
+            return partial(_compile_with, found)
     return _say_nothing
 
 
 def _allows(required: SpecifierSet, minor: int) -> bool:
     return required.contains(f"3.{minor}.99")
-
-
-def _compile_for_all(oldest: int, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Return why this Python, or an older one that is allowed too, does not compile some files."""
-    return _remember(f"-3.{oldest}", partial(_compile_and_parse, oldest), files)
-
-
-def _compile_and_parse(oldest: int, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Also parse, because `ast.parse` knows since which version most syntax is there."""
-    errors = compile_here(files)
-    for path, blob in files.items():
-        if path not in errors:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    ast.parse(blob.data, path, feature_version=(3, oldest))
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                errors[path] = str(error) or type(error).__name__
-    return errors
 
 
 def _of_version(version: tuple[int, int], root: Path) -> Compile:
@@ -125,7 +103,7 @@ def _of_version(version: tuple[int, int], root: Path) -> Compile:
     own = shutil.which(f"{prefix}bin/python") if prefix else None
     found = own or shutil.which("python{}.{}".format(*version))
     if found:
-        return _Interpreter(found)
+        return partial(_compile_with, found)
     return _say_nothing if version > _HERE else compile_and_remember
 
 
@@ -154,65 +132,49 @@ def _required(source: Source) -> SpecifierSet | None:
     return None
 
 
-class _Interpreter:
-    """Another Python, which compiles all files in one process."""
-
-    def __init__(self, python: str) -> None:
-        self._python = python
-
-    def __call__(self, files: Mapping[str, Blob]) -> dict[str, str]:
-        if not files or self._python in _missing:
-            return {}
-        coded = {path: base64.b64encode(blob.data).decode() for path, blob in files.items()}
-        try:
-            done = subprocess.run(
-                [self._python, "-I", "-c", _SCRIPT],
-                input=json.dumps(coded),
-                capture_output=True,
-                text=True,
-                timeout=_SECONDS,
-                check=True,
-            )
-            return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, str])
-        except (OSError, subprocess.SubprocessError, IndexError, msgspec.DecodeError) as error:
-            # pyenv has a shim for every version that any of its Pythons has.
-            if isinstance(error, subprocess.CalledProcessError) and error.returncode == _NOT_FOUND:
-                _missing.add(self._python)
-            return {}  # it cannot run here, so its version is unknown
+def _compile_with(python: str, files: Mapping[str, Blob]) -> dict[str, str]:
+    """Compile all files in one process of another Python."""
+    if not files or python in _missing:
+        return {}
+    coded = {path: base64.b64encode(blob.data).decode() for path, blob in files.items()}
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", _SCRIPT],
+            input=json.dumps(coded),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
+        )
+        return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, str])
+    except (OSError, subprocess.SubprocessError, IndexError, msgspec.DecodeError) as error:
+        # pyenv has a shim for every version that any of its Pythons has.
+        if isinstance(error, subprocess.CalledProcessError) and error.returncode == _NOT_FOUND:
+            _missing.add(python)
+        return {}  # it cannot run here, so its version is unknown
 
 
-def compile_and_remember(files: Mapping[str, Blob]) -> dict[str, str]:
-    """Return why this Python does not compile some files, by path."""
-    return _remember("", compile_here, files)
+def compile_and_remember(files: Mapping[str, Blob], oldest: int | None = None) -> dict[str, str]:
+    """Return why this Python, or an older one (``3.oldest``), does not compile some files, by path.
 
-
-def _remember(key: str, compiled: Compile, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Ask `compiled` of the files that did not compile yet.
-
-    The ids of those that do are kept in the user's cache: a release's files are verified again
-    and again, and compiling takes three times as long as the rest. The cache file's name ends
-    with `key`: what is asked beyond this Python.
+    The ids of those that compile are kept in the user's cache: a release's files are verified
+    again and again, and compiling takes three times as long as the rest.
     """
     from pkgtools.util.cache import cache_folder  # noqa: PLC0415 - slow to import
 
     folder = cache_folder("compiled")
-    name = f"{sys.implementation.cache_tag}-{sys.hexversion:x}{key}"
-    path = folder / name if folder else None
+    key = f"-3.{oldest}" if oldest is not None else ""
+    path = folder / f"{sys.implementation.cache_tag}-{sys.hexversion:x}{key}" if folder else None
     known: set[str] = set()
     if path is not None:
         with contextlib.suppress(OSError):
             known = set(read_bytes(path).decode("ascii", "replace").split())
-    errors = compiled({name: blob for name, blob in files.items() if blob.id not in known})
-    new = {blob.id for name, blob in files.items() if name not in errors} - known
+    unknown = {name: blob for name, blob in files.items() if blob.id not in known}
+    errors = compile_here(unknown, oldest)
+    new = {blob.id for name, blob in unknown.items() if name not in errors}
     if path is not None and new:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            flags = (
-                os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if len(known) * 41 > _LARGE else os.O_APPEND)
-            )
-            descriptor = os.open(path, flags, 0o644)
-            try:
-                os.write(descriptor, "".join(f"{each}\n" for each in sorted(new)).encode())
-            finally:
-                os.close(descriptor)
+            with path.open("wb" if len(known) * 41 > _LARGE else "ab", buffering=0) as file:
+                file.write("".join(f"{each}\n" for each in sorted(new)).encode())
     return errors
