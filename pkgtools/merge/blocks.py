@@ -139,11 +139,8 @@ class Block:
 
     @cached_property
     def squeezed(self) -> bytes:
-        """Its bytes without what may differ between equal tokens.
-
-        Where these differ, so do the tokens: which is found without reading them.
-        """
-        return self.text.translate(_ONE_QUOTE, b" \t\r\n\f,()\\")
+        """See `squeezed`."""
+        return squeezed(self.text)
 
     @cached_property
     def counted(self) -> Counter[bytes]:
@@ -227,6 +224,14 @@ def is_deep(source: bytes) -> bool:
 def is_sound(module: Block) -> bool:
     """Whether the source was read without a syntax error."""
     return not module.raw[0].has_error
+
+
+def squeezed(text: bytes) -> bytes:
+    """Return source without the bytes that may differ between equal tokens.
+
+    Where the rest differs, so do the tokens. This is much faster than reading these.
+    """
+    return text.translate(_ONE_QUOTE, b" \t\r\n\f,()\\")
 
 
 def same(one: Block, other: Block) -> bool:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.align import ALIKE
-from pkgtools.merge.blocks import Shape, same, similarity
+from pkgtools.merge.blocks import Shape, same, similarity, squeezed
 from pkgtools.merge.layout import WORTH
 from pkgtools.merge.tokens import tokens_of
 
@@ -65,6 +65,9 @@ def made_within(base: Block, ours: Block, new: Sequence[Block]) -> Block | None:
 
 def is_elsewhere(base: tree_sitter.Node, theirs: tree_sitter.Node) -> bool:
     """Whether upstream has a part of a definition at another place of it."""
+    # Most of what a patch changes is not at another place, which its bytes show without tokens.
+    if squeezed(base.text or b"") not in _squeezed(_definition(theirs)):
+        return False
     told = tokens_of(base)
     if len(told) < WORTH or told == tokens_of(theirs):
         return False
@@ -85,6 +88,11 @@ def _definition(node: tree_sitter.Node) -> tree_sitter.Node:
     return outer
 
 
-@lru_cache(maxsize=256)  # every change in a definition asks for it
+@lru_cache(maxsize=256)  # every change in a definition asks for these
+def _squeezed(node: tree_sitter.Node) -> bytes:
+    return squeezed(node.text or b"")
+
+
+@lru_cache(maxsize=256)
 def _marked(node: tree_sitter.Node) -> bytes:
     return b"\0\0".join([b"", *tokens_of(node), b""])

@@ -94,7 +94,13 @@ def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> 
 
 def _reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
     root = [*scopes(module, qualified_name(path)), module][0]
-    return any(n.type == "identifier" and n.text == name and is_read(n) for n in raw_walk([root]))
+    return name in _read_names(root)
+
+
+@lru_cache(maxsize=256)
+def _read_names(scope: tree_sitter.Node) -> frozenset[bytes]:
+    nodes = (n for n in raw_walk([scope]) if n.type == "identifier" and is_read(n))
+    return frozenset(n.text or b"" for n in nodes)
 
 
 def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
