@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.tokens import raw_walk
+from pkgtools.merge.tokens import identifiers, raw_walk
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -253,7 +253,7 @@ def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
         outer = outer.parent
     if outer is None or not name:
         return False
-    uses = [n for n in raw_walk([outer]) if n.type == "identifier" and n.text == name]
+    uses = list(identifiers(outer, name))
     made = [n.parent for n in uses if n.parent is not None and _use(n) == "assignment"]
     values = [n.child_by_field_name("right") for n in made]
     is_made = all(

@@ -67,10 +67,12 @@ def _doubled(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     """Return the chunks after which a name is given more often than either side gives it."""
     lines = split(merged.data)
     changed = {n for c in diff(versions.lines[2], lines) for n in range(c.new, c.new_end)}
-    found = repeated(parse(merged.data), changed) if changed else Counter()
-    known = repeated(versions.ours) | repeated(versions.theirs) if found else found
+    found = repeated(parse(merged.data), rows=changed) if changed else Counter()
     faults = {}
-    for name in (name for name, number in found.items() if number > known[name]):
+    for name, number in found.items():
+        sides, word = (versions.ours, versions.theirs), b"".join(_WORD.findall(name)[:1])
+        if any(repeated(side, within=word)[name] >= number for side in sides):
+            continue
         shown = name.decode(errors="replace")
         done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
         texts = {c: b"".join(versions.lines[1][c.new : c.new_end]) for c in done}

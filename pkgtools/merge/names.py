@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.effects import imported_names
-from pkgtools.merge.tokens import raw_walk
+from pkgtools.merge.tokens import identifiers, raw_walk
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -94,13 +94,7 @@ def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> 
 
 def _reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
     root = [*scopes(module, qualified_name(path)), module][0]
-    return name in _read_names(root)
-
-
-@lru_cache(maxsize=256)
-def _read_names(scope: tree_sitter.Node) -> frozenset[bytes]:
-    nodes = (n for n in raw_walk([scope]) if n.type == "identifier" and is_read(n))
-    return frozenset(n.text or b"" for n in nodes)
+    return any(map(is_read, identifiers(root, name)))
 
 
 def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
@@ -109,9 +103,7 @@ def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
     node = next(found, None)
     while node and node.parent and node.parent.type not in ("block", "module"):
         node = node.parent
-    return node is None or any(
-        n.type == "identifier" and n.text == name and _is_bound_here(n) for n in raw_walk([node])
-    )
+    return node is None or any(map(_is_bound_here, identifiers(node, name)))
 
 
 def new_names(
@@ -275,7 +267,7 @@ def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byte
     if name in bound(module):
         return True
     if len(found) == len(names):
-        return any(name in bound(scope) for scope in found)
+        return any(name in (scope.text or b"") and name in bound(scope) for scope in found)
     # A definition around it moved or was renamed: look in what is called like the innermost.
     functions = _functions(module)
     return any(

@@ -115,21 +115,22 @@ def as_good_behind(outer: Block, block: Block, between: Sequence[Block]) -> bool
     return independent(effects([block]), effects(code))
 
 
-def repeated(module: Block, rows: Collection[int] | None = None) -> Counter[bytes]:
+def repeated(module: Block, *, rows: Collection[int] = (), within: bytes = b"") -> Counter[bytes]:
     """Return how often a class, a dictionary, a call or parameters give a name more than once.
 
     Args:
         module: where.
         rows: look only at what stands on some of these lines, which count from 0.
+        within: look only at what has these bytes.
     """
     found: Counter[bytes] = Counter()
-    wanted = sorted(rows or ())
+    wanted = sorted(rows)
     stack = [module]
     while stack:
         block = stack.pop()
         at = bisect_left(wanted, block.raw[0].start_point.row)
-        if rows is not None and not any(
-            r <= block.raw[-1].end_point.row for r in wanted[at : at + 1]
+        if within not in block.text or (
+            wanted and not any(r <= block.raw[-1].end_point.row for r in wanted[at : at + 1])
         ):
             continue
         given = Counter(n for one in block.elements if one.kind in _ONCE for n in _names(one))

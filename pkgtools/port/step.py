@@ -29,7 +29,7 @@ from pkgtools.port.outcomes import decided, describe, whole_file, worst
 from pkgtools.port.upstream import Movement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pkgtools.catalog import Upstream
     from pkgtools.merge.blocks import Block
@@ -101,27 +101,26 @@ class PortStep:
             reports.append(PatchReport(applied.patch.name, outcome, tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
 
-    def _users_last(self, changes: Sequence[FileChange]) -> list[FileChange]:
-        """Return the files of a patch, each behind those that it imports.
+    def _users_last(self, changes: Sequence[FileChange]) -> Iterator[FileChange]:
+        """Yield the files of a patch, each behind those that it imports.
 
         The check of a file then sees what the patch adds to the modules that the file uses.
         """
         if any(change.old_path != change.path for change in changes):
-            return list(changes)  # names can be exchanged: the order of the patch is right
+            yield from changes  # names can be exchanged: the order of the patch is right
+            return
         left = {change.path: change for change in changes}
-        ordered: list[FileChange] = []
 
-        def visit(change: FileChange) -> None:
+        def visit(change: FileChange) -> Iterator[FileChange]:
             del left[change.path]
-            for path in self._imported(change):
+            for path in self._imported(change) if left else ():
                 if path in left:
-                    visit(left[path])
-            ordered.append(change)
+                    yield from visit(left[path])
+            yield change
 
         for change in changes:
             if change.path in left:
-                visit(change)
-        return ordered
+                yield from visit(change)
 
     def _imported(self, change: FileChange) -> list[str]:
         """Return where the modules can be that a file imports."""
