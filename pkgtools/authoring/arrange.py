@@ -5,7 +5,7 @@ revisions before a file is written.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -39,14 +39,6 @@ class Arranged(msgspec.Struct, frozen=True):
     """Shared patches that the series does not name any more; their files stay."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where patches are moved to: before or behind another one."""
-
-    patch: str
-    behind: bool
-
-
 def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Arranged:
     """Take patches out of a series that no later patch needs and no target calls absorbed."""
     with work.locked():
@@ -58,18 +50,24 @@ def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Ar
 
 
 def reorder_patches(
-    work: CatalogWork, names: Sequence[str], place: Place | None, at_hand: AtHand
+    work: CatalogWork,
+    names: Sequence[str],
+    at_hand: AtHand,
+    *,
+    before: str | None = None,
+    after: str | None = None,
 ) -> Arranged:
-    """Move patches within a series, in the order of `names`, to a place.
+    """Move patches within a series, in the order of `names`, before or after another patch.
 
-    Without a `place`, `names` has all patches of the series. Nothing is written where a patch does
+    Without another one, `names` has all patches of the series. Nothing is written if a patch does
     not apply in its new place.
     """
     with work.locked():
         series = work.named.load()
         moved = _find_all(series, names)
         left = [patch for patch in series.patches if patch not in moved]
-        if place is None:
+        anchor = before or after
+        if anchor is None:
             if left:
                 raise UsageError(
                     f"{series.directory} has more patches than are named: "
@@ -78,12 +76,12 @@ def reorder_patches(
                 )
             order = moved
         else:
-            (other,) = _find_all(series, [place.patch])
+            (other,) = _find_all(series, [anchor])
             if other in moved:
                 raise UsageError(
                     f"{other.name} cannot be moved to itself", remedy="name another patch"
                 )
-            at = left.index(other) + place.behind
+            at = left.index(other) + (not before)
             order = [*left[:at], *moved, *left[at:]]
         return _arrange(work, series, order, moved, at_hand)
 

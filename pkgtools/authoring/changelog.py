@@ -59,23 +59,6 @@ class Changed:
     links: tuple[str, ...]
 
 
-class ChangelogError(CheckFailedError):
-    """CHANGELOG.md does not tell every changed series."""
-
-    def __init__(
-        self, message: str, *, remedy: str, file: str, since: str | None, faults: list[str]
-    ) -> None:
-        super().__init__(message, remedy=remedy)
-        self.file = file
-        self.since = since
-        self.faults = faults
-
-    @property
-    def details(self) -> object:
-        """The file, the last tag and what is wrong."""
-        return {"file": self.file, "since": self.since, "faults": self.faults}
-
-
 @dataclass(frozen=True)
 class Checked:
     """The result of the check."""
@@ -117,13 +100,11 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
         else:
             changed.append(found)
     if faults:
-        raise ChangelogError(
+        raise CheckFailedError(
             f"{path} is not ready to ship:" + "".join(f"\n  {fault}" for fault in faults),
             remedy="write an entry under Unreleased that names the target and links to the "
             "issue, pull request, commit or release that it was made for",
-            file=str(path),
-            since=tag,
-            faults=faults,
+            details={"file": str(path), "since": tag, "faults": faults},
         )
     return Checked(str(path), tag, tuple(changed))
 

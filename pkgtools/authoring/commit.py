@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -114,13 +113,11 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
                 "git cherry-pick",
             )
         commits = bench.commits()
-        bench.fetch({p for c in commits for p in c.changes} | set(series.paths))
         names = _names_of(commits, state.names)
         patched = PatchedSource(bench.read)
         reader = _CommitReader(work, series, names, state.from_wheel, patched)
-        for commit in commits:
-            reader.take(commit)
-        entries, dropped = reader.entries, reader.dropped()
+        entries = [reader.take(commit) for commit in commits if commit.changes]
+        dropped = [patch for patch in series.patches if patch.name not in reader.taken]
         renamed = [entry.old for entry in entries if entry.old and entry.was]
         gone = [patch for patch in (*dropped, *renamed) if not patch.is_shared]
         work.refuse_absorbed(gone)
@@ -138,7 +135,7 @@ def commit_series(folder: Path, reporter: Reporter) -> tuple[SeriesWork, Committ
         changed=series.digest not in state.digests,
         patches=[CommittedPatch(e.reference, e.outcome, e.commit.id, e.was) for e in entries],
         dropped=[reference_of(patch) for patch in dropped],
-        empty=reader.empty,
+        empty=[commit.subject for commit in commits if not commit.changes],
         shared=[edited_shared(work, entry.patch, entry.files) for entry in edited],
     )
 
@@ -156,7 +153,7 @@ def _names_of(commits: Sequence[MadeCommit], saved: Mapping[str, str]) -> dict[s
     return names
 
 
-@dataclass(frozen=True)
+@dataclass
 class _CommitReader:
     """Takes one commit after the other, each on the files of the ones before it."""
 
@@ -165,25 +162,19 @@ class _CommitReader:
     names: Mapping[str, str | None]
     from_wheel: bool
     patched: PatchedSource
-    entries: list[_CommitEntry] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+    """The names of the patches that have their commit."""
+    made: set[str] = field(default_factory=set)
+    """The names of the patches of the commits that were read."""
 
-    @cached_property
-    def _known(self) -> dict[str, Patch]:
-        return {patch.name: patch for patch in self.series.patches}
-
-    def dropped(self) -> list[Patch]:
-        kept = {entry.old.name for entry in self.entries if entry.old}
-        return [patch for patch in self.series.patches if patch.name not in kept]
-
-    def take(self, commit: MadeCommit) -> None:
-        if not commit.changes:
-            self.empty.append(commit.subject)
-            return
+    def take(self, commit: MadeCommit) -> _CommitEntry:
         self._refuse_outside(commit)
         old = self._patch_of(commit)
-        self.entries.append(self._entry(commit, old, self.names[commit.id]))
+        entry = self._entry(commit, old, self.names[commit.id])
+        self.taken |= {old.name} if old else set()
+        self.made.add(entry.patch.name)
         self.patched.add(commit.file_changes)
+        return entry
 
     def _refuse_outside(self, commit: MadeCommit) -> None:
         upstream = self.work.named.upstream
@@ -202,14 +193,14 @@ class _CommitReader:
 
     def _patch_of(self, commit: MadeCommit) -> Patch | None:
         """Return the patch that a commit was: by name, else the one that it still is otherwise."""
-        taken = {entry.old.name for entry in self.entries if entry.old}
+        known = {patch.name: patch for patch in self.series.patches}
         name = self.names[commit.id]
-        if name in self._known:
-            return self._known[name] if name not in taken else None
-        free = self._known.keys() - taken - set(filter(None, self.names.values()))
-        candidates = [patch for patch in self.series.patches if patch.name in free]
-        same = [p for p in candidates if has_message(p, commit.message) or self._makes(p, commit)]
-        return same[0] if same else None
+        if name in known:
+            return known[name] if name not in self.taken else None
+        free = known.keys() - self.taken - set(self.names.values())
+        candidates = (patch for name, patch in known.items() if name in free)
+        same = (p for p in candidates if has_message(p, commit.message) or self._makes(p, commit))
+        return next(same, None)
 
     def _makes(self, patch: Patch, commit: MadeCommit) -> bool:
         """Whether a patch changes exactly what a commit does."""
@@ -305,8 +296,8 @@ class _CommitReader:
     def _new_name(self, commit: MadeCommit) -> str:
         """Return a name that is free, with a number where every patch of the series has one."""
         own = [patch.name for patch in self.series.patches if not patch.is_shared]
-        taken = {*self._known, *filter(None, self.names.values())}
-        taken |= {entry.patch.name for entry in self.entries}
+        taken = {patch.name for patch in self.series.patches} | self.made
+        taken |= set(filter(None, self.names.values()))
         numbers = [int(match[1]) for name in taken if (match := _NUMBER.match(name))]
         name = file_name(commit.subject)
         if own and all(map(_NUMBER.match, own)):

@@ -11,13 +11,11 @@ from pkgtools.authoring.folder import refuse_existing, write_folder
 from pkgtools.authoring.levels import LevelFinder, Mail
 from pkgtools.authoring.shared import references_to
 from pkgtools.blob import Blob
-from pkgtools.catalog import Upstream
 from pkgtools.catalog.listing import line_of
 from pkgtools.catalog.series import LISTING, is_empty_series, load_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import UsageError
 from pkgtools.patch import Patch, in_order, split_mails, subject_of
-from pkgtools.source import Source
 from pkgtools.util.files import read_bytes
 
 _NUMBERED: Final = re.compile(r"\d+-")
@@ -38,38 +36,24 @@ class Imported:
     """For each patch that was cut, the files outside the package."""
 
 
-@dataclass(frozen=True)
-class ImportRules:
-    """How patches become a series."""
-
-    level: int | None = None
-    """How many folders to strip from the names; by default it is worked out."""
-    package: Upstream | None = None
-    """The upstream whose package alone the series is for. Other files' parts are written to the
-    folder ``outside`` below the series."""
-    shelf: Path | None = None
-    """The folder of shared patches around the series. A patch that makes the same change as one
-    of them becomes a reference to it."""
-
-
 def import_patches(
-    paths: Sequence[Path], output: Path, source: Source | None, rules: ImportRules
+    paths: Sequence[Path], output: Path, reader: LevelFinder, shelf: Path | None
 ) -> Imported:
     """Make a series of patch files or of folders of them, byte by byte as they are.
 
     A folder's own ``series`` file gives the order, else the numbers in the names do. A mailbox
-    becomes a patch for each of its mails. Files without a number get one. With a `source`, the
-    patches are checked against it.
+    becomes a patch for each of its mails. Files without a number get one. The parts of patches
+    for files outside the reader's package are written to the folder ``outside`` below the series.
+    A patch that makes the same change as a shared patch of `shelf` becomes a reference to it.
     """
     if not is_empty_series(output):
         refuse_existing(output)
-    mails = list(_mails(paths, rules.level))
+    mails = list(_mails(paths))
     if not mails:
         raise UsageError(
             f"there is no .patch or .diff in {', '.join(map(str, paths))}",
             remedy="name the patch files, or the folder that they lie in",
         )
-    reader = LevelFinder(source, rules.package)
     outside: dict[str, Patch] = {}
     names = set()
     for mail in mails:
@@ -84,15 +68,15 @@ def import_patches(
     patches = {patch.name: patch for patch in reader.patches}
     if not patches:
         raise UsageError("no patch changes a file of the package", remedy="see --upstream")
-    if source is not None:
-        refuse_misfit(reader.patches, source)
-    shared = references_to(rules.shelf, reader.patches, source) if rules.shelf else {}
+    if reader.source is not None:
+        refuse_misfit(reader.patches, reader.source)
+    shared = references_to(shelf, reader.patches, reader.source) if shelf else {}
     files = {LISTING: _listing(patches, shared)}
     files |= {name: p.data for name, p in patches.items() if name not in shared}
     if outside:
         files[f"{_OUTSIDE}/{LISTING}"] = _listing(outside)
         files |= {f"{_OUTSIDE}/{name}": patch.data for name, patch in outside.items()}
-    _write(output, files, rules.shelf)
+    _write(output, files, shelf)
     levels = {p.name: p.level for p in reader.patches if p.level != 1 and p.name not in shared}
     return Imported(
         tuple(shared.get(name, name) for name in patches),
@@ -118,7 +102,7 @@ def _listing(patches: Mapping[str, Patch], shared: Mapping[str, str] | None = No
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _mails(paths: Sequence[Path], level: int | None) -> Iterator[Mail]:
+def _mails(paths: Sequence[Path]) -> Iterator[Mail]:
     files = [found for path in paths for found in _patch_files(path)]
     _refuse_order(paths)
     number = 0
@@ -134,8 +118,7 @@ def _mails(paths: Sequence[Path], level: int | None) -> Iterator[Mail]:
                 origin = f"{file.origin} (patch {place} of {len(mails)})"
                 subject = subject_of(data) or file.name
                 name = f"{number:04}-{_UNFIT.sub('-', subject).strip('-.')[:52]}"
-            said = level if file.level is None else file.level
-            yield Mail(origin, f"{name}.patch", data, said)
+            yield Mail(origin, f"{name}.patch", data, file.level)
 
 
 def _patch_files(path: Path) -> list[Mail]:

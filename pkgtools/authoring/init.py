@@ -40,6 +40,7 @@ upstream = {upstream}
 series = {name}  # the folder patches/{folder}
 release = {release}
 """
+_PREFIX: Final = "prefix = {}  # the source tree has it, a wheel has not\n"
 _SERIES: Final = (
     "# One patch a line, in the order in which they are applied: `pkgtools new` adds one.\n"
 )
@@ -54,17 +55,6 @@ class PackageFacts:
     package: str
     """What Python imports."""
     is_installed: bool = False
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The origin of a package's source, as far as it is known."""
-
-    git: str | None
-    tag: str | None
-    """By default ``v`` and the version, where there is a git URL."""
-    prefix: str
-    """The prefix of paths in the source tree that a wheel does not have."""
 
 
 def find_facts(
@@ -161,24 +151,33 @@ def refuse_catalog(folder: Path) -> None:
         )
 
 
-def start_catalog(folder: Path, facts: PackageFacts, origin: Origin) -> Target:
+def start_catalog(
+    folder: Path, facts: PackageFacts, *, git: str | None, tag: str | None, prefix: str
+) -> Target:
     """Write a catalog with one target, and return that.
 
     The lockfile needs no source: a series without patches touches no file.
+
+    Args:
+        folder: the catalog's.
+        facts: see `find_facts`.
+        git: the URL of the repository.
+        tag: of the release; by default ``v`` and the version, if there is a repository.
+        prefix: the prefix of paths in the source tree that a wheel does not have.
     """
     upstream = canonicalize_name(facts.distribution)
     name = f"v{facts.version}"
-    tag = origin.tag or (name if origin.git else None)
+    tag = tag or (name if git else None)
     release = f"version = {_quote(facts.version)}"
     release += f", tag = {_quote(tag)}" if tag else ""
     table = _TABLE.format(
         catalog=_quote(f"{upstream}-{secrets.token_hex(4)}"),
         name=_quote(name),
         upstream=_quote(upstream),
-        git=f"git = {_quote(origin.git)}\n" if origin.git else "",
+        git=f"git = {_quote(git)}\n" if git else "",
         distribution=_quote(facts.distribution),
         package=_quote(facts.package),
-        prefix=_prefix_line(origin.prefix),
+        prefix=_PREFIX.format(_quote(prefix.rstrip("/") + "/")) if prefix else "",
         folder=f"{upstream}/{name}",
         release=f"{{ {release} }}",
     )
@@ -217,11 +216,3 @@ def _refuse_malformed(files: Mapping[str, Blob]) -> None:
         except MalformedError as error:
             reason = error.message.partition(": ")[2]
             raise UsageError(reason, remedy="correct the option, and run this again") from None
-
-
-def _prefix_line(prefix: str) -> str:
-    if not prefix:
-        return ""
-    return (
-        f"prefix = {_quote(prefix.rstrip('/') + '/')}  # the source tree has it, a wheel has not\n"
-    )

@@ -33,12 +33,15 @@ class LevelFinder:
     source: Source | None
     package: Upstream | None
     """Reads only this upstream's package; None reads every file."""
+    level: int | None = None
+    """How many folders to strip, unless the mail says so; None works it out for each patch."""
     patches: list[Patch] = field(default_factory=list)
     """The files of the package that were read."""
 
     def read(self, mail: Mail) -> Patch | None:
         """Read the next patch, and return its part for files outside the package."""
-        inner, outer = self._cut(mail, mail.level if mail.level is not None else self._find(mail))
+        level = self.level if mail.level is None else mail.level
+        inner, outer = self._cut(mail, self._find(mail) if level is None else level)
         if inner is not None:
             self.patches.append(inner)
         return outer

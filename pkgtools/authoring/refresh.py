@@ -1,6 +1,6 @@
 """Taking edits of a patched tree back into its series, and hunks back to their lines."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pkgtools.catalog.listing import SeriesFile
 from pkgtools.catalog.series import LISTING, reference_of
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.patch import Patch
-from pkgtools.source import Source, Tree
+from pkgtools.source import Tree
 from pkgtools.util.files import read_text
 
 
@@ -80,14 +80,17 @@ def refresh_series(
             )
             for each, changes in zip(after, kept, strict=True)
         ]
-        writes, rewritten, unchanged = _writes(named.directory, before, after, source)
+        was = {each.patch.name: each.patch for each in before}
+        patches = patches_of(after, source)
+        rewritten = [patch for patch in patches if patch.data != was[patch.name].data]
+        writes = _writes(named.directory, rewritten, was)
         for edit in edits.values():
             writes |= edit.files
         work.write(writes)
     return Refreshed(
         str(series.directory),
-        rewritten,
-        unchanged,
+        [patch.name for patch in rewritten],
+        [patch.name for patch in patches if patch not in rewritten],
         [edited_shared(work, e.patch, e.files) for e in edits.values()],
         sorted(beyond),
     )
@@ -111,30 +114,23 @@ def _shared_edits(
 
 
 def _writes(
-    directory: Path, before: Sequence[AppliedPatch], after: Sequence[AppliedPatch], source: Source
-) -> tuple[dict[Path, Blob | None], list[str], list[str]]:
-    """Return the series' own files to write, and which patches are rewritten and which kept."""
-    old = {each.patch.name: each.patch for each in before}
+    directory: Path, rewritten: Sequence[Patch], was: Mapping[str, Patch]
+) -> dict[Path, Blob | None]:
+    """Return the series' own files to write: `edit_shared` has those of shared patches."""
     file = listed = SeriesFile.parse(read_text(directory / LISTING))
     writes: dict[Path, Blob | None] = {}
-    rewritten, kept = [], []
-    for patch in patches_of(after, source):
-        was = old[patch.name]
-        if patch.data == was.data:
-            kept.append(patch.name)
-            continue
-        rewritten.append(patch.name)
+    for patch in rewritten:
         file = file.at_level(patch.name, patch)
-        if not was.is_shared:
+        if not was[patch.name].is_shared:
             writes[directory / patch.name] = Blob(patch.data)
         elif not patch.is_shared:
             raise CheckFailedError(
-                f"{reference_of(was)}: the edited patch does not make the edited files",
+                f"{reference_of(was[patch.name])}: the edited patch does not make the edited files",
                 remedy="report this, with the patch: it is a fault of pkgtools",
             )
     if file != listed:
         writes[directory / LISTING] = Blob(file.text().encode())
-    return writes, rewritten, kept
+    return writes
 
 
 def edited_shared(work: SeriesWork, patch: Patch, files: Iterable[Path]) -> EditedShared:

@@ -39,14 +39,6 @@ class SharedEdit:
     files: dict[Path, Blob | None]
 
 
-@dataclass(frozen=True)
-class _Extent:
-    """A range of old lines that one hunk covers."""
-
-    start: int
-    end: int
-
-
 def targets_of(catalog: Catalog, patch: Patch) -> list[str]:
     """Return the targets whose series names a shared patch."""
     found = []
@@ -151,7 +143,7 @@ def _sections(
             ]
             head = lines[file.line - 1 : file.hunks[0].line - 1]
             yield b"".join(line for line in head if not line.startswith(b"index "))
-            kept = [_Extent(s, s + h.old_count) for s, h in zip(starts, file.hunks, strict=True)]
+            kept = [range(s, s + h.old_count) for s, h in zip(starts, file.hunks, strict=True)]
             yield from _hunks(*texts, kept)
         else:
             yield diff_text([change])
@@ -168,7 +160,7 @@ def _texts(change: FileChange) -> tuple[list[bytes], list[bytes]] | None:
     return list(BytesIO(before.data)), list(BytesIO(after.data))
 
 
-def _hunks(old: list[bytes], new: list[bytes], kept: list[_Extent]) -> Iterator[bytes]:
+def _hunks(old: list[bytes], new: list[bytes], kept: list[range]) -> Iterator[bytes]:
     """Yield hunks between two texts; where the patch has a hunk, with its pre-image."""
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     steps = [step for step in matcher.get_opcodes() if step[0] != "equal"]
@@ -178,13 +170,13 @@ def _hunks(old: list[bytes], new: list[bytes], kept: list[_Extent]) -> Iterator[
         body: list[bytes] = []
         at = extent.start
         for _, i1, i2, j1, j2 in steps:
-            if extent.start <= i1 and i2 <= extent.end:
+            if extent.start <= i1 and i2 <= extent.stop:
                 body += [b" " + line for line in old[at:i1]]
                 body += [b"-" + line for line in old[i1:i2]]
                 body += [b"+" + line for line in new[j1:j2]]
                 at = i2
-        body += [b" " + line for line in old[at : extent.end]]
-        before = extent.end - extent.start
+        body += [b" " + line for line in old[at : extent.stop]]
+        before = extent.stop - extent.start
         after = sum(not line.startswith(b"-") for line in body)
         # Of no lines, the place is the line before (diff(1), "Detailed Unified").
         start, there = extent.start + bool(before), extent.start + shift + bool(after)
@@ -197,20 +189,20 @@ def _whole(line: bytes) -> bytes:
     return line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
 
 
-def _extent(start: int, end: int, kept: Iterable[_Extent], length: int) -> _Extent:
+def _extent(start: int, end: int, kept: Iterable[range], length: int) -> range:
     """Return the range of the patch's own hunk around an edit, else git's three lines around it."""
     for extent in kept:
         # git takes a hunk without context behind its change for one at the end of the file.
-        if extent.start <= start and (end < extent.end or end == extent.end == length):
+        if extent.start <= start and (end < extent.stop or end == extent.stop == length):
             return extent
-    return _Extent(max(start - _CONTEXT, 0), min(end + _CONTEXT, length))
+    return range(max(start - _CONTEXT, 0), min(end + _CONTEXT, length))
 
 
-def _merged(extents: Iterable[_Extent]) -> list[_Extent]:
-    merged: list[_Extent] = []
-    for extent in sorted(set(extents), key=lambda e: (e.start, e.end)):
-        if merged and extent.start <= merged[-1].end:
+def _merged(extents: Iterable[range]) -> list[range]:
+    merged: list[range] = []
+    for extent in sorted(set(extents), key=lambda e: (e.start, e.stop)):
+        if merged and extent.start <= merged[-1].stop:
             last = merged.pop()
-            extent = _Extent(last.start, max(last.end, extent.end))  # noqa: PLW2901
+            extent = range(last.start, max(last.stop, extent.stop))  # noqa: PLW2901
         merged.append(extent)
     return merged

@@ -11,10 +11,10 @@ reordered list, so that the commit still says which patch it is. ``.git/pkgtools
 which series it was, and the digest that this series had.
 """
 
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -22,8 +22,8 @@ import msgspec
 
 from pkgtools.authoring.gitdiff import FileChange, git
 from pkgtools.authoring.message import PatchAuthor, mail_date
-from pkgtools.blob import DIRECTORY, REGULAR, SUBMODULE, Blob
-from pkgtools.errors import CheckFailedError, MalformedError, UsageError
+from pkgtools.blob import Blob
+from pkgtools.errors import MalformedError, UsageError
 from pkgtools.util.files import read_bytes, replace_file
 
 TRAILER: Final = "Patch-Filename"
@@ -53,7 +53,6 @@ _UNFINISHED: Final = {
     "BISECT_LOG": "bisect",
 }
 """What git keeps below .git while such a command waits for its user."""
-_MODES: Final = {f"{REGULAR:o}", "100755", "120000"}
 _Name = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+\Z")]
 _Commit = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")]
 
@@ -186,7 +185,6 @@ class Workbench:
     def __init__(self, folder: Path, base: str) -> None:
         self.folder = folder
         self.base = base
-        self._contents: dict[str, bytes] = {}
         for name, what in _UNFINISHED.items():
             if (folder / ".git" / name).exists():
                 raise UsageError(
@@ -206,6 +204,10 @@ class Workbench:
                 remedy=f"commit them there: git -C {folder} add --all, then git commit --amend "
                 "for the last patch, or git commit for a new one",
             )
+        from pkgtools.source.git import Repository  # noqa: PLC0415 - slow to import
+
+        self._repository = Repository(folder)
+        self._read_base = functools.cache(self._repository.get(base).read)
 
     def commits(self) -> list[MadeCommit]:
         """Return the commits on the base, in order; they have to be one line."""
@@ -236,26 +238,7 @@ class Workbench:
 
     def read(self, path: str) -> Blob | None:
         """Return a file of the base."""
-        facts = self._files.get(path)
-        if facts is None:
-            below = f"{path}/"
-            inside = any(name.startswith(below) for name in self._files)
-            return Blob(b"", DIRECTORY) if inside else None
-        mode, name = facts
-        if name not in self._contents:
-            self._contents |= self._blobs([name])
-        return Blob(self._contents[name], mode)
-
-    def fetch(self, paths: Iterable[str]) -> None:
-        """Read some files of the base at once."""
-        self._contents |= self._blobs([self._files[p][1] for p in paths if p in self._files])
-
-    @cached_property
-    def _files(self) -> dict[str, tuple[int, str]]:
-        listed = self._git("ls-tree", "-r", "-z", "--full-tree", self.base)
-        entries = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
-        facts = {os.fsdecode(path): head.decode().split() for head, _, path in entries}
-        return {path: (int(mode, 8), name) for path, (mode, _, name) in facts.items()}
+        return self._read_base(path)
 
     def _commit(self, commit: str, parent: str) -> MadeCommit:
         form = "%an <%ae>%x00%ad%x00%B"
@@ -266,47 +249,21 @@ class Workbench:
         )
 
     def _changes(self, commit: str, parent: str) -> dict[str, tuple[Blob | None, Blob | None]]:
-        options = ["-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--abbrev=40"]
+        options = ["-r", "-z", "--name-status", "--no-renames"]
         words = self._git("diff-tree", *options, parent, commit).split(b"\0")
+        old, new = self._repository.get(parent), self._repository.get(commit)
         found = {}
-        for head, path in zip(words[::2], words[1::2], strict=False):
-            old_mode, new_mode, old_id, new_id, _ = head.decode().lstrip(":").split()
-            name = os.fsdecode(path)
-            if {old_mode, new_mode} - {*_MODES, "000000"}:
-                kind = "a submodule" if new_mode == f"{SUBMODULE:o}" else f"mode {new_mode}"
+        for status, path in zip(words[::2], map(os.fsdecode, words[1::2]), strict=False):
+            # A file that comes or goes can have a folder of its name on the other side.
+            before = None if status == b"A" else old.read(path)
+            after = None if status == b"D" else new.read(path)
+            if any(blob and blob.is_directory for blob in (before, after)):
                 raise UsageError(
-                    f"{self.folder}: {commit[:12]} makes {name} {kind}, which no patch can hold",
+                    f"{self.folder}: {commit[:12]} changes the submodule {path}, which no patch "
+                    "can hold",
                     remedy="take it out of the commit",
                 )
-            found[name] = (old_mode, old_id), (new_mode, new_id)
-        ids = [each for pair in found.values() for mode, each in pair if int(mode, 8)]
-        blobs = self._blobs(ids)
-
-        def blob(side: tuple[str, str]) -> Blob | None:
-            mode, name = side
-            return Blob(blobs[name], int(mode, 8)) if int(mode, 8) else None
-
-        return {path: (blob(old), blob(new)) for path, (old, new) in found.items()}
-
-    def _blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Return contents by their ids, read by one process."""
-        wanted = list(dict.fromkeys(ids))
-        if not wanted:
-            return {}
-        given = "".join(f"{each}\n" for each in wanted).encode()
-        out = self._git("cat-file", "--batch", given=given)
-        found, at = {}, 0
-        for each in wanted:
-            end = out.index(b"\n", at)
-            words = out[at:end].split()
-            if len(words) != 3 or words[1] != b"blob":
-                raise CheckFailedError(
-                    f"{self.folder}: git has no blob {each}",
-                    remedy="check the series out again, to another folder",
-                )
-            size = int(words[2])
-            found[each] = out[end + 1 : end + 1 + size]
-            at = end + 1 + size + 1
+            found[path] = before, after
         return found
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:

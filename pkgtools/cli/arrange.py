@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.authoring.arrange import Arranged, Place, drop_patches, rename_patch, reorder_patches
+from pkgtools.authoring.arrange import Arranged, drop_patches, rename_patch, reorder_patches
 from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
@@ -66,10 +66,10 @@ def reorder(
     """
     if before is not None and after is not None:
         raise UsageError("--before and --after name two places", remedy="give one of them")
-    place = Place(before or after or "", before is None) if before or after else None
     work = _open(load_catalog(catalog_path), series)
     at_hand = sources.at_hand(work.catalog)
-    return _arranged(reorder_patches(work, patches, place, at_hand), "moved")
+    done = reorder_patches(work, patches, at_hand, before=before, after=after)
+    return _arranged(done, "moved")
 
 
 @common.command()

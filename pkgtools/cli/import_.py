@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from pkgtools.authoring.imports import Imported, ImportRules, import_patches
+from pkgtools.authoring.imports import Imported, import_patches
+from pkgtools.authoring.levels import LevelFinder
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
@@ -73,12 +74,8 @@ def import_(
     if start_name is not None and upstream is not None:
         finder = Finder(catalog, upstream, common.Progress(), sources.wheels, sources.repositories)
         source = finder.find(start_name).source
-    made = import_patches(
-        patches,
-        output,
-        source,
-        ImportRules(level, upstream if package_only else None, catalog.shelf_of(output)),
-    )
+    reader = LevelFinder(source, upstream if package_only else None, level)
+    made = import_patches(patches, output, reader, catalog.shelf_of(output))
     facts = {"output": str(output), **msgspec.to_builtins(made)}
     return Output(facts, _lines(output, made, catalog))
 

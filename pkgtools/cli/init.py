@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from pkgtools.authoring.init import (
-    Origin,
     PackageFacts,
     facts_of_wheel,
     find_facts,
@@ -87,14 +86,16 @@ def init(
     elif name is not None:
         facts = find_facts(name, version, package, python, common.Progress())
     elif is_terminal() and common.is_text():
-        facts, asked = _ask(version, package, python)
-        git, tag, prefix = git or asked.git, tag or asked.tag, prefix or asked.prefix
+        facts, origin = _ask(version, package, python)
+        git, tag, prefix = (
+            given or asked for given, asked in zip((git, tag, prefix), origin, strict=True)
+        )
     else:
         raise UsageError(
             "which package is the catalog for?",
             remedy="name it as on PyPI: `pkgtools init PACKAGE`",
         )
-    target = start_catalog(output, facts, Origin(git, tag, prefix))
+    target = start_catalog(output, facts, git=git, tag=tag, prefix=prefix)
     made = {
         "catalog": str(output / "targets.toml"),
         "target": target.name,
@@ -131,7 +132,8 @@ def is_terminal() -> bool:
 
 def _ask(
     version: str | None, package: str | None, python: str | None
-) -> tuple[PackageFacts, Origin]:
+) -> tuple[PackageFacts, tuple[str, str, str]]:
+    """Return the facts, and the repository's URL, tag and prefix."""
     name = click.prompt("Package, as on PyPI", err=True)
     found = find_distribution(python, name)
     if version is None:
@@ -141,7 +143,7 @@ def _ask(
         "URL of its git repository (empty: wheels only)", default="", show_default=False, err=True
     )
     if not git:
-        return facts, Origin(None, None, "")
+        return facts, ("", "", "")
     tag = click.prompt("Tag of the release", default=f"v{facts.version}", err=True)
     prefix = click.prompt(
         "Folder in it that contains the package, such as src (empty: none)",
@@ -149,4 +151,4 @@ def _ask(
         show_default=False,
         err=True,
     )
-    return facts, Origin(git, tag, prefix)
+    return facts, (git, tag, prefix)

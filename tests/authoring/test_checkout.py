@@ -308,6 +308,26 @@ def test_refusals_say_what_to_do(small: Small, tmp_path: Path) -> None:
     assert (changed.code, "changed since it was checked out" in changed.err) == (2, True)
 
 
+def test_a_file_that_becomes_a_folder_is_a_patch_and_a_submodule_is_refused(
+    small: Small, tmp_path: Path
+) -> None:
+    where = _checkout(small, tmp_path / "work")
+    package = where / "src/widget"
+    (package / "b.py").unlink()
+    (package / "b.py").mkdir()
+    (package / "b.py/inner.py").write_text("B = 3\n")
+    git(where, "add", "--all")
+    git(where, "commit", "--quiet", "--message", "a folder")
+    assert _commit(where)["patches"][-1]["patch"] == "0004-a-folder.patch"
+    _holds(small, where, tmp_path)
+    commit = git(where, "rev-parse", "HEAD").strip()
+    git(where, "update-index", "--add", "--cacheinfo", f"160000,{commit},src/widget/sub")
+    git(where, "commit", "--quiet", "--message", "a submodule")
+    (package / "sub").mkdir()
+    done = call("commit", where)
+    assert (done.code, "the submodule src/widget/sub" in done.err) == (2, True)
+
+
 def test_a_checkout_that_lacks_commits_is_refused(small: Small, tmp_path: Path) -> None:
     """A bisect, a revert or a look at an older commit leaves some of the series out."""
     where = _checkout(small, tmp_path / "work")
