@@ -23,6 +23,7 @@ from pkgtools.catalog import Series
 from pkgtools.patch import Patch
 from pkgtools.source import WheelSource
 from pkgtools.source.listing import package_files
+from pkgtools.transaction import reading
 from pkgtools.util.files import new_folder
 
 _TRAILER: Final = re.compile(rf"^{TRAILER}: *(.*?) *$\n?", re.MULTILINE)
@@ -45,8 +46,9 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
     """Make a repository of a series on its source: all of it, or nothing."""
     refuse_existing(folder)
     series = work.named.load()
-    commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
-    commits += [_commit(each) for each in applied_on(series.patches, work.source)]
+    with reading([work.source], work.reporter):
+        commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
+        commits += [_commit(each) for each in applied_on(series.patches, work.source)]
     with new_folder(folder, "name another folder") as scratch:
         ids = make_repository(scratch, commits)
         state = BenchState(

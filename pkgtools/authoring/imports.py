@@ -16,7 +16,9 @@ from pkgtools.catalog.series import LISTING, is_empty_series, load_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import UsageError
 from pkgtools.patch import Patch, in_order, split_mails, subject_of
+from pkgtools.transaction import reading
 from pkgtools.util.files import read_bytes
+from pkgtools.util.progress import Reporter
 
 _NUMBERED: Final = re.compile(r"\d+-")
 _SUFFIX: Final = re.compile(r"\.(?:patch|diff)$")
@@ -37,7 +39,11 @@ class Imported:
 
 
 def import_patches(
-    paths: Sequence[Path], output: Path, reader: LevelFinder, shelf: Path | None
+    paths: Sequence[Path],
+    output: Path,
+    reader: LevelFinder,
+    shelf: Path | None,
+    reporter: Reporter,
 ) -> Imported:
     """Make a series of patch files or of folders of them, byte by byte as they are.
 
@@ -54,23 +60,24 @@ def import_patches(
             f"there is no .patch or .diff in {', '.join(map(str, paths))}",
             remedy="name the patch files, or the folder that they lie in",
         )
-    outside: dict[str, Patch] = {}
-    names = set()
-    for mail in mails:
-        if mail.name in names:
-            raise UsageError(
-                f"two patches would be called {mail.name}", remedy="rename one of them"
-            )
-        names.add(mail.name)
-        outer = reader.read(mail)
-        if outer is not None:
-            outside[mail.name] = outer
-    patches = {patch.name: patch for patch in reader.patches}
-    if not patches:
-        raise UsageError("no patch changes a file of the package", remedy="see --upstream")
-    if reader.source is not None:
-        refuse_misfit(reader.patches, reader.source)
-    shared = references_to(shelf, reader.patches, reader.source) if shelf else {}
+    with reading([reader.source], reporter):
+        outside: dict[str, Patch] = {}
+        names = set()
+        for mail in mails:
+            if mail.name in names:
+                raise UsageError(
+                    f"two patches would be called {mail.name}", remedy="rename one of them"
+                )
+            names.add(mail.name)
+            outer = reader.read(mail)
+            if outer is not None:
+                outside[mail.name] = outer
+        patches = {patch.name: patch for patch in reader.patches}
+        if not patches:
+            raise UsageError("no patch changes a file of the package", remedy="see --upstream")
+        if reader.source is not None:
+            refuse_misfit(reader.patches, reader.source)
+        shared = references_to(shelf, reader.patches, reader.source) if shelf else {}
     files = {LISTING: _listing(patches, shared)}
     files |= {name: p.data for name, p in patches.items() if name not in shared}
     if outside:

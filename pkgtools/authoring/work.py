@@ -34,16 +34,17 @@ class CatalogWork:
         return self.catalog.folder_of(self.named.directory)
 
     @contextlib.contextmanager
-    def locked(self, tree: Tree | None = None) -> Iterator[None]:
-        """Keep out other commands that write to the catalog, or to a tree that is read inside.
+    def locked(self, *sources: Source | None) -> Iterator[None]:
+        """Keep out other commands that write to the catalog, or to trees that are read inside.
 
         Read the series inside: another command may have changed it before.
         """
         # Each folder once, because flock(2) lets a process wait for itself; and in the order of
         # `pkgtools.transaction.locked`, so that two commands never wait in a circle.
         locks = {self.folder: locked_catalog(self.folder, self.reporter)}
-        if tree is not None:
-            locks.setdefault(tree.root, reading([tree], self.reporter))
+        for each in sources:
+            if isinstance(each, Tree):
+                locks.setdefault(each.root, reading([each], self.reporter))
         with contextlib.ExitStack() as stack:
             for folder in sorted(locks):
                 stack.enter_context(locks[folder])
@@ -73,6 +74,12 @@ class SeriesWork(CatalogWork):
     source: Source
     version: str | None = None
     """The release that the source is."""
+
+    @contextlib.contextmanager
+    def locked(self, *sources: Source | None) -> Iterator[None]:
+        """Lock the series' own source too."""
+        with super().locked(self.source, *sources):
+            yield
 
 
 def check_name(name: str) -> str:

@@ -12,6 +12,7 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.sources import SeriesOptions, series_options
 from pkgtools.errors import UsageError
+from pkgtools.transaction import reading
 
 
 @common.command()
@@ -58,12 +59,15 @@ def export(
     loaded, source = work.named.load(), work.source
     if kind == "mail":
         refuse_existing(output)
-        files = export_mails(loaded, source)
+        with reading([source], work.reporter):
+            files = export_mails(loaded, source)
         write_folder(output, files)
         names = [name for name in files if name != LISTING]
     else:
-        page = waiver_page(loaded, source.label).encode() if waiver else None
-        common.write_file(output, page or export_diff(loaded, source))
+        with reading([source], work.reporter):
+            page = waiver_page(loaded, source.label).encode() if waiver else None
+            data = page or export_diff(loaded, source)
+        common.write_file(output, data)
         names = [patch.name for patch in loaded.patches]
     patches = common.count(len(loaded.patches), "patch", "patches")
     facts = {"output": str(output), "patches": names}

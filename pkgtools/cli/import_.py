@@ -75,7 +75,7 @@ def import_(
         finder = Finder(catalog, upstream, common.Progress(), sources.wheels, sources.repositories)
         source = finder.find(start_name).source
     reader = LevelFinder(source, upstream if package_only else None, level)
-    made = import_patches(patches, output, reader, catalog.shelf_of(output))
+    made = import_patches(patches, output, reader, catalog.shelf_of(output), common.Progress())
     facts = {"output": str(output), **msgspec.to_builtins(made)}
     return Output(facts, _lines(output, made, catalog))
 

@@ -37,6 +37,7 @@ from pkgtools.port.state import (
     work_folder,
     write_state,
 )
+from pkgtools.transaction import reading
 from pkgtools.tree.runtime import compile_for
 from pkgtools.util.files import read_bytes, read_file, replace_file
 
@@ -267,6 +268,11 @@ def abort(output: Path) -> Path:
 
 
 def _run(job: Job, reporter: Reporter) -> PortReport:
+    with reading(job.sources, reporter):
+        return _port(job, reporter)
+
+
+def _port(job: Job, reporter: Reporter) -> PortReport:
     patches, stops = job.series.patches, job.state.stops
     finished = kept(job.folder, patches, stops)
     finished = finished or Finished(tuple(applied_on(patches, job.sources[0])), ())

@@ -13,6 +13,7 @@ from pkgtools.recipe.load import Loaded
 from pkgtools.recipe.plan import RuleOutcome, check_plan, require_site
 from pkgtools.recipe.update import check_update
 from pkgtools.source import Source
+from pkgtools.transaction import reading
 from pkgtools.tree.dry_run import Outcome, dry_run_source
 from pkgtools.tree.state import State
 from pkgtools.tree.verify import verify
@@ -103,11 +104,12 @@ def _patches(deployment: Deployment) -> object:
     if deployment.open_source is None:
         return _image(deployment, target)
     source = deployment.open_source()
-    found = dry_run_source(catalog, target, source)
-    if found.outcome is Outcome.REFUSED:
-        raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
-    if found.outcome is Outcome.PATCHED:
-        verify(catalog, target, source)
+    with reading([source], deployment.reporter):
+        found = dry_run_source(catalog, target, source)
+        if found.outcome is Outcome.REFUSED:
+            raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
+        if found.outcome is Outcome.PATCHED:
+            verify(catalog, target, source)
     return {
         "source": found.source,
         "target": found.target,

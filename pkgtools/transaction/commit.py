@@ -52,7 +52,7 @@ def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reading(sources: Iterable[Source], reporter: Reporter) -> Iterator[None]:
+def reading(sources: Iterable[Source | None], reporter: Reporter) -> Iterator[None]:
     """Keep every other pkgtools from writing to trees; several runs can read them at once.
 
     A tree that cannot be locked, as on a file system without flock(2), is read without a lock:
