@@ -18,10 +18,7 @@ from pkgtools.errors import UsageError
 @series_option
 @source_options
 def drop(
-    patches: tuple[str, ...],
-    series: str | None,
-    sources: Sources,
-    catalog: Catalog,
+    patches: tuple[str, ...], series: str | None, sources: Sources, catalog: Catalog
 ) -> Output:
     """Take patches out of a series, and write its lockfile.
 

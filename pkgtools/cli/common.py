@@ -119,8 +119,7 @@ def gathered(
 
 
 image_tree_option = click.option(
-    "--tree",
-    help="The folder in the image that holds the package.  [default: where it is found]",
+    "--tree", help="The folder in the image that holds the package.  [default: where it is found]"
 )
 image_platform_option = click.option(
     "--platform", help="The platform of a multi-platform image, such as linux/arm64."

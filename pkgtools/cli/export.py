@@ -34,11 +34,7 @@ from pkgtools.transaction import reading
     "-o", "--output", type=common.PATH, required=True, help="The file or the folder to write."
 )
 def export(
-    chosen: SeriesOptions,
-    kind: str,
-    waiver: bool,
-    output: Path,
-    catalog_path: Path,
+    chosen: SeriesOptions, kind: str, waiver: bool, output: Path, catalog_path: Path
 ) -> Output:
     """Write a series as one diff, or as mails for `git am`, with its shared patches.
 

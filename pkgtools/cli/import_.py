@@ -27,9 +27,7 @@ from pkgtools.port.route import Finder
     help="The source that the patches were made for. They are checked against it.",
 )
 @click.option(
-    "--upstream",
-    "name",
-    help="The upstream of --from and --package-only.  [default: the first]",
+    "--upstream", "name", help="The upstream of --from and --package-only.  [default: the first]"
 )
 @click.option(
     "-p",

@@ -25,11 +25,7 @@ from pkgtools.errors import SourceUnavailableError, UsageError
 )
 @common.format_option
 def lock(
-    check: bool,
-    targets: tuple[str, ...],
-    sources: Sources,
-    allow_missing: bool,
-    catalog_path: Path,
+    check: bool, targets: tuple[str, ...], sources: Sources, allow_missing: bool, catalog_path: Path
 ) -> Output:
     """Prove series on real sources and write their lockfiles (lock.toml).
 

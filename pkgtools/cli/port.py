@@ -12,13 +12,7 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import note
-from pkgtools.cli.sources import (
-    Sources,
-    accept_option,
-    choose_series,
-    from_option,
-    source_options,
-)
+from pkgtools.cli.sources import Sources, accept_option, choose_series, from_option, source_options
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
@@ -39,10 +33,7 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 )
 @from_option
 @click.option(
-    "--to",
-    "end_name",
-    metavar="SOURCE",
-    help="The new source; latest: the newest release.",
+    "--to", "end_name", metavar="SOURCE", help="The new source; latest: the newest release."
 )
 @click.option(
     "--via",

@@ -39,12 +39,7 @@ _RECIPES = "docker/recipes/*.toml"
 )
 @source_options
 @click.option("--image", "references", multiple=True, help="An image; can be repeated.")
-def report(
-    folder: Path,
-    sources: Sources,
-    references: tuple[str, ...],
-    catalog: Catalog,
-) -> Output:
+def report(folder: Path, sources: Sources, references: tuple[str, ...], catalog: Catalog) -> Output:
     """Write DIR/index.html: every patch on every revision, with its hunks, and the recipes.
 
     Releases come from the --wheel files and from tags in the --git repositories;
