@@ -58,7 +58,7 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        from pkgtools.cli.common import refuse_usage  # noqa: PLC0415 - only then
+        from pkgtools.cli.render import refuse_usage  # noqa: PLC0415 - only then
 
         ctx.exit(refuse_usage(error, ctx.obj, ctx))
 
@@ -75,9 +75,6 @@ class _LazyGroup(click.Group):
         with _usage_errors(ctx):
             return super().invoke(ctx)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
@@ -91,20 +88,10 @@ class _LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS:
-            import difflib  # noqa: PLC0415 - only for a typing error
-
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
-
 
 @click.command(
     cls=_LazyGroup,
+    commands=[click.Command(name) for name in _COMMANDS],  # click lists and suggests their names
     epilog="Exit codes: 0 done, 2 usage, 3 does not apply, 4 partial, 5 foreign, 6 malformed, "
     "7 tree not writable or engine failed, 8 check failed.",
     context_settings={"help_option_names": ["-h", "--help"]},

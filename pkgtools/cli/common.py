@@ -1,12 +1,10 @@
-"""Code that all commands share: options, error output, JSON and progress."""
+"""Code that all commands share: options, how they run, files that they write, progress."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
-import itertools
-import json
 import os
 import shlex
 import sys
@@ -16,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from pkgtools.catalog import find_catalog, load_catalog
-from pkgtools.cli.output import plain, say
-from pkgtools.errors import PkgtoolsError, SourceError, TreeError, UsageError
+from pkgtools.cli.output import print_facts, say
+from pkgtools.errors import PkgtoolsError, TreeError, UsageError
 from pkgtools.util.files import in_the_way, replacing
 
 if TYPE_CHECKING:
@@ -241,7 +238,7 @@ def _run(function: Callable[..., Output], kind: str, options: dict[str, Any]) ->
             for line in done.lines:
                 say(line)
         else:
-            _print_facts(done.facts, kind, context)
+            print_facts(done.facts, kind, context)
     except PkgtoolsError as error:
         refusal = error
     except BrokenPipeError:  # the reader of the output is gone: click exits quietly
@@ -250,99 +247,15 @@ def _run(function: Callable[..., Output], kind: str, options: dict[str, Any]) ->
         refusal = TreeError.of(error)
     else:
         return done.exit_code
-    _show_refusal(refusal, kind, context)
+    from pkgtools.cli.render import show_refusal  # noqa: PLC0415 - only when refused
+
+    show_refusal(refusal, kind, context)
     return refusal.exit_code
 
 
 def is_text() -> bool:
     """Whether this command prints text for a person."""
     return bool(click.get_current_context().meta[_FORMAT] == "text")
-
-
-def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Context) -> int:
-    """Show click's usage error as the project's; return the exit code.
-
-    The words are the whole command line: click could not parse the format that it asks for.
-    """
-    context = error.ctx or top
-    remedy = f"{context.command_path} --help"
-    if isinstance(error, click.MissingParameter) and error.param is not None:
-        missing = error.param.make_metavar(context)
-        option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
-        remedy = f"`{shell(*words, *option)} {missing}`"
-    text = error.format_message().rstrip(".")
-    message = f"{context.command_path}: {text[:1].lower()}{text[1:]}"
-    refused = context.command.refusal if isinstance(context.command, Command) else UsageError
-    _show_refusal(refused(message, remedy=remedy), _asked_format(words, context.command), context)
-    return refused.exit_code
-
-
-def _asked_format(words: Sequence[str], named: click.Command) -> str:
-    options = list(itertools.takewhile(lambda word: word != "--", words))
-    asked = "json" if "--json" in options else "text"
-    for param in named.params:
-        if param.name == "output_format" and isinstance(param.type, click.Choice):
-            for word, following in zip(options, [*options[1:], ""], strict=True):
-                value = following if word == "--format" else word.removeprefix("--format=")
-                asked = value if value in param.type.choices and value != "text" else asked
-    return asked
-
-
-def _show_refusal(error: PkgtoolsError, kind: str, context: click.Context) -> None:
-    if kind == "text":
-        show_error(error)
-    else:
-        _print_facts(error_facts(error), kind, context)
-
-
-def _print_facts(facts: object, kind: str, context: click.Context) -> None:
-    if kind == "json":
-        print_json(facts)
-        return
-    from pkgtools.cli.findings import render  # noqa: PLC0415 - for continuous integration
-
-    catalog = context.params.get("catalog") or find_catalog(Path.cwd())
-    say(render(kind, context.command.name or "", to_json(facts), catalog).rstrip("\n"))
-
-
-def error_facts(error: PkgtoolsError) -> dict[str, object]:
-    """Return an error as ``--json`` prints it."""
-    from pkgtools.cli.next_step import next_step  # noqa: PLC0415 - only when refused
-
-    facts = {
-        "code": error.code,
-        "exit_code": error.exit_code,
-        "message": error.message,
-        "remedy": next_step(error),
-        "details": error.details,
-    }
-    return {"error": facts}
-
-
-def show_error(error: PkgtoolsError) -> None:
-    """Print an error for a person."""
-    from pkgtools.cli.next_step import next_step  # noqa: PLC0415 - only when refused
-    from pkgtools.cli.render import refusal_lines  # noqa: PLC0415
-
-    say(click.style(f"error: {error.message}", fg="red"), err=True)
-    if isinstance(error, SourceError) and error.refusal is not None:
-        say("\n".join(refusal_lines(error.refusal)), err=True)
-    say(plain(f"  next: {next_step(error)}"), err=True)
-
-
-def to_json(facts: object) -> bytes:
-    """Encode facts as JSON; bytes of a name that are not UTF-8 become U+FFFD."""
-    try:
-        raw = msgspec.json.encode(facts, enc_hook=str)
-    except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(facts, enc_hook=str), ensure_ascii=False)
-        raw = text.encode(errors="surrogateescape").decode(errors="replace").encode()
-    return msgspec.json.format(raw, indent=2) + b"\n"
-
-
-def print_json(facts: object) -> None:
-    """Print facts as JSON on stdout."""
-    click.echo(to_json(facts), nl=False)  # noqa: TID251 - a program reads it
 
 
 def check_output(path: Path, remedy: str = "name another file") -> None:
@@ -366,16 +279,16 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def given(*names: str) -> list[str]:
-    """Return options that the user gave to this command, for a suggested next command."""
+    """Return arguments that the user gave to this command, for a suggested next command."""
     context = click.get_current_context()
     words: list[str] = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in names or source is not ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[parameter.name]
-        values = value if isinstance(value, tuple) else (value,)
-        words += [word for each in values for word in (parameter.opts[-1], str(each))]
+    for param in context.command.params:
+        name = param.name or ""
+        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = [param.opts[-1]] if isinstance(param, click.Option) else []
+            value = context.params[name]
+            values = value if isinstance(value, tuple) else (value,)
+            words += option if value is True else [w for v in values for w in (*option, str(v))]
     return words
 
 

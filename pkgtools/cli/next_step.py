@@ -9,7 +9,6 @@ import shlex
 from typing import Final
 
 import click
-from click.core import ParameterSource
 
 from pkgtools.cli import common
 from pkgtools.errors import PkgtoolsError
@@ -38,18 +37,12 @@ def _again(target: str) -> str:
     context = click.get_current_context(silent=True)
     if context is None:
         return target
-    known = {param.name for param in context.command.params}
+    known = {param.name or "" for param in context.command.params}
     if "series" in known and not known & {"target", "targets"}:
         target = target.replace("--target", "--series")
-    words = ["pkgtools", *context.command_path.split()[1:], *target.split()]
-    for param in context.command.params:
-        name = param.name or ""
-        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if is_given and name not in ("target", "targets", "series", "as_json", "output_format"):
-            is_flag = isinstance(param, click.Option) and param.is_flag
-            is_option = isinstance(param, click.Option) and not is_flag
-            words += [param.opts[-1]] if is_flag else common.given(name)[0 if is_option else 1 :]
-    return shlex.join(words)
+    others = known - {"target", "targets", "series", "as_json", "output_format"}
+    verb = context.command_path.split()[1:]
+    return common.shell(*verb, *target.split(), *common.given(*others))
 
 
 def next_step(error: PkgtoolsError) -> str:

@@ -10,6 +10,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
+from pkgtools.cli.output import to_json
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import RuleFinding, RuleOutcome, check_plan
@@ -164,7 +165,7 @@ def validate_command(
     deployment = Deployment(loaded, catalog, source, python or sys.executable, common.Progress())
     found = validate(deployment, up_to)
     if path is not None:
-        common.write_file(path, common.to_json(found))
+        common.write_file(path, to_json(found))
     code = 0 if found.passed else CheckFailedError.exit_code
     return Output(found, _validation_lines(found), code)
 

@@ -1,13 +1,78 @@
-"""Refusals and identities as text."""
+"""Refusals and identities as text, and errors in every format."""
 
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+import click
+
+from pkgtools.cli import common
+from pkgtools.cli.next_step import next_step
+from pkgtools.cli.output import plain, print_facts, say
+from pkgtools.errors import PkgtoolsError, SourceError, UsageError
 from pkgtools.plan import Rejection
 from pkgtools.tree.check import Refusal
 from pkgtools.tree.state import Identity, State
 
-_SHOWN_LINES = 14
+_SHOWN_LINES: Final = 14
 """The most lines to show of the nearest place."""
+_FORMAT: Final = re.compile(r"(?<!\S)--format[ =](json|github|junit|sarif)(?!\S)")
+
+
+def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Context) -> int:
+    """Show click's usage error as the project's; return the exit code.
+
+    The words are the whole command line: click could not parse the format that it asks for.
+    """
+    context = error.ctx or top
+    remedy = f"{context.command_path} --help"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        missing = error.param.make_metavar(context)
+        option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
+        remedy = f"`{common.shell(*words, *option)} {missing}`"
+    text = error.format_message().rstrip(".")
+    message = f"{context.command_path}: {text[:1].lower()}{text[1:]}"
+    named = context.command
+    kind = named.refusal if isinstance(named, common.Command) else UsageError
+    refusal = kind(message, remedy=remedy)
+    show_refusal(refusal, _asked_format(words, named), context)
+    return refusal.exit_code
+
+
+def _asked_format(words: Sequence[str], named: click.Command) -> str:
+    options = list(itertools.takewhile(lambda word: word != "--", words))
+    reports = any(param.name == "output_format" for param in named.params)
+    asked = _FORMAT.findall(" ".join(options)) if reports else []
+    return asked[-1] if asked else "json" if "--json" in options else "text"
+
+
+def show_refusal(error: PkgtoolsError, kind: str, context: click.Context) -> None:
+    """Print an error in a format."""
+    if kind == "text":
+        show_error(error)
+    else:
+        print_facts(error_facts(error), kind, context)
+
+
+def show_error(error: PkgtoolsError) -> None:
+    """Print an error for a person."""
+    say(click.style(f"error: {error.message}", fg="red"), err=True)
+    if isinstance(error, SourceError) and error.refusal is not None:
+        say("\n".join(refusal_lines(error.refusal)), err=True)
+    say(plain(f"  next: {next_step(error)}"), err=True)
+
+
+def error_facts(error: PkgtoolsError) -> dict[str, object]:
+    """Return an error as ``--json`` prints it."""
+    facts = {
+        "code": error.code,
+        "exit_code": error.exit_code,
+        "message": error.message,
+        "remedy": next_step(error),
+        "details": error.details,
+    }
+    return {"error": facts}
 
 
 def refusal_lines(refusal: Refusal) -> Iterator[str]:

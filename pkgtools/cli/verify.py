@@ -12,7 +12,7 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import say
-from pkgtools.cli.render import refusal_lines
+from pkgtools.cli.render import error_facts, refusal_lines, show_error
 from pkgtools.cli.sources import Sources, source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
 from pkgtools.source import Source
@@ -127,9 +127,9 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
             if len(requests) == 1:
                 raise
             code = max(code, error.exit_code)
-            facts.append({"target": request.name, **common.error_facts(error)})
+            facts.append({"target": request.name, **error_facts(error)})
             if common.is_text():
-                common.show_error(error)
+                show_error(error)
             continue
         for source, match in found:
             facts.append(match)
