@@ -125,7 +125,6 @@ image_python_option = click.option(
     "--python",
     help="The interpreter in the image that imports the package.  [default: its python3]",
 )
-# The formats are those of pkgtools.cli.findings, which most runs do not import.
 format_option = click.option(
     "--format",
     "output_format",

@@ -17,7 +17,6 @@ from pkgtools import __version__
 from pkgtools.catalog import load_catalog
 from pkgtools.errors import PkgtoolsError
 
-FORMATS: Final = ("text", "json", "github", "junit", "sarif")
 _LINE: Final = re.compile(r"line (\d+): ")
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 excludes, even escaped (https://www.w3.org/TR/xml/#charsets)."""
@@ -69,21 +68,18 @@ class _FindingReader:
 
     def _of_error(self, error: dict[str, Any], verb: str) -> Iterator[Finding]:
         details = error["details"] if isinstance(error["details"], dict) else {}
-        code, message = error["code"], _with_remedy(error)
         for fault in details.get("faults", ()):
-            text, file = (fault, details.get("file")) if isinstance(fault, str) else (None, None)
-            if text is None:
-                text, file = fault["message"], fault["file"]
-            line = _LINE.match(text)
-            number = int(line[1]) if line else None
-            yield Finding(verb, code, text, file=self._relative(file), line=number)
-        if details.get("faults"):
-            return
+            is_text = isinstance(fault, str)
+            text, file = (
+                (fault, details.get("file")) if is_text else (fault["message"], fault["file"])
+            )
+            number = int(line[1]) if (line := _LINE.match(text)) else None
+            yield Finding(verb, error["code"], text, file=self._relative(file), line=number)
         if details.get("rejections"):
-            yield from self._of_refusal(verb, code, details)
-            return
-        place = self._relative(details.get("file")) or self.root_file
-        yield Finding(verb, code, message, file=place, line=details.get("line"))
+            yield from self._of_refusal(verb, error["code"], details)
+        elif not details.get("faults"):
+            file, line = self._relative(details.get("file")) or self.root_file, details.get("line")
+            yield Finding(verb, error["code"], _with_remedy(error), file=file, line=line)
 
     def _of_outcome(self, facts: dict[str, Any]) -> Iterator[Finding]:
         """Yield what became of one target of ``verify``, or one revision of ``lock --check``."""
@@ -128,16 +124,14 @@ def _with_remedy(facts: dict[str, Any]) -> str:
 
 
 def _annotation(finding: Finding) -> str:
-    """Return a workflow command.
+    """Return a workflow command, as ``command.ts`` of https://github.com/actions/toolkit does."""
+    facts = {"file": finding.file, "line": finding.line, "title": finding.name}
+    words = ",".join(f"{key}={_escaped(str(fact), ':,')}" for key, fact in facts.items() if fact)
+    return f"::{_level(finding)} {words}::{_escaped(finding.message or '')}\n"
 
-    The syntax and the escapes are those of https://github.com/actions/toolkit, ``command.ts``.
-    """
-    properties = {"file": finding.file, "line": finding.line, "title": finding.name}
-    words = ",".join(
-        f"{key}={_escaped(str(value), ':,')}" for key, value in properties.items() if value
-    )
-    level = "warning" if finding.is_warning else "error"
-    return f"::{level} {words}::{_escaped(finding.message or '')}\n"
+
+def _level(finding: Finding) -> str:
+    return "warning" if finding.is_warning else "error"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -148,30 +142,23 @@ def _escaped(text: str, more: str = "") -> str:
 
 def junit(verb: str, findings: Sequence[Finding]) -> str:
     """Return a test report with a case for each name."""
-    cases: dict[str, list[Finding]] = {}
-    for finding in findings:
-        cases.setdefault(finding.name, []).append(finding)
-    suite = ET.Element("testsuite", name=f"pkgtools {verb}", tests=str(len(cases)))
-    failures = skipped = 0
-    for name, group in cases.items():
+    suites = ET.Element("testsuites")
+    suite = ET.SubElement(suites, "testsuite", name=f"pkgtools {verb}")
+    for name in dict.fromkeys(f.name for f in findings):
+        group = [f for f in findings if f.name == name]
         case = ET.SubElement(suite, "testcase", classname=f"pkgtools.{verb}", name=_xml(name))
         if times := [f.seconds for f in group if f.seconds is not None]:
             case.set("time", f"{sum(times):.3f}")
         wrong = [f for f in group if f.message is not None]
-        if not wrong:
-            continue
-        if all(f.is_warning for f in wrong):
-            skipped += 1
+        if wrong and all(f.is_warning for f in wrong):
             ET.SubElement(case, "skipped", message=_xml(wrong[0].message or ""))
-            continue
-        failures += 1
-        failure = ET.SubElement(case, "failure", type=wrong[0].code)
-        failure.set("message", _xml(wrong[0].message or ""))
-        failure.text = "\n".join(_xml(f"{_place(f)}{f.message}") for f in wrong)
-    suite.set("failures", str(failures))
-    suite.set("skipped", str(skipped))
-    suites = ET.Element("testsuites")
-    suites.append(suite)
+        elif wrong:
+            facts = {"type": wrong[0].code, "message": _xml(wrong[0].message or "")}
+            failure = ET.SubElement(case, "failure", facts)
+            failure.text = "\n".join(_xml(f"{_place(f)}{f.message}") for f in wrong)
+    counts = {"tests": "testcase", "failures": "testcase/failure", "skipped": "testcase/skipped"}
+    for name, path in counts.items():
+        suite.set(name, str(len(suite.findall(path))))
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=False) + "\n"
 
@@ -197,7 +184,7 @@ def _sarif(findings: Sequence[Finding], fallback: str | None) -> str:
         results.append(
             {
                 "ruleId": finding.code,
-                "level": "warning" if finding.is_warning else "error",
+                "level": _level(finding),
                 "message": {"text": f"{finding.name}: {finding.message}"},
                 "locations": [{"physicalLocation": place}],
             }

@@ -1,6 +1,6 @@
 """``pkgtools targets``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import click
 
@@ -25,7 +25,10 @@ def targets(patches: bool, catalog: Catalog) -> Output:
       pkgtools targets --json
       pkgtools targets --catalog ours/targets.toml
     """
-    problems = {name: (error.message, next_step(error)) for name, error in catalog.problems.items()}
+    problems = [
+        {"target": name, "message": error.message, "remedy": next_step(error)}
+        for name, error in catalog.problems.items()
+    ]
     facts = {
         "targets": [
             _facts(target, is_default=target == catalog.default) for target in catalog.sound_targets
@@ -33,10 +36,7 @@ def targets(patches: bool, catalog: Catalog) -> Output:
         "sets": [
             {"name": each.name, "targets": [t.name for t in each.targets]} for each in catalog.sets
         ],
-        "problems": [
-            {"target": name, "message": message, "remedy": remedy}
-            for name, (message, remedy) in problems.items()
-        ],
+        "problems": problems,
     }
     lines = _lines(catalog, problems, patches=patches)
     return Output(facts, lines, MalformedError.exit_code if problems else 0)
@@ -71,9 +71,7 @@ def _is_validated(target: Target, revision: Revision | None) -> bool:
     return revision is not None and target.lock.find(revision.name) is not None
 
 
-def _lines(
-    catalog: Catalog, problems: Mapping[str, tuple[str, str]], *, patches: bool
-) -> Iterator[str]:
+def _lines(catalog: Catalog, problems: list[dict[str, str]], *, patches: bool) -> Iterator[str]:
     for target in catalog.sound_targets:
         mark = click.style("  default", fg="green") if target == catalog.default else ""
         yield f"{click.style(target.name, bold=True)}{mark}"
@@ -89,9 +87,10 @@ def _lines(
             for name, value in headers_of(patch).shown() if patches else ():
                 yield f"              {name}: {value}"
         yield from (f"  absorbed  {path.name}: upstream has it" for path in target.absorbed)
-    for name, (message, remedy) in problems.items():
-        say(click.style(f"error: {name}: {message}", fg="red"), err=True)
-        say(f"  next: {remedy}", err=True)
+    for problem in problems:
+        message = f"error: {problem['target']}: {problem['message']}"
+        say(click.style(message, fg="red"), err=True)
+        say(f"  next: {problem['remedy']}", err=True)
     for named in catalog.sets:
         members = ", ".join(target.name for target in named.targets)
         yield f"{click.style(named.name, bold=True)}  set of {members}"

@@ -19,9 +19,8 @@ from image.images import installed_entries
 from project import build_wheel, git, substitute
 from sarif_pydantic import Sarif
 
-from pkgtools.cli.findings import FORMATS, Finding, _annotation, junit
+from pkgtools.cli.findings import Finding, _annotation, junit
 from pkgtools.cli.image import _report
-from pkgtools.cli.verify import verify
 from pkgtools.image.checks import CheckResult
 
 if TYPE_CHECKING:
@@ -46,11 +45,6 @@ def dry_run(targets: Path, kind: str, wheel: Path) -> Result:
         *("verify", "--dry-run", "--target", "w-1.0", "--format", kind),
         *("--wheel", str(wheel), "--catalog", str(targets)),
     )
-
-
-def test_the_formats_are_those_of_the_option() -> None:
-    (option,) = (p for p in verify.params if p.name == "output_format")
-    assert tuple(option.type.choices) == FORMATS  # type: ignore[attr-defined]
 
 
 def test_json_is_json(project: Project, ours: Path) -> None:
