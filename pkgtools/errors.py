@@ -1,7 +1,7 @@
 """Errors: each class has an exit code.
 
 An error has a message and, unless the message says it, a remedy: the next thing to do.
-An error can have more facts; ``--json`` prints them as ``details``.
+An error can have more facts, `details`, which ``--json`` prints.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pkgtools.tree.check import Refusal
-    from pkgtools.tree.state import Identity
 
 
 class PkgtoolsError(Exception):
@@ -27,12 +24,7 @@ class PkgtoolsError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy
-        self._details = details
-
-    @property
-    def details(self) -> object:
-        """The additional facts for ``--json``, or None."""
-        return self._details
+        self.details = details
 
 
 class UsageError(PkgtoolsError):
@@ -43,28 +35,14 @@ class UsageError(PkgtoolsError):
     usual_remedy = "see `pkgtools COMMAND --help`"
 
 
-class UnknownNameError(UsageError):
-    """A name that the catalog does not have."""
-
-    def __init__(self, message: str, name: str, nearest: Sequence[str], *, remedy: str) -> None:
-        super().__init__(message, remedy=remedy)
-        self.name = name
-        self.nearest = nearest
-
-    @property
-    def details(self) -> object:
-        """The name, and the known ones that resemble it."""
-        return {"target": self.name, "nearest": self.nearest}
-
-
 class SourceError(PkgtoolsError):
     """A source is not what the command needs.
 
     Args:
         message: what happened.
         remedy: what to do next.
-        refusal: why a series does not apply to it.
-        found: what the source is.
+        refusal: why a series does not apply to it, which is in the details too.
+        details: more facts, such as what the source is.
 
     """
 
@@ -74,16 +52,10 @@ class SourceError(PkgtoolsError):
         *,
         remedy: str | None = None,
         refusal: Refusal | None = None,
-        found: Identity | None = None,
+        details: object = None,
     ) -> None:
-        super().__init__(message, remedy=remedy)
+        super().__init__(message, remedy=remedy, details=details or refusal)
         self.refusal = refusal
-        self.found = found
-
-    @property
-    def details(self) -> object:
-        """Why the series does not apply, or what the source is."""
-        return self.refusal or self.found
 
 
 class DoesNotApplyError(SourceError):
@@ -113,28 +85,6 @@ class MalformedError(PkgtoolsError):
     exit_code = 6
     code = "malformed"
     usual_remedy = "correct the file, and run the command again"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        remedy: str | None = None,
-        file: str | None = None,
-        line: int | None = None,
-        key: str | None = None,
-    ) -> None:
-        super().__init__(message, remedy=remedy)
-        self.file = file
-        self.line = line
-        self.key = key
-
-    @property
-    def details(self) -> object:
-        """The place: file, line and, in TOML, key."""
-        if self.file is None:
-            return None
-        place = {"file": self.file, "line": self.line}
-        return place if self.key is None else place | {"key": self.key}
 
 
 class TreeError(PkgtoolsError):

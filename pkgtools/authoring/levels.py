@@ -61,7 +61,7 @@ class LevelFinder:
                 f"{mail.origin}: its names fit {self.source.label} with "
                 f"{' or '.join(map(str, fitting))} folders stripped from them",
                 remedy="say which with -p",
-                file=mail.origin,
+                details={"file": mail.origin, "line": None},
             )
         return None if shown is None else shown.number
 

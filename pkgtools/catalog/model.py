@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pkgtools.catalog.lock import Lockfile, load_lock
 from pkgtools.catalog.series import LOCKFILE, Series, load_series
-from pkgtools.errors import MalformedError, UnknownNameError, UsageError
+from pkgtools.errors import MalformedError, UsageError
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Target:
                 raise MalformedError(
                     f"{self.lock_path}: {revision.name} has other requirements than {self.name}",
                     remedy=f"run `pkgtools lock --target {self.name}`",
-                    file=str(self.lock_path),
+                    details={"file": self.lock_path, "line": None},
                 )
         return lock
 
@@ -251,10 +251,9 @@ class Catalog:
                 remedy=f"name one of them: --target {' or --target '.join(members)}",
             )
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UnknownNameError(
+        raise UsageError(
             f"there is no target {name!r} in {self.path}",
-            name,
-            near,
+            details={"target": name, "nearest": near},
             remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
         )
 

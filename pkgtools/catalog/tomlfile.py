@@ -46,9 +46,7 @@ class TomlFile:
         raise MalformedError(
             f"{self.path}:{line}: {shown}: {message}",
             remedy=remedy,
-            file=str(self.path),
-            key=shown,
-            line=line,
+            details={"file": self.path, "line": line, "key": shown},
         )
 
     def has(self, key: str) -> bool:

@@ -224,25 +224,12 @@ def _index_lines(built: BuiltIndex) -> Iterator[str]:
         yield from _layer_lines(image)
 
 
-class PushError(EngineError):
-    """An image was built and could not be pushed."""
-
-    def __init__(self, reason: EngineError, built: BuiltImage) -> None:
-        super().__init__(reason.message, remedy=reason.remedy)
-        self.built = built
-
-    @property
-    def details(self) -> object:
-        """What was built."""
-        return self.built
-
-
 def _push(pusher: Runnable, built: BuiltImage) -> str:
     """Push an image and return its digest; an error has the facts about what was built."""
     try:
         return pusher.push(built.reference)
     except EngineError as error:
-        raise PushError(error, built) from None
+        raise EngineError(error.message, remedy=error.remedy, details=built) from None
 
 
 def _pushable(image: object) -> Runnable:

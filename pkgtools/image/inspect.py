@@ -37,19 +37,6 @@ class Inspection:
     """As `FoundPackage.by_table`."""
 
 
-class MismatchError(CheckFailedError):
-    """The labels or a receipt of an image disagree with its files."""
-
-    def __init__(self, message: str, *, remedy: str, inspection: Inspection) -> None:
-        super().__init__(message, remedy=remedy)
-        self.inspection = inspection
-
-    @property
-    def details(self) -> object:
-        """The whole inspection."""
-        return self.inspection
-
-
 def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspection:
     """Compare an image's labels and receipt with its files.
 
@@ -106,11 +93,11 @@ def refuse_mismatches(inspection: Inspection) -> None:
     """Reject an image whose labels or receipt disagree with its files."""
     if inspection.mismatches:
         found = "; ".join(inspection.mismatches)
-        raise MismatchError(
+        raise CheckFailedError(
             f"{inspection.reference}: labels or receipt contradict the files: {found}",
             remedy="build it again from its base, or give the catalog that it was made with "
             "(--catalog)",
-            inspection=inspection,
+            details=inspection,
         )
 
 

@@ -45,8 +45,7 @@ class Lines:
         raise MalformedError(
             f"{self.name}:{where}: {message}",
             remedy=remedy,
-            file=self.name,
-            line=where,
+            details={"file": self.name, "line": where},
         )
 
 

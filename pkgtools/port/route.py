@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import InvalidVersion, Version
 
-from pkgtools.errors import SourceUnavailableError, UnknownNameError, UsageError
+from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource, find_tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.choose import check_wheels, open_repositories
@@ -106,10 +106,9 @@ class Finder:
                 return Stop(source.commit, source, commit=source.commit)
         names = [t.name for t in self._catalog.targets]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UnknownNameError(
+        raise UsageError(
             f"{name!r} is not a target, release, wheel, tree or commit",
-            name,
-            near,
+            details={"target": name, "nearest": near},
             remedy=f"did you mean {' or '.join(near)}?"
             if near
             else "name a target or release, give a path, or a commit together with --git",

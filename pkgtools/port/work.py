@@ -54,22 +54,6 @@ EVERY_FILE: Final = "*"
 """Stands for all files with conflicts."""
 
 
-class MarkersLeftError(DoesNotApplyError):
-    """Files in ``conflicts/`` still have conflict markers."""
-
-    def __init__(
-        self, message: str, *, remedy: str, conflicts: list[str], waiting: list[Waiting]
-    ) -> None:
-        super().__init__(message, remedy=remedy)
-        self.conflicts = conflicts
-        self.waiting = waiting
-
-    @property
-    def details(self) -> object:
-        """The files, and the questions in each."""
-        return {"conflicts": self.conflicts, "waiting": self.waiting}
-
-
 class PortReport(msgspec.Struct):
     """The result of a run of ``port``."""
 
@@ -158,12 +142,14 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
     marked = [w for w, blob in edited if blob and has_markers(blob.data)]
     if marked:
         asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
-        raise MarkersLeftError(
+        raise DoesNotApplyError(
             f"these files still have conflict markers:{asked}",
             remedy=f"edit them in {job.folder / 'conflicts'}, then "
             f"`pkgtools port --continue -o {job.output}`",
-            conflicts=[str(job.folder / "conflicts" / w.path) for w in marked],
-            waiting=marked,
+            details={
+                "conflicts": [str(job.folder / "conflicts" / w.path) for w in marked],
+                "waiting": marked,
+            },
         )
     _refuse_broken(job, edited)
     for waiting, blob in edited:

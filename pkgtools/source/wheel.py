@@ -255,13 +255,9 @@ class OutsidePackageError(DoesNotApplyError):
             remedy="keep these parts out of the series (pkgtools import --package-only), or "
             "correct the upstream's prefix in targets.toml; as it is, the series fits a source "
             "checkout only",
+            details={"outside": paths},
         )
         self.paths = paths
-
-    @property
-    def details(self) -> object:
-        """The files."""
-        return {"outside": self.paths}
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def adopt_target(
             raise ForeignError(
                 f"{tree.label} is not exactly what {target.name} makes",
                 remedy=f"see why: pkgtools verify --target {target.name} --tree {tree.root}",
-                found=matches[0],
+                details=matches[0],
             )
         own = draft.stack.find(catalog, target)
         if own is None:

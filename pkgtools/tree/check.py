@@ -181,7 +181,7 @@ def other_release(source: Source, match: Identity) -> ForeignError:
     return ForeignError(
         f"{source.label} is not {match.target} ({match.revision}): its version is {version}",
         remedy=f"make a series for it: pkgtools port --series {match.target} --to {version}",
-        found=match,
+        details=match,
     )
 
 

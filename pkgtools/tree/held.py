@@ -21,29 +21,16 @@ from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id
 
 
-class EditedError(ForeignError):
-    """Files were edited since they were patched."""
-
-    def __init__(self, message: str, *, remedy: str, paths: list[str]) -> None:
-        super().__init__(message, remedy=remedy)
-        self.paths = paths
-
-    @property
-    def details(self) -> object:
-        """The paths."""
-        return {"edited": self.paths}
-
-
-def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> EditedError:
+def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignError:
     """Return the refusal of a tree that was edited since `entry` was applied."""
     drop = "reinstall the package to drop them"
     if tree.dist_info is None:
         drop = f"if the files are another revision's, delete the receipt {tree.home / NAME}"
-    return EditedError(
+    return ForeignError(
         f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
         remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
         f"--series {entry.target} --tree {tree.root}; or {drop}",
-        paths=paths,
+        details={"edited": paths},
     )
 
 
@@ -79,7 +66,7 @@ class AppliedStack:
         """Return the stack without its void entries.
 
         Raises:
-            EditedError: a series that changed the target's files too was edited.
+            ForeignError: a series that changed the target's files too was edited.
         """
         void = []
         for entry in self.stack.entries:

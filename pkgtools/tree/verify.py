@@ -146,7 +146,7 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
         return PartialError(
             f"{source.label} holds some of {name}: {held}",
             remedy="reinstall the package, or check its files out again, and apply to that",
-            found=match,
+            details=match,
         )
     if match.state is State.PRISTINE:
         return NotPatchedError(
@@ -154,7 +154,7 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
             remedy=f"apply it with `pkgtools apply --target {name}{_tree(source)}`"
             if isinstance(source, Tree)
             else "verify a patched tree, or use --dry-run",
-            found=match,
+            details=match,
         )
     if not match.files:
         return other_release(source, match)
@@ -163,7 +163,7 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
         return ForeignError(
             f"{source.label} is not {name}: it is {best.target} ({best.revision}), {best.state}",
             remedy=f"verify it with --target {best.target}",
-            found=match,
+            details=match,
         )
     differing = ", ".join(
         f.path + (" (only its line endings differ)" if f.crlf else "") for f in match.differing
@@ -173,7 +173,7 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
         remedy=port_step(catalog, catalog.target(name), source, name)
         or "undo the edits if these are yours, or reinstall, or check the files out again; "
         f"`pkgtools refresh --series {name}` takes edits of a tree into a series",
-        found=match,
+        details=match,
     )
 
 

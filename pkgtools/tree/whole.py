@@ -25,26 +25,13 @@ class Difference:
     """``missing``, ``changed`` or ``extra``."""
 
 
-class NotWholeError(CheckFailedError):
-    """Files beyond the series are missing, changed or extra."""
-
-    def __init__(self, message: str, *, remedy: str, differences: tuple[Difference, ...]) -> None:
-        super().__init__(message, remedy=remedy)
-        self.differences = differences
-
-    @property
-    def details(self) -> object:
-        """The files."""
-        return {"differences": self.differences}
-
-
 def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Collection[str]) -> None:
     """Hold a package or a wheel against RECORD, a checkout or a commit against git.
 
     RECORD has the paths that series changed (`touched`); git does not.
 
     Raises:
-        NotWholeError: files beyond the series are missing, changed or extra.
+        CheckFailedError: files beyond the series are missing, changed or extra.
     """
     if isinstance(source, WheelSource):
         found, was = _beyond_wheel(source), "packed"
@@ -63,11 +50,11 @@ def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Colle
         if all(each.what == "extra" for each in differences):
             remedy = "remove the extra files"
         told = ", ".join(f"{each.path} ({each.what})" for each in differences)
-        raise NotWholeError(
+        raise CheckFailedError(
             f"{source.label} has the series of {match.target}, but other files differ from what "
             f"was {was}: {told}",
             remedy=f"{remedy}, or verify the files of the series alone with --series-only",
-            differences=differences,
+            details={"differences": differences},
         )
 
 
