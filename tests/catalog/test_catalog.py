@@ -288,7 +288,8 @@ def test_a_wrong_set_is_refused_with_key_and_line(
         file.write(_SET.replace(old, new))
     with pytest.raises(MalformedError, match=re.escape(message)) as caught:
         load_catalog(targets)
-    assert caught.value.key == key
+    assert isinstance(caught.value.details, dict)
+    assert caught.value.details["key"] == key
 
 
 def test_a_set_is_its_targets_in_order_each_once(project: Project, tmp_path: Path) -> None:
