@@ -199,8 +199,12 @@ def _patched(  # noqa: PLR0913 - keywords
             changed.setdefault(target.upstream.name, set()).update(outcome.changed)
         if not any(changed.values()):
             base = image.config.labels.get(OCI_BASE_NAME)
+            held: dict[str, list[str]] = {}
+            for target, part in zip(targets, places, strict=True):
+                held.setdefault(part.tree.label, []).append(target.name)
+            told = (f"{tree} is patched with {' and '.join(held[tree])} already" for tree in held)
             raise UsageError(
-                f"{places[0].tree.label} is patched with {targets[0].name} already",
+                ", ".join(told),
                 remedy="give the image that it was built on" + (f": {base}" if base else ""),
             )
         for key, paths in changed.items():

@@ -15,7 +15,7 @@ from pkgtools.cli.output import note
 from pkgtools.cli.sources import Sources, accept_option, choose_series, from_option, source_options
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
-from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
+from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport, StepReport
 from pkgtools.port.route import newest_target
 from pkgtools.port.target import check_writable, target_table, write_target
 from pkgtools.port.work import Job, PortReport, abort, resume, start
@@ -149,6 +149,8 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
         yield f"wrote {report.output}: {common.count(len(report.patches), 'patch', 'patches')}"
     for name in report.dropped:
         yield f"  left out: {name}{_last_seen(report, name)}"
+    for step in report.steps:
+        yield from _dropped_lines(step)
     if report.done and report.patches:
         yield from _next_lines(job, report, write=write)
     elif report.done:
@@ -167,6 +169,18 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
                 f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
                 "with a proposal: read them there, and accept them with --continue --accept"
             )
+        dropping = sum(h.drops for h in asked)
+        if dropping:
+            yield f"  {dropping} of them would drop the patch's change"
+
+
+def _dropped_lines(step: StepReport) -> Iterator[str]:
+    """Yield each place where an accepted proposal has upstream's lines instead of the patch's."""
+    for patch in step.patches:
+        for hunk in patch.hunks:
+            if hunk.drops and hunk.outcome is not HunkOutcome.CONFLICT:
+                rule = hunk.rules[-1]
+                yield f"  dropped: the change of {patch.patch} at {_place(hunk)} ({rule})"
 
 
 def _last_seen(report: PortReport, name: str) -> str:
@@ -207,7 +221,8 @@ def _proposal_lines(hunk: HunkReport) -> Iterator[str]:
     """Yield a proposal as a diff of the lines of the new source."""
     if hunk.proposal is None or hunk.sides is None:
         return
-    yield f"      proposal {hunk.proposal.number} ({hunk.proposal.rule}):"
+    told = ", drops the patch's change" if hunk.drops else ""
+    yield f"      proposal {hunk.proposal.number} ({hunk.proposal.rule}{told}):"
     sides = hunk.sides.theirs.splitlines(), hunk.proposal.text.splitlines()
     diff = list(difflib.unified_diff(*sides, lineterm="", n=1))[3:]
     yield from (f"        {line}" for line in diff[:_SHOWN])

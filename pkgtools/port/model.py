@@ -64,6 +64,8 @@ class HunkReport:
     """``path:line`` of the upstream lines that are the hunk's own."""
     sides: Sides | None = None
     proposal: ProposedText | None = None
+    drops: bool = False
+    """Whether the proposal, or the accepted one, has upstream's lines in place of the patch's."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> 
     rules = ("moved-file",) if renamed else ()
     for number, group in enumerate(hunk_groups([c.chunk for c in merged.chunks]), 1):
         for one in (c for c in merged.chunks if c.chunk in group):
-            line = one.chunk.old + 1
+            line, proposal = one.chunk.old + 1, proposals.get(one.chunk)
+            of_conflict = sides.get(one.chunk) if one.how.value == HunkOutcome.CONFLICT else None
             kind = HunkOutcome(one.how.value)
             if kind is HunkOutcome.MOVED and one.line == line and not renamed:
                 kind = HunkOutcome.UNCHANGED
@@ -47,8 +48,9 @@ def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> 
                     rules=(*rules, *one.rules),
                     reason=one.reason,
                     absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
-                    sides=sides.get(one.chunk) if kind is HunkOutcome.CONFLICT else None,
-                    proposal=proposals.get(one.chunk),
+                    sides=of_conflict,
+                    proposal=proposal,
+                    drops=bool(proposal and of_conflict and proposal.text == of_conflict.theirs),
                 )
             )
     return found
@@ -82,9 +84,10 @@ def whole_file(change: FileChange, reason: str) -> list[HunkReport]:
 
 def decided(report: HunkReport, decision: Decision) -> HunkReport:
     """Return the report of a conflict that a person has decided."""
-    taken = report.proposal is not None and report.proposal.number in decision.accepted
-    rule = "accepted-proposal" if taken else "by-hand"
-    return replace(report, outcome=HunkOutcome.MERGED, rules=(rule,), proposal=None)
+    proposal, merged = report.proposal, replace(report, outcome=HunkOutcome.MERGED, proposal=None)
+    if proposal is None or proposal.number not in decision.accepted:
+        return replace(merged, rules=("by-hand",), drops=False)
+    return replace(merged, rules=("accepted-proposal", proposal.rule))
 
 
 _RANK: Final = (

@@ -100,6 +100,8 @@ def _tasks(upgrade: Upgrade) -> Iterator[str]:
         if hunk.outcome in _DECIDED:
             task = f"decide {_code(patch.patch)}, {_place(hunk)}{_reason(hunk)}"
             yield task + _proposal(hunk)
+        elif hunk.drops:
+            yield f"see that the change of {_code(patch.patch)} at {_place(hunk)} can go"
     if any(hunk.proposal for _, hunk in hunks):
         yield "take the proposals that are right: `pkgtools upgrade --accept [FILE]`"
     if report is not None and report.conflicts:
@@ -130,7 +132,8 @@ def _proposal(hunk: HunkReport) -> str:
     if hunk.proposal is None:
         return ""
     lines = "\n".join(f"      {line}".rstrip() for line in hunk.proposal.text.splitlines())
-    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}):\n\n{lines}"
+    told = ", drops the patch's change" if hunk.drops else ""
+    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}{told}):\n\n{lines}"
 
 
 def _proofs(upgrade: Upgrade) -> Iterator[str]:

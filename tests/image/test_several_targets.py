@@ -64,6 +64,8 @@ def test_one_layer_has_both_packages_as_apply_makes_them(two: Two, tmp_path: Pat
     ]
     again = _build(two.targets, base, "-t", "alpha-1", "-t", "beta-1", "--tag", built["reference"])
     assert again.facts["digest"] == built["digest"]
+    refused = _build(two.targets, built["reference"], "--target", "both").facts["error"]["message"]
+    assert [f"is patched with {name}" in refused for name in ("alpha-1", "beta-1")] == [True, True]
 
 
 def test_both_are_patched_in_a_registry_too(two: Two, tmp_path: Path) -> None:

@@ -106,9 +106,29 @@ def test_all_proposals_are_taken(small: Small, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     hunks = [hunk for patch in done.facts["steps"][0]["patches"] for hunk in patch["hunks"]]
     rules = [hunk["rules"] for hunk in hunks]
-    assert rules == [["accepted-proposal"], ["accepted-proposal"], ["by-hand"]]
+    taken = ["accepted-proposal", "words"]
+    assert (rules, [hunk["drops"] for hunk in hunks]) == ([taken, taken, ["by-hand"]], [False] * 3)
     made = small.made(tmp_path / "new", "1.1")
     assert made["src/widget/b.py"] == CALLS_BOTH.encode()
+
+
+def test_what_a_proposal_drops_is_named(tmp_path: Path) -> None:
+    """Before it is accepted, and after: the new series has another change of the patch only."""
+    files = {"a.py": CHECKED, "b.py": VALUE}
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": files, "1.1": {**files, "a.py": REWRITTEN}},
+        [("one", {"a.py": CHECKED_OURS, "b.py": "VALUE = 2\n"})],
+    )
+    asked = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
+    assert asked.code == 3
+    assert "proposal 1 (upstream-rewrote, drops the patch's change):" in asked.out
+    assert "1 of them would drop the patch's change" in asked.out
+    done = call("port", "--continue", "--accept", "-o", tmp_path / "new")
+    assert done.code == 0
+    told = "dropped: the change of 0001-one.patch at src/widget/a.py:3 (upstream-rewrote)\n"
+    assert told in done.out
+    assert small.made(tmp_path / "new", "1.1") == {"src/widget/b.py": b"VALUE = 2\n"}
 
 
 @pytest.mark.parametrize("by_path", [False, True])
