@@ -103,10 +103,9 @@ class _Package:
         self.paths = present | theirs.keys()
         # A git revision has every file of the source tree, a wheel need not.
         self._tracked = seen[0] if seen and isinstance(source, WheelSource) else None
-        record = tree.dist_info / "RECORD" if tree.dist_info is not None else None
         self._recorded: set[str] | None = None
-        if record is not None and record.is_file():
-            self._recorded = {upstream.in_source(name) for name in recorded(record)}
+        if tree.record is not None:
+            self._recorded = {upstream.in_source(name) for name in recorded(tree.record)}
 
     def is_of_the_wheel(self, path: str, after: Blob | None) -> bool:
         """Whether a file is in the tree or the source alone because a wheel was built of it.

@@ -6,6 +6,7 @@ the lines are written by ``emit_binary_diff_body`` in git's diff.c.
 
 import base64
 import re
+import string
 import zlib
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,8 @@ from pkgtools.blob import LIMIT
 from pkgtools.patch.lines import Lines
 
 _HEADER: Final = re.compile(rb"(literal|delta) (\d{1,10})\n")
+_LENGTHS: Final = string.ascii_letters.swapcase().encode()
+"""The letters for the lengths of a line: A-Z are 1 to 26, a-z are 27 to 52."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,9 @@ def _read_block(lines: Lines) -> BinaryChange | None:
 
 
 def _decode_line(line: bytes) -> bytes:
-    """Decode one line: a letter for the length (A-Z 1-26, a-z 27-52), then base85."""
-    letter = line[:1]
-    if b"A" <= letter <= b"Z":
-        length = letter[0] - ord("A") + 1
-    elif b"a" <= letter <= b"z":
-        length = letter[0] - ord("a") + 27
-    else:
+    """Decode one line: a letter for the length, then base85."""
+    length = _LENGTHS.find(line[:1]) + 1
+    if not (line and length):
         raise ValueError("it does not start with its length")
     data = base64.b85decode(line[1:])
     if len(line) % 5 != 1 or len(data) != (length + 3) // 4 * 4:

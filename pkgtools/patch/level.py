@@ -55,8 +55,9 @@ def find_level(sections: Sequence[Section]) -> Level | None:
         LevelError: two sections show different ones.
     """
     exact = {number for s in sections if (number := level_of_move(s)) is not None}
-    fewest = {n for s in sections if level_of_move(s) is None and (n := _fewest_of(s))}
-    others = [s for s in sections if level_of_move(s) is None and not _fewest_of(s) and _names(s)]
+    unmoved = [s for s in sections if level_of_move(s) is None]
+    fewest = {number for s in unmoved if (number := _fewest_of(s))}
+    others = [s for s in unmoved if not _fewest_of(s) and _names(s)]
     if len(exact or fewest) > 1 or (exact and fewest and max(fewest) > min(exact)):
         shown = " and ".join(str(number) for number in sorted(exact | fewest))
         raise LevelError(f"its sections have {shown} folders before the names")
@@ -68,7 +69,7 @@ def find_level(sections: Sequence[Section]) -> Level | None:
         return Level(number, is_certain=True)
     if all(any(name.startswith(_CUSTOMARY) for name in _names(s)) for s in others):
         return Level(1, is_certain=True)
-    if any(_has_same_names(s) for s in others):
+    if any(_fewest(*pair) == 0 for s in others for pair in _pairs(s)):
         return Level(0, is_certain=False)
     return None
 
@@ -118,13 +119,6 @@ def _names(section: Section) -> set[bytes]:
 
 
 def _prefixes(section: Section, number: int) -> set[bytes]:
-    found = {p for pair in _prefixes_of_move(section) for p in pair if p.count(b"/") == number}
-    for name in _names(section):
-        rest = strip_or_none(name, number)
-        if rest is not None:
-            found.add(name[: len(name) - len(rest)])
-    return found
-
-
-def _has_same_names(section: Section) -> bool:
-    return any(_fewest(*pair) == 0 for pair in _pairs(section))
+    moved = {p for pair in _prefixes_of_move(section) for p in pair if p.count(b"/") == number}
+    stripped = ((name, strip_or_none(name, number)) for name in _names(section))
+    return moved | {name[: len(name) - len(rest)] for name, rest in stripped if rest is not None}

@@ -15,6 +15,7 @@ class Lines:
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
+        self.data = data
         self._lines = split(data)
         self._at = 0
 

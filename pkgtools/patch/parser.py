@@ -20,13 +20,7 @@ from pkgtools.patch.mailbox import split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch, is_same_id
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
 from pkgtools.patch.prose import check_above, check_behind, check_between, check_text
-from pkgtools.patch.section import (
-    GIT,
-    Section,
-    read_git_section,
-    read_plain_section,
-    starts_plain_section,
-)
+from pkgtools.patch.section import GIT, Section, read_headers, starts_plain_section
 
 _FOLDERS: Final = re.compile(rb"^diff -\w*[rN]\w*[ -].* .*$", re.MULTILINE)
 """What diff(1) writes above each section where it compares two folders."""
@@ -56,9 +50,8 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
             f"the file holds {len(mails)} patches, of one commit each",
             remedy=f"make a file of each: pkgtools import {name} -o DIR",
         )
-    text_data, was_converted = _text_of(name, data)
-    lines = Lines(name if text_data == data else f"{name} (decoded)", text_data)
-    sections = _read_sections(lines, text_data)
+    lines, was_converted = _decoded_lines(name, data)
+    sections = _read_sections(lines)
     if not sections:
         lines.fail("there is no diff in this file", line=1)
     if level is None:
@@ -67,7 +60,7 @@ def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     _refuse_second_change(lines, files)
     if was_converted:
         files = tuple(_without_line_ends(lines, file) for file in files)
-    return Patch(name, data, files, decoded=text_data, level=level)
+    return Patch(name, data, files, decoded=lines.data, level=level)
 
 
 def shown_level(name: str, data: bytes) -> Level | None:
@@ -76,16 +69,17 @@ def shown_level(name: str, data: bytes) -> Level | None:
     Raises:
         MalformedError: it cannot be read, or its sections contradict each other.
     """
-    text_data, _ = _text_of(name, data)
-    lines = Lines(name, text_data)
-    return _level(lines, _read_sections(lines, text_data))
+    lines, _ = _decoded_lines(name, data)
+    return _level(lines, _read_sections(lines))
 
 
-def _text_of(name: str, data: bytes) -> tuple[bytes, bool]:
+def _decoded_lines(name: str, data: bytes) -> tuple[Lines, bool]:
+    """Return the lines of a patch file as its author wrote them, and whether it had CRLF ends."""
     said = decoded(name, without_marks(name, data))
     without_marks(name, said[header_length(said) :].lstrip(b"\n"))  # of a mail's body
     was_converted = is_converted(said)
-    return said.replace(b"\r\n", b"\n") if was_converted else said, was_converted
+    said = said.replace(b"\r\n", b"\n") if was_converted else said
+    return Lines(name if said == data else f"{name} (decoded)", said), was_converted
 
 
 def _level(lines: Lines, sections: list[Section]) -> Level | None:
@@ -107,19 +101,19 @@ def _certain_level(lines: Lines, sections: list[Section]) -> int:
     return level.number
 
 
-def _read_sections(lines: Lines, data: bytes) -> list[Section]:
+def _read_sections(lines: Lines) -> list[Section]:
     sections: list[Section] = []
-    compares_folders = _FOLDERS.search(data) is not None
-    in_message = header_length(data) > 0
+    compares_folders = _FOLDERS.search(lines.data) is not None
+    in_message = header_length(lines.data) > 0
     while not lines.at_end:
         is_git = lines.peek().startswith(GIT)
         if is_git or starts_plain_section(lines):
             if sections:
                 check_between(lines, sections[-1].end, of_git=is_git and sections[-1].is_git)
-            section = read_git_section(lines) if is_git else read_plain_section(lines)
+            sections.append(_read_section(lines))
+            in_message = False
         elif starts_property(lines):
             read_hunk(lines)
-            continue
         else:
             in_message = in_message and lines.peek() != b"---\n"
             check_text(lines, in_message=in_message, in_head=not sections)
@@ -128,15 +122,17 @@ def _read_sections(lines: Lines, data: bytes) -> list[Section]:
             elif compares_folders and lines.number == sections[-1].end:
                 check_behind(lines)
             lines.take()
-            continue
-        in_message = False
-        while lines.peek().startswith(b"@@ "):
-            section.hunks.append(read_hunk(lines))
-        if section.has_names and not (section.hunks or section.binary):
-            lines.fail("the content of this section is missing", line=section.line)
-        section.end = lines.number
-        sections.append(section)
     return sections
+
+
+def _read_section(lines: Lines) -> Section:
+    section = read_headers(lines)
+    while lines.peek().startswith(b"@@ "):
+        section.hunks.append(read_hunk(lines))
+    if section.has_names and not (section.hunks or section.binary):
+        lines.fail("the content of this section is missing", line=section.line)
+    section.end = lines.number
+    return section
 
 
 def _refuse_second_change(lines: Lines, files: Sequence[FilePatch]) -> None:
@@ -177,8 +173,7 @@ def _finish(lines: Lines, section: Section, level: int) -> FilePatch:
     else:
         _take_dates(lines, section)
     try:
-        old, new = _names(lines, section, level)
-        old_path, new_path = safe_path(old), safe_path(new)
+        old_path, new_path = map(safe_path, _names(lines, section, level))
     except PathError as error:
         lines.fail(
             str(error), line=section.line, remedy="paths in a patch stay inside the source tree"
@@ -308,14 +303,10 @@ def _check_content(lines: Lines, section: Section, kind: Kind) -> None:
         lines.fail("a new or deleted file has one hunk at most", line=at)
     if not (hunks or section.binary) and _promises_content(section):
         lines.fail("the content of this section is missing", line=at)
-    mode_changes = None not in (section.old_mode, section.new_mode) and (
-        section.old_mode != section.new_mode
-    )
-    if kind is Kind.MODIFY and not (hunks or section.binary or mode_changes):
+    modes = {section.old_mode, section.new_mode} - {None}
+    if kind is Kind.MODIFY and not (hunks or section.binary or len(modes) > 1):
         lines.fail("this section changes nothing", line=at)
-    if section.binary and not (
-        section.old_id and section.new_id and len(section.old_id) == len(section.new_id) == 40
-    ):
+    if section.binary and not len(section.old_id or "") == len(section.new_id or "") == 40:
         lines.fail(
             "a binary change needs an index line with full blob ids",
             line=at,

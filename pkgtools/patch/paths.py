@@ -6,17 +6,7 @@ from typing import Final
 
 from pkgtools.patch.lines import text
 
-_ESCAPES: Final = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-    b'"': b'"',
-    b"\\": b"\\",
-}
+_ESCAPES: Final = dict(zip(b'abfnrtv"\\', b'\a\b\f\n\r\t\v"\\', strict=True))
 _QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _ESCAPE: Final = re.compile(rb"\\([0-3][0-7]{2}|.)", re.DOTALL)
 _ZONE: Final = rb"(?:UTC|GMT|Z|[-+]\d{1,2}:?\d\d)"
@@ -38,7 +28,13 @@ _LIKE_DATE: Final = re.compile(
 _HFS_IGNORES: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 DEV_NULL: Final = b"/dev/null"
-_EPOCH_DAYS: Final = (b"1970-01-01", b"1970-Jan-01", b"1969-12-31", b"1969-Dec-31")
+_EPOCH_DAYS: Final = {
+    b"1970-01-01": 0,
+    b"1970-Jan-01": 0,
+    b"1969-12-31": -1440,
+    b"1969-Dec-31": -1440,
+}
+"""Each with its minutes after the start of 1970."""
 
 
 class PathError(ValueError):
@@ -63,9 +59,9 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
         body = escape[1]
         if len(body) == 3:
             return bytes([int(body, 8)])
-        if body not in _ESCAPES:
+        if body[0] not in _ESCAPES:
             raise PathError(f"\\{body.decode('latin-1')} is not an escape that git writes")
-        return _ESCAPES[body]
+        return bytes([_ESCAPES[body[0]]])
 
     return _ESCAPE.sub(unescape, match[1]), raw[match.end() :]
 
@@ -129,20 +125,15 @@ def is_epoch(line: bytes) -> bool:
     hour, minute, second = (int(part) for part in whole.split(b":"))
     if day not in _EPOCH_DAYS or second or fraction.strip(b"0"):
         return False
-    since_1970 = hour * 60 + minute - (0 if day in _EPOCH_DAYS[:2] else 24 * 60)
-    zone = _minutes(match["zone"])
-    if zone is None:
+    since_1970 = _EPOCH_DAYS[day] + hour * 60 + minute
+    if match["zone"] is None:
         return since_1970 % 15 == 0 and -12 * 60 <= since_1970 <= 14 * 60
-    return since_1970 == zone
+    return since_1970 == _minutes(match["zone"])
 
 
-def _minutes(zone: bytes | None) -> int | None:
-    if zone is None:
-        return None
-    if not zone.startswith((b"-", b"+")):
-        return 0
-    digits = zone[1:].replace(b":", b"")
-    minutes = int(digits[:-2]) * 60 + int(digits[-2:])
+def _minutes(zone: bytes) -> int:
+    digits = zone.lstrip(b"-+").replace(b":", b"")
+    minutes = int(digits[:-2]) * 60 + int(digits[-2:]) if digits.isdigit() else 0
     return -minutes if zone.startswith(b"-") else minutes
 
 
@@ -154,24 +145,21 @@ def git_pairs(rest: bytes) -> Iterator[tuple[bytes, bytes]]:
     Raises:
         PathError: a name is not quoted well.
     """
-    if b'"' in rest:
-        names = []
-        while rest:
-            name, rest = unquote(rest) if rest.startswith(b'"') else _plain(rest)
-            names.append(name)
-            rest = rest.removeprefix(b" ")
-        if len(names) == 2:
-            yield names[0], names[1]
+    if b'"' not in rest:
+        spaces = (at for at in range(1, len(rest) - 1) if rest[at : at + 1] == b" ")
+        yield from ((rest[:at], rest[at + 1 :]) for at in spaces)
         return
-    for at in range(1, len(rest) - 1):
-        if rest[at : at + 1] == b" ":
-            yield rest[:at], rest[at + 1 :]
-
-
-def _plain(rest: bytes) -> tuple[bytes, bytes]:
-    """Read an unquoted name that precedes a quoted one."""
-    name, _, after = rest.partition(b' "')
-    return name, b'"' + after if after else b""
+    names = []
+    while rest:
+        if rest.startswith(b'"'):
+            name, rest = unquote(rest)
+        else:  # an unquoted name before a quoted one
+            name, _, after = rest.partition(b' "')
+            rest = b'"' + after if after else b""
+        names.append(name)
+        rest = rest.removeprefix(b" ")
+    if len(names) == 2:
+        yield names[0], names[1]
 
 
 def strip_or_none(name: bytes, level: int) -> bytes | None:

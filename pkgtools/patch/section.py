@@ -63,16 +63,12 @@ def starts_plain_section(lines: Lines) -> bool:
     )
 
 
-def read_plain_section(lines: Lines) -> Section:
-    """Read the two lines of names of a plain diff."""
+def read_headers(lines: Lines) -> Section:
+    """Read ``diff --git`` and git's extended headers, or the two names of a plain diff."""
     section = Section(lines.number)
-    _read_names(lines, section)
-    return section
-
-
-def read_git_section(lines: Lines) -> Section:
-    """Read ``diff --git`` and git's extended headers, up to the first hunk."""
-    section = Section(lines.number)
+    if not lines.peek().startswith(GIT):
+        _read_names(lines, section)
+        return section
     _check_line_end(lines)
     section.git_line = lines.peek().removeprefix(GIT).removesuffix(b"\n")
     try:
@@ -150,12 +146,9 @@ _HEADERS: Final[dict[bytes, tuple[str, Callable[[bytes], object], Kind | None]]]
     b"copy from ": ("moved_from", rest_name, Kind.COPY),
     b"copy to ": ("moved_to", rest_name, Kind.COPY),
 }
-_FOR_PEOPLE: Final = (b"similarity index ", b"dissimilarity index ")
 
 
 def _take(section: Section, line: bytes) -> bool:
-    if line.startswith(_FOR_PEOPLE):
-        return True
     if line.startswith(b"index "):
         _take_index(section, line.removeprefix(b"index "))
         return True
@@ -164,7 +157,7 @@ def _take(section: Section, line: bytes) -> bool:
             setattr(section, name, read(line.removeprefix(start)))
             section.kinds |= {kind} if kind else set()
             return True
-    return False
+    return line.startswith((b"similarity index ", b"dissimilarity index "))  # for people
 
 
 def _read_names(lines: Lines, section: Section) -> None:

@@ -187,7 +187,6 @@ def _check_link(draft: PatchProgress, file: FilePatch, target: bytes) -> tuple[R
 def _content(
     draft: PatchProgress, file: FilePatch, old: bytes
 ) -> tuple[bytes, tuple[Placement, ...], tuple[Rejection, ...]]:
-    """Return a section's new content, from hunks or a binary change."""
     if file.binary is not None:
         return _binary_content(draft, file, file.binary, old)
     if file.lost_line_ends and b"\r\n" in old:

@@ -17,14 +17,14 @@ def plan_series(patches: Sequence[Patch], read: Read) -> Plan:
 
     The plan has every hunk's place, and every rejection, not only the first.
     """
-    state = _State(read)
+    state = _SeriesProgress(read)
     for patch in patches:
         _plan_patch(patch, state)
     return Plan(tuple(state.changes()), tuple(state.steps), tuple(state.rejections))
 
 
 @dataclass
-class _State:
+class _SeriesProgress:
     """The source under the patches planned so far."""
 
     source: Read
@@ -56,7 +56,7 @@ class _State:
                 yield Change(path, before, after, tuple(between), patches, sets_mode=len(modes) > 1)
 
 
-def _plan_patch(patch: Patch, state: _State) -> None:
+def _plan_patch(patch: Patch, state: _SeriesProgress) -> None:
     """Plan one patch; its files see each other's results as ``git apply`` lets them."""
     leaving = {f.old_path for f in patch.files if f.kind in ("delete", "rename")}
     draft = PatchProgress(patch.name, state.read, leaving)
@@ -82,7 +82,7 @@ def _plan_patch(patch: Patch, state: _State) -> None:
 
 
 def _collisions(
-    patch: Patch, draft: PatchProgress, state: _State
+    patch: Patch, draft: PatchProgress, state: _SeriesProgress
 ) -> Iterator[tuple[FilePatch, str]]:
     """Yield each section whose file would need another file, or a link, to be a directory.
 

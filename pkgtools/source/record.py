@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from pkgtools.blob import SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.util.files import read_bytes
 
@@ -93,6 +94,11 @@ def rename_row(row: bytes, path: str) -> bytes:
     """Return a row with another path, ending in LF."""
     fields = next(csv.reader([row.decode("utf-8", "surrogateescape")]))
     return _write_row([path, *fields[1:]])
+
+
+def row_data(blob: Blob) -> bytes | None:
+    """Return what RECORD hashes of a file: a symbolic link's row has no hash."""
+    return None if blob.mode == SYMLINK else blob.data
 
 
 def make_row(path: str, data: bytes | None) -> bytes:

@@ -55,6 +55,12 @@ class Tree:
         return bool(installer and installer.is_file() and read_bytes(installer).strip() == b"conda")
 
     @property
+    def record(self) -> Path | None:
+        """The package manager's list of files, where there is one."""
+        record = self.dist_info / "RECORD" if self.dist_info is not None else None
+        return record if record is not None and record.is_file() else None
+
+    @property
     def is_from_patched_wheel(self) -> bool:
         """Whether it was installed from a wheel that `build wheel` made."""
         return self.dist_info is not None and (self.dist_info / PROVENANCE).is_file()
@@ -111,8 +117,7 @@ class Tree:
         """What RECORD lists, and the receipt: a series may have removed a package."""
         if self.dist_info is None:
             return frozenset()
-        record = self.dist_info / "RECORD"
-        names = set(recorded(record)) if record.is_file() else set()
+        names = set(recorded(self.record)) if self.record is not None else set()
         receipt = load_receipt(self.home)
         for entry in receipt.entries if receipt is not None else ():
             names |= {self.upstream.in_wheel(path) or "" for path in entry.paths}

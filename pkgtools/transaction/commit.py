@@ -19,6 +19,7 @@ presumes abort: without a leader, what was begun is undone).
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -41,9 +42,8 @@ def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
     while True:
         with contextlib.ExitStack() as stack:
             for root in sorted(wanted):  # in one order, so that two runs never wait in a circle
-                waiting = partial(reporter.task, f"waiting for another pkgtools run on {root}")
                 with _as_tree_error(root):
-                    stack.enter_context(files.locked_folder(root, waiting))
+                    stack.enter_context(_lock(root, reporter))
             bound = {part.tree.root for tree in trees for part in load_parts(tree)}
             if bound <= wanted:
                 yield
@@ -60,10 +60,14 @@ def reading(sources: Iterable[Source | None], reporter: Reporter) -> Iterator[No
     """
     with contextlib.ExitStack() as stack:
         for root in sorted({each.root for each in sources if isinstance(each, Tree)}):
-            waiting = partial(reporter.task, f"waiting for another pkgtools run on {root}")
             with contextlib.suppress(OSError):
-                stack.enter_context(files.locked_folder(root, waiting, shared=True))
+                stack.enter_context(_lock(root, reporter, shared=True))
         yield
+
+
+def _lock(root: Path, reporter: Reporter, *, shared: bool = False) -> AbstractContextManager[None]:
+    waiting = partial(reporter.task, f"waiting for another pkgtools run on {root}")
+    return files.locked_folder(root, waiting, shared=shared)
 
 
 def commit(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> None:
@@ -99,14 +103,14 @@ def _new_parts(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> list[Part]:
     for tree, writes in changes:
         operations = [write.operation() for write in writes]
         missing = folders.missing(tree.root, operations)
-        trees = [reference(tree, other) for other in (others if tree is leader else [leader])]
+        is_leader = tree is leader
         journal = Journal(
             format=1,
-            phase="prepare" if tree is leader else "led",
+            phase="prepare" if is_leader else "led",
             operations=operations,
             folders=[name for name in missing if tree.root / name not in made],
             id=number,
-            trees=trees if others else [],
+            trees=[reference(tree, other) for other in (others if is_leader else [leader])],
         )
         made |= {tree.root / name for name in missing}
         parts.append(Part(tree, journal))
@@ -125,7 +129,9 @@ def _prepare(parts: Sequence[Part], writes: Sequence[Write]) -> None:
         stage(write, file)
     folders.sync(file.target.parent for file in staged)
     _refuse_miswritten(staged)
-    _refuse_edited(staged)
+    for file in staged:
+        if not file.operation.is_cache and file.found() != file.operation.before:
+            raise _changed(file)
 
 
 def _files(parts: Iterable[Part]) -> list[StagedFile]:
@@ -237,12 +243,6 @@ def _refuse_miswritten(staged: Sequence[StagedFile]) -> None:
                     f"the new content of {file.target} reads back differently",
                     remedy="check the disk and its file system; the tree is as it was",
                 )
-
-
-def _refuse_edited(staged: Sequence[StagedFile]) -> None:
-    edited = [f for f in staged if not f.operation.is_cache and f.found() != f.operation.before]
-    if edited:
-        raise _changed(edited[0])
 
 
 def _changed(file: StagedFile) -> TreeError:

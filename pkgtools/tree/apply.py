@@ -79,7 +79,6 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
 
 
 def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
-    """Put a target on a draft."""
     draft, answer = opened.draft, replace(opened.unchanged, target=target.name)
     refuse_unfit(target, draft.tree)
     own = draft.stack.find(catalog, target)

@@ -186,7 +186,6 @@ def other_release(source: Source, match: Identity) -> ForeignError:
 
 
 def _hold_against_lock(target: Target, match: Identity, plan: Plan) -> None:
-    """Raise unless the plan makes exactly what the lock promises."""
     made = {c.path: entry_id(c.after, with_mode=c.sets_mode) for c in plan.changes}
     promised = {f.path: f.after for f in match.files}
     if plan.ok and made == promised:

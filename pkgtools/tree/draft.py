@@ -17,7 +17,7 @@ from pkgtools.plan import Plan
 from pkgtools.source import Tree
 from pkgtools.source import receipt as receipts
 from pkgtools.source.receipt import Bytecode, Original, PatchedFile, StackEntry
-from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_path
+from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_data, row_path
 from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
@@ -99,7 +99,7 @@ class TreeDraft:
         bytecode was compiled from, so it is not listed any more.
         """
         names = {self.tree.name(path): was for path, was in originals.items()}
-        rows = {n: _row_data(was.blob()) for n, was in names.items() if was is not None}
+        rows = {n: row_data(was.blob()) for n, was in names.items() if was is not None}
         now = {row_path(row): row.strip() for row in self._record.splitlines()}
         kept = {compiled.name for compiled in entry.bytecode}
         false = {
@@ -125,7 +125,6 @@ class TreeDraft:
         return [write for write in _in_order(made) if write.before != write.after]
 
     def _home_writes(self) -> Iterable[Write]:
-        """Return the writes of RECORD and of the receipt."""
         home = self.tree.home
         before = read_file(home / receipts.NAME)
         entries, record = self.stack.entries, None
@@ -137,7 +136,7 @@ class TreeDraft:
             stale = {b.name for entry in entries for b in entry.bytecode} | {
                 write.name for write in self._writes.values() if write.after is None
             }
-            rows = {name: _row_data(blob) for name, blob in paths if blob is not None}
+            rows = {name: row_data(blob) for name, blob in paths if blob is not None}
             gone = {name for name, blob in paths if blob is None}
             kept, record = drop_rows(raw, {*stale, *gone, *rows, self._receipt_row})
             receipt = as_receipt(entries, record).encode()
@@ -227,11 +226,6 @@ def _as_it_lies(place: Path, blob: Blob) -> Original:
 def _patched(path: str, after: Blob | None, original: Original | None) -> PatchedFile:
     is_link = after is not None and after.mode == SYMLINK
     return PatchedFile(path, after.id if after else "", is_link, original)
-
-
-def _row_data(blob: Blob) -> bytes | None:
-    """Return what RECORD hashes: a symbolic link's row has no hash."""
-    return None if blob.mode == SYMLINK else blob.data
 
 
 def _record_before(tree: Tree, stack: Stack) -> bytes:

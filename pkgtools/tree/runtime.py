@@ -133,7 +133,6 @@ def _required(source: Source) -> SpecifierSet | None:
 
 
 def _compile_with(python: str, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Compile all files in one process of another Python."""
     if not files or python in _missing:
         return {}
     coded = {path: base64.b64encode(blob.data).decode() for path, blob in files.items()}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pkgtools.blob import SYMLINK, Blob
+from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import CheckFailedError, ForeignError, PartialError, PkgtoolsError, SourceError
 from pkgtools.plan import plan_series
@@ -10,7 +10,7 @@ from pkgtools.plan.compiling import broken
 from pkgtools.plan.inverse import plan_inverse
 from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
-from pkgtools.source.record import make_row, row_path
+from pkgtools.source.record import make_row, row_data, row_path
 from pkgtools.source.requires import differing
 from pkgtools.tree.check import other_release, port_step
 from pkgtools.tree.held import AppliedStack, edited_error
@@ -201,25 +201,20 @@ def _check_record(match: Identity, tree: Tree, stack: Stack) -> None:
 
     Where the tree was edited into what the series makes, `adopt` writes the rows.
     """
-    if tree.dist_info is None or not (tree.dist_info / "RECORD").is_file():
+    if tree.record is None:
         return
-    raw = read_bytes(tree.dist_info / "RECORD")
-    rows = {row_path(row): row.strip() for row in raw.splitlines()}
+    rows = {row_path(row): row.strip() for row in read_bytes(tree.record).splitlines()}
     for file in match.files:
         name, blob = tree.name(file.path), tree.read(file.path)
-        expected = None
-        if blob is not None:  # a symbolic link's row has no hash
-            expected = make_row(name, None if blob.mode == SYMLINK else blob.data).strip()
-        if rows.get(name) != expected:
+        if rows.get(name) != (make_row(name, row_data(blob)).strip() if blob else None):
+            own = [entry for entry in stack.entries if entry.target == match.target]
+            adopt = f"`pkgtools adopt --target {match.target} --tree {tree.root}`"
             raise CheckFailedError(
-                f"{tree.dist_info / 'RECORD'} has another row for {name} than the file: an "
-                "upgrade or uninstall would leave it behind",
-                remedy="reinstall the package and apply with `pkgtools apply`"
-                if any(
-                    e.target == match.target and not stack.drifted(e, tree) for e in stack.entries
-                )
-                else f"write them and a receipt: `pkgtools adopt --target {match.target} "
-                f"--tree {tree.root}`",
+                f"{tree.record} has another row for {name} than the file: an upgrade or uninstall "
+                "would leave it behind",
+                remedy=f"write them and a receipt: {adopt}"
+                if all(stack.drifted(entry, tree) for entry in own)
+                else "reinstall the package and apply with `pkgtools apply`",
             )
 
 

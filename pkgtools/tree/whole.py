@@ -111,10 +111,9 @@ def _beyond_record(tree: Tree) -> Iterator[Difference]:
     Rows outside the folder (scripts) are the environment's, those without a hash are of
     files that change: RECORD itself, bytecode (PEP 376).
     """
-    record = tree.dist_info / "RECORD" if tree.dist_info is not None else None
-    if record is None or not record.is_file():
+    if tree.record is None:
         return
-    rows = recorded(record)
+    rows = recorded(tree.record)
     for name, digest in sorted(rows.items()):
         if digest and not name.startswith(("/", "..")):
             blob = read_file(tree.root / name)
