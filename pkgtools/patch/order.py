@@ -4,7 +4,6 @@ import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Final, NoReturn
 
 from pkgtools.patch.lines import Lines
@@ -40,13 +39,12 @@ def in_order(name: str, patches: Sequence[bytes]) -> list[bytes]:
         _fail(name, f"the blob ids of its {len(patches)} commits do not show their order")
     if not all(orders):
         return list(patches) if orders[0] else backwards
-    dates = [_date(patch) for patch in patches]
-    steps = {(then > now) - (then < now) if then and now else 0 for then, now in pairwise(dates)}
-    if steps in ({-1}, {0, -1}) and None not in dates:
-        return list(patches)
-    if steps not in ({1}, {0, 1}) or None in dates:
+    dates = [date for patch in patches if (date := _date(patch)) is not None]
+    ordered = sorted(dates)
+    is_known = len(dates) == len(patches) and dates[0] != dates[-1]
+    if not is_known or dates not in (ordered, ordered[::-1]):
         _fail(name, f"the dates of its {len(patches)} commits do not show their order")
-    return backwards
+    return list(patches) if dates == ordered else backwards
 
 
 def _files(name: str, patch: bytes) -> tuple[FilePatch, ...]:

@@ -2,12 +2,11 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from pkgtools.patch.lines import text
-from pkgtools.plan.match import text_of
+from pkgtools.plan.match import numbers_of, text_of
 from pkgtools.plan.model import Nearest
 from pkgtools.util.lines import split
 
@@ -38,30 +37,22 @@ def nearest_place(data: bytes, block: bytes) -> Nearest | None:
     for number, line in enumerate(wanted):
         places = where.get(line.strip(), [])
         if line.strip() and len(places) <= _COMMON:
-            for place in places:
-                votes[max(place - number, 0)] += 1
-    best: Nearest | None = None
-    for start, _ in votes.most_common(_CANDIDATES):
-        window = lines[start : start + len(wanted)]
-        matcher = difflib.SequenceMatcher(None, wanted, window, autojunk=False)
-        ratio = matcher.ratio()
-        if best is None or ratio > best.similarity:
-            best = Nearest(start + 1, ratio, _diff(matcher, wanted, window))
-    return best and Nearest(best.line, round(best.similarity, 3), best.diff)
+            votes.update(max(place - number, 0) for place in places)
+    starts = [start for start, _ in votes.most_common(_CANDIDATES)]
+    windows = [lines[start : start + len(wanted)] for start in starts]
+    matchers = [difflib.SequenceMatcher(None, wanted, each, autojunk=False) for each in windows]
+    if not matchers:
+        return None
+    best = max(range(len(matchers)), key=lambda number: matchers[number].ratio())
+    diff = _diff(matchers[best], wanted, windows[best])
+    return Nearest(starts[best] + 1, round(matchers[best].ratio(), 3), diff)
 
 
 @lru_cache(maxsize=1)  # every hunk of a file is explained in turn
 def _lines_of(data: bytes) -> tuple[list[bytes], dict[bytes, list[int]]]:
     """Return the lines of a file, and the numbers of those that differ in white space only."""
     lines = split(data)
-    return lines, _numbers(line.strip() for line in lines)
-
-
-def _numbers(lines: Iterable[bytes]) -> dict[bytes, list[int]]:
-    where: dict[bytes, list[int]] = {}
-    for number, line in enumerate(lines):
-        where.setdefault(line, []).append(number)
-    return where
+    return lines, numbers_of(line.strip() for line in lines)
 
 
 def _diff(
@@ -70,10 +61,9 @@ def _diff(
     """Return both blocks as one; `difflib.ndiff` takes minutes where few lines are alike."""
     diff: list[str] = []
     for tag, old, old_end, new, new_end in matcher.get_opcodes():
-        if tag == "equal":
-            diff += (f"  {_shown(line)}" for line in wanted[old:old_end])
-        else:
-            diff += (f"- {_shown(line)}" for line in wanted[old:old_end])
+        mark = " " if tag == "equal" else "-"
+        diff += (f"{mark} {_shown(line)}" for line in wanted[old:old_end])
+        if tag != "equal":
             diff += (f"+ {_shown(line)}" for line in window[new:new_end])
     return tuple(diff)
 
@@ -133,7 +123,7 @@ def _absorbed_python(data: bytes, before: bytes, after: bytes) -> int | None:
 def _code_of(data: bytes) -> tuple[list[int], list[bytes], dict[bytes, list[int]]]:
     """Return `_code` of a file, and the places of equal lines."""
     numbers, code = _code(data)
-    return numbers, code, _numbers(code)
+    return numbers, code, numbers_of(code)
 
 
 def _code(source: bytes) -> tuple[list[int], list[bytes]]:

@@ -110,7 +110,7 @@ def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Reject
         if old.is_directory:
             return draft.reject(file, Reason.WRONG_TYPE, f"{file.old_path} is a directory")
         if file.old_mode and (old.mode == SYMLINK) != (file.old_mode == SYMLINK):
-            kind = "a symbolic link" if old.mode == SYMLINK else "no symbolic link"
+            kind = "a symbolic link" if old.mode == SYMLINK else "not a symbolic link"
             return draft.reject(file, Reason.WRONG_TYPE, f"{file.old_path} is {kind}")
         if file.new_mode and (old.mode == SYMLINK) != (file.new_mode == SYMLINK):
             message = "a file and a symbolic link do not become each other by a change of mode"

@@ -8,7 +8,7 @@ than git: a hunk without any context (``-U0``) is never moved to that end.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -61,11 +61,7 @@ class Text:
 
     @cached_property
     def _numbers(self) -> dict[bytes, list[int]]:
-        """The 0-based numbers of equal lines, by the line without its line end."""
-        numbers: dict[bytes, list[int]] = {}
-        for number, line in enumerate(self.data.split(b"\n")):
-            numbers.setdefault(line, []).append(number)
-        return numbers
+        return numbers_of(self.data.split(b"\n"))
 
     def line_of(self, offset: int) -> int:
         """Return the 1-based line that starts at byte `offset`."""
@@ -94,6 +90,14 @@ class Text:
         for number in places[rarest]:
             if number >= rarest and self.stands_at(block, at := self._starts[number - rarest]):
                 yield at
+
+
+def numbers_of(lines: Iterable[bytes]) -> dict[bytes, list[int]]:
+    """Return the 0-based numbers of equal lines, by the line."""
+    numbers: dict[bytes, list[int]] = {}
+    for number, line in enumerate(lines):
+        numbers.setdefault(line, []).append(number)
+    return numbers
 
 
 @lru_cache(maxsize=1)  # every hunk of a file is placed and explained in turn

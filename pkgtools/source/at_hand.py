@@ -59,7 +59,10 @@ class AtHand:
         upstream = target.upstream
         given = self._given_wheels(target, version)
         if not given and self.download:
-            given = [release_wheel(upstream, version, _known(target, version), self.reporter)]
+            # Of whichever series the lock is: wheels do not change.
+            locked = target.lock_path.exists() and read_lock(target.lock_path).find(version)
+            known = {wheel.name: wheel.sha256 for wheel in locked.wheel} if locked else {}
+            given = [release_wheel(upstream, version, known, self.reporter)]
         if not given:
             raise SourceUnavailableError(
                 f"there is no wheel of {upstream.distribution} {version}",
@@ -78,16 +81,9 @@ class AtHand:
 
     def _in_repositories(self, revision: str) -> Source:
         for repository in self.repositories:
-            source = repository.find(revision)
-            if source is not None:
+            if (source := repository.find(revision)) is not None:
                 return source
         raise SourceUnavailableError(
             f"no repository was given that has {revision}",
             remedy="give a clone or a git directory that has it with --git",
         )
-
-
-def _known(target: Target, version: str) -> dict[str, str]:
-    """Return the wheel digests that the lock has, of whichever series: wheels do not change."""
-    locked = read_lock(target.lock_path).find(version) if target.lock_path.exists() else None
-    return {wheel.name: wheel.sha256 for wheel in locked.wheel} if locked else {}

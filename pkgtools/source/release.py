@@ -37,8 +37,7 @@ def release_wheel(
     pip chooses the wheel for this interpreter and platform, and the index from the user's
     configuration. A file whose SHA-256 is not the `known` one of its name is refused.
     """
-    found = cached_wheel(upstream, version, known)
-    if found is not None:
+    if (found := cached_wheel(upstream, version, known)) is not None:
         return found
     folder = _folder(upstream, version)
     if folder is None:
@@ -52,8 +51,7 @@ def release_wheel(
         folder.mkdir(parents=True, exist_ok=True)
         # Two runs that need the same release download it once.
         with FileLock(folder / "lock"):
-            found = cached_wheel(upstream, version, known)
-            if found is not None:
+            if (found := cached_wheel(upstream, version, known)) is not None:
                 return found
             with reporter.task(f"downloading {upstream.distribution} {version}"):
                 return _download(upstream, version, folder, known)

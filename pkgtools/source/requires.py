@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from packaging.utils import canonicalize_name
@@ -41,17 +42,16 @@ def with_requirements(metadata: bytes, requires: Sequence[str]) -> bytes:
     names = {canonicalize_name(_requirement(each).name) for each in requires}
     newline = b"\r\n" if b"\r\n" in fields else b"\n"
     fields += b"" if fields.endswith(b"\n") else newline
-    kept = b""
-    last = at = 0
+    kept, last = b"", 0
     for match in _FIELD.finditer(fields):
         found = _parsed(match)
         is_replaced = found is not None and canonicalize_name(found.name) in names
         kept += fields[last : match.start() if is_replaced else match.end()]
-        last, at = match.end(), len(kept)
-    kept += fields[last:]
-    at = at or len(kept)
+        last = match.end()
     lines = b"".join(b"Requires-Dist: " + each.encode() + newline for each in requires)
-    return kept[:at] + lines + kept[at:] + metadata[end:]
+    # Behind the last requirement, or where there was none, behind the last field.
+    kept += lines + fields[last:] if last else fields + lines
+    return kept + metadata[end:]
 
 
 def differing(metadata: bytes, requires: Sequence[str]) -> list[str]:
@@ -62,12 +62,9 @@ def differing(metadata: bytes, requires: Sequence[str]) -> list[str]:
     def of(requirements: Sequence[Requirement | None], name: str) -> list[Requirement]:
         return [r for r in requirements if r and canonicalize_name(r.name) == name]
 
-    names = [canonicalize_name(requirement.name) for requirement in wanted]
-    return [
-        each
-        for each, name in zip(requires, names, strict=True)
-        if of(found, name) != of(wanted, name)
-    ]
+    names = (canonicalize_name(requirement.name) for requirement in wanted)
+    differs = [of(found, name) != of(wanted, name) for name in names]
+    return list(compress(requires, differs))
 
 
 def _end(metadata: bytes) -> int:

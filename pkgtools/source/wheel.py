@@ -78,7 +78,7 @@ class WheelSource:
 
         As in pip, there is one whose name starts with the distribution's.
         """
-        found = sorted({top for top in self._tops if top.endswith(_INFO)})
+        found = sorted(top for top in self._tops if top.endswith(_INFO))
         name = canonicalize_name(self.upstream.distribution)
         if len(found) != 1 or not canonicalize_name(found[0]).startswith(name):
             shown = " and ".join(found) or "none"

@@ -272,7 +272,7 @@ def test_directory_where_a_file_should_be(patch: str) -> None:
     ("old", "patch", "said"),
     [
         (Blob(b"x", SYMLINK), delete("f"), "f is a symbolic link"),
-        (A, delete("f", Blob(b"x", SYMLINK)), "f is no symbolic link"),
+        (A, delete("f", Blob(b"x", SYMLINK)), "f is not a symbolic link"),
         (
             Blob(b"x", SYMLINK),
             section("f", "f", "index 1234567..89abcde 100644", hunk=EDIT_A),
