@@ -17,11 +17,11 @@ from pkgtools.build.bytecode import compiler
 from pkgtools.build.clock import source_date
 from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import PkgtoolsError, UsageError
-from pkgtools.image.destination import index_store_of, store_of
 from pkgtools.image.known import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of, merged_labels
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage
+from pkgtools.image.reference import index_store_of, store_of
 from pkgtools.image.tree import extracted, query_of
 from pkgtools.tree.apply import apply_targets
 from pkgtools.util.progress import Reporter

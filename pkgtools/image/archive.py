@@ -17,12 +17,11 @@ from pkgtools.image.layer import content, damaged, entries, open_tar, readable, 
 from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, BaseImage, oci_base
 from pkgtools.image.merged import StoredLayer
 from pkgtools.image.model import Config, ImageStore, NewImage, Stored
-from pkgtools.image.names import NAME, with_tag
+from pkgtools.image.names import ARCHIVE, NAME, with_tag
 from pkgtools.image.stored import LayeredImage
 from pkgtools.image.streams import Forward, compression_of, decompressed
 from pkgtools.util.files import in_the_way, open_regular, replacing
 
-PREFIX: Final = "docker-archive:"
 _MANIFEST: Final = "manifest.json"
 _MOST: Final = 20_000
 """Members of an archive: an image has at most 127 layers, with up to four members each."""
@@ -41,7 +40,7 @@ class ArchiveImage(LayeredImage):
 
     def __init__(self, path: Path, name: str | None = None, tree: str | None = None) -> None:
         self._path, self.tree = path, tree
-        self.reference = f"{PREFIX}{path}" + (f":{name}" if name else "")
+        self.reference = f"{ARCHIVE}{path}" + (f":{name}" if name else "")
         self._archive = _open(path)
         try:
             _read_headers(self._archive)  # tarfile would read them without a bound
@@ -76,7 +75,7 @@ class ArchiveImage(LayeredImage):
 
     def default_name(self, suffix: str) -> str:
         """Return a file in the same folder, and the image's name with a suffixed tag."""
-        place = f"{PREFIX}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
+        place = f"{ARCHIVE}{self._path.with_name(f'{self._path.stem}-{suffix}.tar')}"
         return f"{place}:{with_tag(self.name)}-{suffix}" if self.name else place
 
     def is_at(self, path: Path) -> bool:
@@ -105,7 +104,7 @@ class ArchiveImage(LayeredImage):
             what = f"no image {name}" if name and not found else f"{len(found)} images"
             raise UsageError(
                 f"{self._path} has {what}",
-                remedy=f"give {PREFIX}{self._path}:NAME, with one of: {names}"
+                remedy=f"give {ARCHIVE}{self._path}:NAME, with one of: {names}"
                 if names
                 else "save one image: docker save -o FILE IMAGE",
             )
@@ -161,7 +160,7 @@ class ArchiveStore(ImageStore):
         if in_the_way(path) or not (tag is None or NAME.fullmatch(tag)):
             raise UsageError(
                 f"invalid image name {name!r}",
-                remedy=f"give a file with --tag {PREFIX}FILE[:NAME]",
+                remedy=f"give a file with --tag {ARCHIVE}FILE[:NAME]",
             )
         if isinstance(self._image, ArchiveImage) and self._image.is_at(path):
             raise UsageError(
@@ -245,11 +244,11 @@ def _open(path: Path) -> tarfile.TarFile:
     except (tarfile.TarError, ValueError, OverflowError) as error:
         raise UsageError(
             f"{path} is not a tar archive: {error}",
-            remedy=f"{PREFIX} takes a file of docker save, not compressed",
+            remedy=f"{ARCHIVE} takes a file of docker save, not compressed",
         ) from None
 
 
 def _place(name: str) -> tuple[Path, str | None]:
     """Return the file of an archive's name, and the image's own name in it."""
-    path, _, tag = name.removeprefix(PREFIX).partition(":")
+    path, _, tag = name.removeprefix(ARCHIVE).partition(":")
     return Path(path), tag or None

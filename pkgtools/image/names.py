@@ -11,8 +11,10 @@ from typing import Final
 
 from pkgtools.errors import UsageError
 
+# The prefixes of images' names outside an engine (containers-transports(5)).
 REGISTRY: Final = "docker://"
-"""Prefix of the name of an image in a registry (containers-transports(5))."""
+LAYOUT: Final = "oci:"
+ARCHIVE: Final = "docker-archive:"
 _DOCKER_HUB: Final = "docker.io"
 
 # The prefixes of other transports are excluded: docker-archive:x.tar would be a repository and
@@ -20,7 +22,7 @@ _DOCKER_HUB: Final = "docker.io"
 _PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
 NAME: Final = re.compile(
-    rf"(?!oci:|docker-archive:|docker:/)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?",
+    rf"(?!{LAYOUT}|{ARCHIVE}|docker:/)(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?",
     re.ASCII,
 )
 """A name that can be given to an image."""

@@ -34,26 +34,21 @@ def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes
     Raises:
         RegistryError: the registry refuses, or breaks off too often.
     """
-    headers = {"Range": f"bytes={start}-{end - 1}"}
-    for count in range(TRIES):
-        try:
-            with client.request(
-                "GET", path, ok={200, 206, 416}, headers=headers, tries=1
-            ) as response:
-                said = response.headers.get("Content-Range", "")
-                if response.status_code != 206 or not said.startswith(f"bytes {start}-{end - 1}/"):
-                    return None
-                part = client.body(response, end - start)
-            if len(part) == end - start:
-                return part
-            error = BrokenConnectionError("it ended early")
-        except BrokenConnectionError as broken:
-            error = broken
-        client.pause(error, count)
-    raise RegistryError(
-        f"{client.host} broke off bytes {start} to {end} of {path} {TRIES} times",
-        remedy="try again",
-    )
+
+    def attempt() -> bytes | None:
+        headers = {"Range": f"bytes={start}-{end - 1}"}
+        with client.request("GET", path, ok={200, 206, 416}, headers=headers, tries=1) as response:
+            said = response.headers.get("Content-Range", "")
+            if response.status_code != 206 or not said.startswith(f"bytes {start}-{end - 1}/"):
+                return None
+            part = client.body(response, end - start)
+        if len(part) != end - start:
+            raise BrokenConnectionError(
+                f"{client.host} broke off bytes {start} to {end} of {path}", remedy="try again"
+            )
+        return part
+
+    return client.retried(attempt)
 
 
 class BlobStream:

@@ -1,16 +1,18 @@
 """An HTTP client for one registry."""
 
 import base64
+import contextlib
 import email.utils
 import ipaddress
 import json
 import os
 import ssl
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Final
-from urllib.parse import urlencode, urljoin, urlsplit
+from typing import Any, Final, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError
@@ -38,6 +40,8 @@ _TOKEN_LIMIT: Final = 1024 * 1024
 _HUB: Final = {"docker.io": "registry-1.docker.io"}
 """The address of Docker Hub's API differs from its name."""
 
+_Result = TypeVar("_Result")
+
 
 class BrokenConnectionError(RegistryError):
     """A failure of the connection or a response that is worth another try."""
@@ -63,18 +67,15 @@ class RegistryClient:
         )
         if (adapter := adapter_of(host)) is not None:
             self._session.mount(f"https://{self._address}/", adapter)
-        self._root = ""
 
     def close(self) -> None:
         """Close all connections."""
         self._session.close()
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The URL of the registry's API."""
-        if not self._root:
-            self._root = f"{self._scheme()}://{self._address}/v2/"
-        return self._root
+        return f"{self._scheme()}://{self._address}/v2/"
 
     def allow(self, repository: str, actions: str) -> None:
         """Include a repository in the scopes of the next token."""
@@ -94,17 +95,14 @@ class RegistryClient:
         self, path: str, limit: int, accept: str = "*/*"
     ) -> tuple[bytes, Mapping[str, str]] | None:
         """Return a document and its headers; None if it does not exist."""
-        for count in range(TRIES):
-            try:
-                ok, headers = {200, 404}, {"Accept": accept}
-                with self.request("GET", path, ok=ok, headers=headers, tries=1) as response:
-                    body = self.body(response, limit)
-                    return (body, response.headers) if response.status_code == 200 else None
-            except BrokenConnectionError as error:
-                if count + 1 == TRIES:
-                    raise
-                self.pause(error, count)
-        return None
+
+        def attempt() -> tuple[bytes, Mapping[str, str]] | None:
+            ok, headers = {200, 404}, {"Accept": accept}
+            with self.request("GET", path, ok=ok, headers=headers, tries=1) as response:
+                body = self.body(response, limit)
+                return (body, response.headers) if response.status_code == 200 else None
+
+        return self.retried(attempt)
 
     def request(  # noqa: PLR0913 - keywords
         self,
@@ -130,20 +128,21 @@ class RegistryClient:
             BrokenConnectionError: all tries failed.
             RegistryError: the response has another status.
         """
-        url = urljoin(self.root, path)
-        for count in range(1, tries + 1):
-            try:
-                response = self._authorized(method, url, headers or {}, data)
-            except BrokenConnectionError as error:
-                if count == tries:
-                    raise
-                self.pause(error, count - 1)
-            else:
-                break
+        request = requests.Request(method, urljoin(self.root, path), dict(headers or {}), data=data)
+        response = self.retried(lambda: self._authorized(request), tries)
         if response.status_code not in ok:
             with response:
-                raise self._refused(method, url, response)
+                raise self._refused(method, request.url, response)
         return response
+
+    def retried(self, attempt: Callable[[], _Result], tries: int = TRIES) -> _Result:
+        """Return what `attempt` returns; it is called again if its connection breaks."""
+        for count in range(tries - 1):
+            try:
+                return attempt()
+            except BrokenConnectionError as error:
+                self.pause(error, count)
+        return attempt()
 
     def pause(self, error: BrokenConnectionError, count: int) -> None:
         """Wait before the next try: longer each time, or as the registry asks."""
@@ -167,31 +166,28 @@ class RegistryClient:
             ) from None
         return b"".join(parts)
 
-    def _authorized(
-        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
-    ) -> Any:
+    def _authorized(self, request: requests.Request) -> Any:
         """Send a request, and again with a new token if the registry asks for one."""
-        response = self._redirected(method, url, headers, data)
+        response = self._redirected(request)
         # https://distribution.github.io/distribution/spec/auth/token/. A 401 of another host, where
         # a redirect led, is not about the credentials of this registry.
         if response.status_code == 401 and _origin(response.url) == _origin(self.root):
             with response:
                 asked = response.headers.get("WWW-Authenticate", "")
             self._log_in(challenge_of(asked, self.host))
-            response = self._redirected(method, url, headers, data)
+            response = self._redirected(request)
         return response
 
-    def _redirected(
-        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
-    ) -> Any:
+    def _redirected(self, request: requests.Request) -> Any:
         """Send a request and follow redirects; other hosts get no credentials."""
+        url = request.url
         for _ in range(_HOPS + 1):
-            sent = dict(headers)
+            headers = dict(request.headers)
             # Blobs often redirect to object storage, which must not see the token.
             if self._authorization and _origin(url) == _origin(self.root):
-                sent["Authorization"] = self._authorization
-            response = self._send(method, url, sent, data)
-            if response.status_code not in _REDIRECTS or method not in {"GET", "HEAD"}:
+                headers["Authorization"] = self._authorization
+            response = self._send(requests.Request(request.method, url, headers, data=request.data))
+            if response.status_code not in _REDIRECTS or request.method not in {"GET", "HEAD"}:
                 return response
             with response:
                 url = self.followed(url, response.headers.get("Location", ""))
@@ -215,28 +211,26 @@ class RegistryClient:
             )
         return target
 
-    def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Any:
+    def _send(self, request: requests.Request) -> Any:
         """Send one request; Session.send() would read the body of a redirect without a bound."""
+        address = _address(request.url)
         try:
-            request = requests.Request(method, url, headers=dict(headers), data=data)
             prepared = self._session.prepare_request(request)
-            settings: Any = self._session.merge_environment_settings(
-                prepared.url, {}, True, None, None
-            )
-            if is_loopback(_address(url)):
+            url = str(prepared.url)
+            settings: Any = self._session.merge_environment_settings(url, {}, True, None, None)
+            if is_loopback(address):
                 settings["proxies"] = {}  # no proxy has this machine's own address
-            response = self._session.get_adapter(str(prepared.url)).send(
-                prepared, timeout=(_CONNECT_SECONDS, _READ_SECONDS), **settings
-            )
+            settings["timeout"] = (_CONNECT_SECONDS, _READ_SECONDS)
+            response = self._session.get_adapter(url).send(prepared, **settings)
         except BROKEN as error:
-            what = f"{_address(url)} does not answer: {_reason(error)}"
+            what = f"{address} does not answer: {_reason(error)}"
             found = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)]
             if any("CERTIFICATE" in (cause.reason or "") for cause in found):
                 # Either side's certificate: another try would end in the same way.
                 raise RegistryError(
                     what,
                     remedy="put its authority's ca.crt, or your client.cert and client.key, into "
-                    f"/etc/docker/certs.d/{_address(url)}; or set REQUESTS_CA_BUNDLE=FILE",
+                    f"/etc/docker/certs.d/{address}; or set REQUESTS_CA_BUNDLE=FILE",
                 ) from None
             raise BrokenConnectionError(
                 what,
@@ -245,7 +239,7 @@ class RegistryClient:
         if response.status_code in _AGAIN:
             with response:
                 busy = BrokenConnectionError(
-                    f"{_address(url)} answered with status {response.status_code}",
+                    f"{address} answered with status {response.status_code}",
                     remedy="try again later",
                 )
                 # RFC 9110, 10.2.3: a busy registry says when to come back.
@@ -272,26 +266,19 @@ class RegistryClient:
         realm = self.followed(self.root, challenge.realm)
         scopes = [f"repository:{name}:{what}" for name, what in sorted(self._scopes.items())]
         if found and found.identity_token:  # distribution's "Oauth2 Token Authentication"
-            facts = {"grant_type": "refresh_token", "refresh_token": found.identity_token}
-            facts |= {"service": challenge.service, "client_id": "pkgtools"}
-            form = urlencode({**facts, "scope": " ".join(scopes)}).encode()
-            kind = {"Content-Type": "application/x-www-form-urlencoded"}
-            response = self._send("POST", realm, kind, form)
+            form = {"grant_type": "refresh_token", "refresh_token": found.identity_token}
+            form |= {"service": challenge.service, "client_id": "pkgtools"}
+            request = requests.Request("POST", realm, data={**form, "scope": " ".join(scopes)})
         else:
-            asked = [("service", challenge.service), *(("scope", scope) for scope in scopes)]
-            url = str(requests.Request("GET", realm, params=asked).prepare().url)
-            response = self._send("GET", url, {"Authorization": basic} if basic else {}, None)
-        with response:
-            self._take_token(response)
-
-    def _take_token(self, response: Any) -> None:
+            headers = {"Authorization": basic} if basic else {}
+            asked = {"service": challenge.service, "scope": scopes}
+            request = requests.Request("GET", realm, headers, params=asked)
         token: object = None
-        if response.status_code == 200:
-            try:
-                facts = json.loads(self.body(response, _TOKEN_LIMIT))
-                token = facts.get("token") or facts.get("access_token")
-            except (ValueError, RecursionError, AttributeError):
-                token = None
+        with self._send(request) as response:
+            if response.status_code == 200:
+                with contextlib.suppress(ValueError, RecursionError, AttributeError):
+                    facts = json.loads(self.body(response, _TOKEN_LIMIT))
+                    token = facts.get("token") or facts.get("access_token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise RegistryError(
                 f"{self.host} gave no token: status {response.status_code}",
@@ -321,7 +308,8 @@ class RegistryClient:
         if not is_loopback(self._address):
             return "http" if _is_plain(self._address) else "https"
         try:  # as docker does: a registry on this machine need not have TLS
-            with self._send("GET", f"http://{self._address}/v2/", {}, None) as response:
+            url = f"http://{self._address}/v2/"
+            with self._send(requests.Request("GET", url)) as response:
                 spoken = response.status_code != 400  # a TLS server's answer
         except RegistryError:
             return "http"
