@@ -10,7 +10,7 @@ import json
 import posixpath
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,9 +21,7 @@ from pkgtools.image.tree import ExtractedPackage
 from pkgtools.plan.compiling import compile_error
 from pkgtools.util.files import read_bytes
 
-# Below this size of its modules, starting a second process takes longer than compiling.
-_SMALL: Final = 64 * 1024
-# Separate processes: earlier compilation and interned strings change a .pyc's bytes.
+# A separate process: earlier compilation and interned strings change a .pyc's bytes.
 _SCRIPT: Final = """
 import json, os, py_compile, sys
 os.umask(0o022)
@@ -41,30 +39,24 @@ _DOES_NOT_COMPILE: Final = 3
 
 
 @contextlib.contextmanager
-def compiler(part: ExtractedPackage) -> Iterator[Callable[[Sequence[str]], None]]:
-    """Run compiler processes for the changed modules of a part of an image.
+def compiler(part: ExtractedPackage) -> Iterator[Callable[[Iterable[str]], None]]:
+    """Run a compiler process for the changed modules of a part of an image.
 
-    The processes start early, so that they are ready when the modules are patched. They start
-    only if the base has bytecode for this version of Python.
+    The process starts early, so that it is ready when the modules are patched. It starts only if
+    the base has bytecode for this version of Python.
 
     Yields:
         a function of the paths that changed. It raises `CheckFailedError` if a module does not
         compile, and `TreeError` if its bytecode cannot be written.
     """
-    processes: list[subprocess.Popen[str]] = []
-    with contextlib.ExitStack() as stack:
-        for _ in range(_count(part)):
-            processes.append(stack.enter_context(_start()))
-            stack.callback(processes[-1].kill)
-        yield partial(_compile, processes, part)
-
-
-def _count(part: ExtractedPackage) -> int:
-    """Return the number of processes, always the same for the same base and series."""
     if not any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
-        return 0
-    modules = (member for path, member in part.members.items() if path.endswith(".py"))
-    return 2 if sum(len(member.data) for member in modules) > _SMALL else 1
+        yield lambda _changed: None
+        return
+    with _start() as process:
+        try:
+            yield partial(_compile, process, part)
+        finally:
+            process.kill()
 
 
 def _start() -> subprocess.Popen[str]:
@@ -84,41 +76,23 @@ def _start() -> subprocess.Popen[str]:
 
 
 def _compile(
-    processes: Sequence[subprocess.Popen[str]], part: ExtractedPackage, changed: Sequence[str]
+    process: subprocess.Popen[str], part: ExtractedPackage, changed: Iterable[str]
 ) -> None:
-    if not processes:
-        return
-    for process, share in zip(processes, _shares(part, changed, len(processes)), strict=True):
-        assert process.stdin is not None  # noqa: S101 - it is a pipe
-        # One that ended before it read its work has a status that says so.
-        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-            json.dump([_work(part, source) for source in share], stdin)
-    for process in processes:
-        assert process.stderr is not None  # noqa: S101 - it is a pipe
-        said = process.stderr.read().strip().splitlines()
-        status = process.wait()
-        reason = said[-1] if said else f"status {status}"
-        if status == _DOES_NOT_COMPILE:
-            raise CheckFailedError(
-                f"{part.tree.label}: a patched module does not compile: {reason}",
-                remedy="correct the patch, and prove the series with `pkgtools lock`",
-            )
-        if status != 0:
-            raise TreeError(
-                f"the Python that compiles modules ended early: {reason}",
-                remedy="free memory, or space in TMPDIR, and run the command again",
-            )
-
-
-def _shares(part: ExtractedPackage, changed: Sequence[str], count: int) -> list[list[Path]]:
-    """Return the modules that each process compiles: always the same ones, for the same bytes."""
-    paths = (part.tree.file(path) for path in changed if path.endswith(".py"))
-    files = (path for path in paths if path.is_file() and not path.is_symlink())
-    sizes = {file: file.stat().st_size for file in files if not _is_template(part, file)}
-    shares: list[list[Path]] = [[] for _ in range(count)]
-    for file in sorted(sizes, key=lambda file: (-sizes[file], file)):
-        min(shares, key=lambda share: sum(map(sizes.__getitem__, share))).append(file)
-    return shares
+    files = (part.tree.file(path) for path in sorted(changed) if path.endswith(".py"))
+    modules = (file for file in files if file.is_file() and not file.is_symlink())
+    work = [_work(part, module) for module in modules if not _is_template(part, module)]
+    _, said = process.communicate(json.dumps(work))  # which ignores that the process has ended
+    reason = said.strip().splitlines()[-1] if said.strip() else f"status {process.returncode}"
+    if process.returncode == _DOES_NOT_COMPILE:
+        raise CheckFailedError(
+            f"{part.tree.label}: a patched module does not compile: {reason}",
+            remedy="correct the patch, and prove the series with `pkgtools lock`",
+        )
+    if process.returncode != 0:
+        raise TreeError(
+            f"the Python that compiles modules ended early: {reason}",
+            remedy="free memory, or space in TMPDIR, and run the command again",
+        )
 
 
 def _is_template(part: ExtractedPackage, source: Path) -> bool:

@@ -208,7 +208,7 @@ def _patched(  # noqa: PLR0913 - keywords
                 remedy="give the image that it was built on" + (f": {base}" if base else ""),
             )
         for key, paths in changed.items():
-            compilers[key](sorted(paths))
+            compilers[key](paths)
         written, removed = _changes(parts.values(), int(when.timestamp()))
         layer = write_layer(written, removed)
     built = []

@@ -16,7 +16,7 @@ from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
 from pkgtools.image.layer import content, damaged, entries, open_tar, readable, verified
 from pkgtools.image.manifest import LAYERS, OCI_MANIFEST, BaseImage, oci_base
 from pkgtools.image.merged import StoredLayer
-from pkgtools.image.model import Config, ImageStore, NewImage, Stored
+from pkgtools.image.model import Config, ImageStore, NewImage, Stored, base_is_kept
 from pkgtools.image.names import ARCHIVE, NAME, with_tag
 from pkgtools.image.stored import LayeredImage
 from pkgtools.image.streams import Forward, compression_of, decompressed
@@ -25,6 +25,11 @@ from pkgtools.util.files import in_the_way, open_regular, replacing
 _MANIFEST: Final = "manifest.json"
 _MOST: Final = 20_000
 """Members of an archive: an image has at most 127 layers, with up to four members each."""
+
+_DAMAGE: Final = (
+    *(ValueError, OverflowError, KeyError, RecursionError),
+    *(msgspec.DecodeError, tarfile.TarError),
+)
 
 
 class _Entry(msgspec.Struct):
@@ -51,18 +56,10 @@ class ArchiveImage(LayeredImage):
             self.id = self.config.digest
             diff_ids = self.config.facts["rootfs"]["diff_ids"]
             self.layers = list(map(self._layer, self._entry.Layers, diff_ids))
-        except PkgtoolsError:
+        except (PkgtoolsError, *_DAMAGE) as error:
             self._archive.close()
-            raise
-        except (
-            ValueError,
-            OverflowError,
-            KeyError,
-            RecursionError,
-            msgspec.DecodeError,
-            tarfile.TarError,
-        ) as error:
-            self._archive.close()
+            if isinstance(error, PkgtoolsError):
+                raise
             raise MalformedError(
                 f"{path} is not an archive of `docker save`: {error}",
                 remedy="save it again: docker save -o FILE IMAGE",
@@ -163,10 +160,7 @@ class ArchiveStore(ImageStore):
                 remedy=f"give a file with --tag {ARCHIVE}FILE[:NAME]",
             )
         if isinstance(self._image, ArchiveImage) and self._image.is_at(path):
-            raise UsageError(
-                f"{path} is the base, which is never overwritten",
-                remedy="give another file with --tag",
-            )
+            raise base_is_kept(path)
 
     def store(self, new: NewImage, name: str) -> Stored:
         """Write an archive with the base's layers as they are, and the new layer."""

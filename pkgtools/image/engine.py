@@ -24,7 +24,7 @@ from pkgtools.image.container import new_container, run_lines, wait_for
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.layer import Member
 from pkgtools.image.merged import StoredLayer, merge
-from pkgtools.image.model import Config, NewImage, Runnable, Stored
+from pkgtools.image.model import Config, NewImage, Runnable, Stored, base_is_kept
 from pkgtools.image.names import NAME, REFERENCE, split_tag, with_tag
 from pkgtools.image.package import (
     METADATA_FILES,
@@ -200,7 +200,9 @@ class EngineImage(Runnable):
                 remedy="give one like registry.example.com/sglang:v0.5.23-k3 with --tag; "
                 "`docker save` or skopeo writes it to a file afterwards",
             )
-        self._refuse_own_name(name)
+        with engine_errors(), contextlib.suppress(ImageNotFound):
+            if self._client.images.get(name).id == self._image.id:  # in any spelling
+                raise base_is_kept(name)
 
     def store(self, new: NewImage, name: str) -> Stored:
         """Load an image into the engine.
@@ -238,19 +240,6 @@ class EngineImage(Runnable):
                 remedy=f"ask the registry: docker buildx imagetools inspect {name}",
             )
         return str(digest)
-
-    def _refuse_own_name(self, name: str) -> None:
-        """Reject a name of the base, in any spelling."""
-        with engine_errors():
-            try:
-                taken = self._client.images.get(name).id == self._image.id
-            except ImageNotFound:
-                return
-        if taken:
-            raise UsageError(
-                f"{name} is a name of the base, which is never overwritten",
-                remedy="give another name with --tag",
-            )
 
     def _load_thin(self, new: NewImage, name: str) -> bool:
         """Load only the new layer; return whether the engine accepted it."""

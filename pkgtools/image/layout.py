@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.image.layer import damaged, digest_of, verified
 from pkgtools.image.manifest import OCI_INDEX, BaseImage, Index, as_oci, parse, to_json
+from pkgtools.image.model import base_is_kept
 from pkgtools.image.stored import (
     FoundManifest,
     ImageIndex,
@@ -184,10 +185,7 @@ class LayoutStore(ManifestStore):
     def _others(self, index: Mapping[str, Any], tag: str) -> list[dict[str, Any]]:
         """Return the entries of an index that stay beside a new image of some name."""
         if any(m["digest"] in self._names for m in index["manifests"] if _name_of(m) == tag):
-            raise UsageError(
-                f"{tag} is the name of the base, which is never overwritten",
-                remedy="give another name with --tag",
-            )
+            raise base_is_kept(tag)
         return [m for m in index["manifests"] if _name_of(m) != tag]
 
 

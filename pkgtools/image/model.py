@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from pkgtools.errors import UsageError
 from pkgtools.image.layer import Layer, Member, damaged, digest_of
 from pkgtools.image.manifest import parse
 from pkgtools.image.package import FoundPackage, PackageQuery
@@ -201,6 +202,14 @@ class ImageStore(ABC):
             TreeError: the store cannot be written.
             RegistryError: the registry refuses it.
         """
+
+
+def base_is_kept(name: object) -> UsageError:
+    """Return the error for the base's own name as that of a new image."""
+    return UsageError(
+        f"{name} is a name of the base, which is never overwritten",
+        remedy="give another name with --tag",
+    )
 
 
 class Runnable(Image, ImageStore):

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import damaged, digest_of
 from pkgtools.image.manifest import ACCEPT, INDEXES, MANIFEST_LIMIT, Index, Manifest, parse
+from pkgtools.image.model import base_is_kept
 from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
@@ -121,10 +122,7 @@ class RegistryStore(ManifestStore):
         with self._client(at).request("HEAD", path, ok={200, 404}, headers=headers) as response:
             taken = response.headers.get("Docker-Content-Digest", "")
         if at == self._source or taken in self._names:
-            raise UsageError(
-                f"{name} is a name of the base, which is never overwritten",
-                remedy="give another name with --tag",
-            )
+            raise base_is_kept(name)
 
     def _put_blobs(self, base: BaseImage, new: NewImage, name: str) -> FoundManifest:
         at = self._named(name)
