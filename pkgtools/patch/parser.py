@@ -8,6 +8,7 @@ the first one) is an error here.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from pkgtools.blob import blob_id
@@ -33,6 +34,8 @@ _EMPTY: Final = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """The blob id of an empty file."""
 
 
+# Several series name the same shared patch.
+@lru_cache(maxsize=256)
 def parse_patch(name: str, data: bytes, level: int | None = None) -> Patch:
     """Read one patch file.
 
