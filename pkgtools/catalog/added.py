@@ -19,7 +19,7 @@ from typing import Final
 from pkgtools.blob import EXECUTABLE, REGULAR, Blob, canonical_mode
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
-from pkgtools.util.files import read_bytes, read_text
+from pkgtools.util.files import read_source, read_text
 
 MESSAGE: Final = "MESSAGE"
 _HEAD: Final = """\
@@ -68,7 +68,11 @@ def read_added(folder: Path) -> AddedFiles:
     message = _message(folder)
     files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
     del files[MESSAGE]
-    return AddedFiles(folder, message, {name: _blob(path) for name, path in files.items()})
+    blobs = {
+        name: Blob(read_source(path), canonical_mode(path.stat().st_mode))
+        for name, path in files.items()
+    }
+    return AddedFiles(folder, message, blobs)
 
 
 def _message(folder: Path) -> str:
@@ -106,15 +110,6 @@ def _files(folder: Path) -> Iterator[Path]:
             )
         else:
             yield path
-
-
-def _blob(path: Path) -> Blob:
-    try:
-        return Blob(read_bytes(path), canonical_mode(path.stat().st_mode))
-    except OSError as error:
-        raise MalformedError(
-            f"{path} cannot be read: {error.strerror}", remedy="make it a readable file"
-        ) from None
 
 
 def _section(folder: Path, name: str, blob: Blob) -> bytes:

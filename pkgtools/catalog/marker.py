@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.errors import DoesNotApplyError
 
@@ -16,19 +16,7 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
 
     from pkgtools.catalog.model import Target
-
-    class Placed(Protocol):
-        """A source that is for an environment."""
-
-        @property
-        def label(self) -> str:
-            """What to call it."""
-            ...
-
-        @property
-        def environment(self) -> Mapping[str, str]:
-            """What is known of the environment."""
-            ...
+    from pkgtools.source import Tree, WheelSource
 
 
 VARIABLES: Final = frozenset(
@@ -68,8 +56,8 @@ def holds(marker: str, environment: Mapping[str, str]) -> bool | None:
     return Marker(marker).evaluate(dict(environment))
 
 
-def refuse_unfit(target: Target, source: Placed) -> None:
-    """Raise unless a source is known to be for an environment that a target is for."""
+def refuse_unfit(target: Target, source: Tree | WheelSource) -> None:
+    """Refuse a source that is not known to be for an environment that a target is for."""
     if target.marker is None or holds(target.marker, source.environment):
         return
     known = source.environment
@@ -89,12 +77,12 @@ def environment_of_tag(tag: Tag) -> dict[str, str]:
         found |= {"python_version": f"{exact[1]}.{exact[2]}", "implementation_name": "cpython"}
     for pattern, name in _PLATFORMS:
         if match := pattern.fullmatch(tag.platform):
-            windows = name == "win32"
-            found |= {"sys_platform": name, "platform_system": _SYSTEMS[name]}
-            found["os_name"] = "nt" if windows else "posix"
+            os_name = "nt" if name == "win32" else "posix"
+            system = _SYSTEMS[name]
+            found |= {"sys_platform": name, "platform_system": system, "os_name": os_name}
             machine = match[1] or "x86"
             if machine != "universal2":
-                found["platform_machine"] = machine.upper() if windows else machine
+                found["platform_machine"] = machine.upper() if os_name == "nt" else machine
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from pkgtools.catalog.added import is_added_folder, read_added
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
-from pkgtools.util.files import read_bytes, read_text
+from pkgtools.util.files import read_source, read_text
 
 LISTING: Final = "series"
 LOCKFILE: Final = "lock.toml"
@@ -90,13 +90,7 @@ def load_patch(path: Path, level: int | None = None) -> Patch:
     """
     if path.is_dir():
         return read_added(path).patch()
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise MalformedError(
-            f"{path} cannot be read: {error.strerror}", remedy="make it a readable file"
-        ) from None
-    return replace(parse_patch(str(path), data, level), name=path.name, path=path)
+    return replace(parse_patch(str(path), read_source(path), level), name=path.name, path=path)
 
 
 def reference_of(patch: Patch) -> str:
@@ -160,14 +154,12 @@ def _load_reference(directory: Path, reference: str, where: str, level: int | No
         raise MalformedError(
             f"{where}: {path} is {kind}", remedy="a folder of added files is named ../NAME/"
         )
-    try:
-        return replace(load_patch(path, level), is_shared=is_shared)
-    except MalformedError as error:
-        if path.exists():
-            raise
+    if not path.exists():
         raise MalformedError(
-            f"{where}: {error.message}", remedy="correct the name, or take the line out"
-        ) from None
+            f"{where}: {path} cannot be read: no such file",
+            remedy="correct the name, or take the line out",
+        )
+    return replace(load_patch(path, level), is_shared=is_shared)
 
 
 def _refuse_unlisted(directory: Path, patches: Mapping[str, Patch]) -> None:

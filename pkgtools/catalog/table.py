@@ -132,7 +132,6 @@ class _Reader:
             for number, target in enumerate(raw.target)
             if not self.unfinished or (self.patches / target.upstream / target.series).is_dir()
         )
-        default = next((t for t in targets if t.name == raw.default), None)
         if raw.default not in (None, *(target.name for target in raw.target)):
             self.file.fail(f"there is no target {raw.default!r}", ".default")
         if raw.name is not None and not _NAME.fullmatch(raw.name):
@@ -141,7 +140,7 @@ class _Reader:
             path=self.file.path,
             upstreams=tuple(upstreams.values()),
             targets=targets,
-            default=default,
+            default=next((t for t in targets if t.name == raw.default), None),
             sets=self._sets(raw, targets),
             name=raw.name,
             policy=tuple(raw.policy.headers) if raw.policy else (),
@@ -215,12 +214,7 @@ class _Reader:
             if fault := requirement_fault(requirement):
                 self.file.fail(f"invalid requirement {requirement!r}: {fault}", f"{at}.requires")
         aliases = tuple(
-            Alias(
-                alias.name,
-                Revision(self._commit(alias.commit, f"{at}.alias[{place}].commit"))
-                if alias.commit is not None
-                else None,
-            )
+            Alias(alias.name, self._commit(alias.commit, f"{at}.alias[{place}].commit"))
             for place, alias in enumerate(raw.alias)
         )
         return Target(
@@ -252,9 +246,10 @@ class _Reader:
         return marker
 
     def _revision(self, raw: _Target, at: str) -> Revision:
-        if raw.commit is not None and raw.release is None:
-            return Revision(commit=self._commit(raw.commit, f"{at}.commit"))
-        if raw.release is None or raw.commit is not None:
+        commit = self._commit(raw.commit, f"{at}.commit")
+        if commit is not None and raw.release is None:
+            return commit
+        if raw.release is None or commit is not None:
             self.file.fail("a target has either a commit or a release", at)
         try:
             Version(raw.release.version)
@@ -262,13 +257,15 @@ class _Reader:
             self.file.fail(str(error), f"{at}.release")
         return Revision(version=raw.release.version, tag=raw.release.tag)
 
-    def _commit(self, value: str, key: str) -> str:
+    def _commit(self, value: str | None, key: str) -> Revision | None:
+        if value is None:
+            return None
         if not _COMMIT.fullmatch(value):
             self.file.fail(
                 f"{value!r} is not a commit: 40 lower-case hexadecimal digits, here {len(value)}",
                 key,
             )
-        return value
+        return Revision(commit=value)
 
 
 def _is_inside(path: str) -> bool:

@@ -89,6 +89,20 @@ def read_bytes(path: Path, flags: int = 0) -> bytes:
     return b"".join(parts)
 
 
+def read_source(path: Path) -> bytes:
+    """Return the content of a file of a catalog; see `read_bytes`.
+
+    Raises:
+        MalformedError: it cannot be read.
+    """
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise MalformedError(
+            f"{path} cannot be read: {error.strerror}", remedy="make it a readable file"
+        ) from None
+
+
 def read_text(path: Path) -> str:
     """Return the content of a UTF-8 file; see `read_bytes`.
 
