@@ -104,7 +104,8 @@ def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:
     scratch.mkdir()
     writes = []
     for number, (path, blob) in enumerate(files.items()):
-        if not os.access(_nearest(path.parent), os.W_OK):  # before step 3, not in it
+        there = next(folder for folder in path.parents if folder.exists())
+        if not os.access(there, os.W_OK):  # before step 3, not in it
             raise PermissionError(13, os.strerror(13))
         content = None
         if blob is not None:
@@ -134,10 +135,6 @@ def _inside(folder: Path, name: str) -> Path:
                 remedy="put a folder in its place",
             )
     return path
-
-
-def _nearest(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _finish(folder: Path) -> None:

@@ -147,31 +147,22 @@ def _lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
             yield from _patch_lines(patch)
     if report.done and report.patches:
         yield f"wrote {report.output}: {common.count(len(report.patches), 'patch', 'patches')}"
+    superfluous = {
+        patch.patch: f" ({patch.outcome} in {step.theirs})"
+        for step in reversed(report.steps)
+        for patch in step.patches
+        if patch.outcome in (HunkOutcome.ABSORBED, HunkOutcome.EMPTY)
+    }
     for name in report.dropped:
-        yield f"  left out: {name}{_last_seen(report, name)}"
+        yield f"  left out: {name}{superfluous.get(name, '')}"
     for step in report.steps:
         yield from _dropped_lines(step)
-    if report.done and report.patches:
+    if not report.done:
+        yield from _conflict_lines(report, write=write)
+    elif report.patches:
         yield from _next_lines(job, report, write=write)
-    elif report.done:
+    else:
         yield "every patch is absorbed or empty: nothing to write"
-    if report.conflicts:
-        waiting = common.count(len(report.conflicts), "file waits", "files wait")
-        yield f"{waiting} for you:"
-        yield from (f"  {path}" for path in report.conflicts)
-        again = ["--continue", *(["--write"] if write else []), "-o", str(report.output)]
-        yield f"  next: edit them, then `{common.shell('port', *again)}`"
-        hunks = [h for step in report.steps[-1:] for p in step.patches for h in p.hunks]
-        asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
-        likely = sum(h.proposal is not None for h in asked)
-        if likely:
-            yield (
-                f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
-                "with a proposal: read them there, and accept them with --continue --accept"
-            )
-        dropping = sum(h.drops for h in asked)
-        if dropping:
-            yield f"  {dropping} of them would drop the patch's change"
 
 
 def _dropped_lines(step: StepReport) -> Iterator[str]:
@@ -183,22 +174,27 @@ def _dropped_lines(step: StepReport) -> Iterator[str]:
                 yield f"  dropped: the change of {patch.patch} at {_place(hunk)} ({rule})"
 
 
-def _last_seen(report: PortReport, name: str) -> str:
-    """Return why a patch was dropped, and the source that made it superfluous."""
-    gone = (HunkOutcome.ABSORBED, HunkOutcome.EMPTY)
-    for step in report.steps:
-        for patch in step.patches:
-            if patch.patch == name and patch.outcome in gone:
-                return f" ({patch.outcome} in {step.theirs})"
-    return ""
+def _conflict_lines(report: PortReport, *, write: bool) -> Iterator[str]:
+    yield f"{common.count(len(report.conflicts), 'file waits', 'files wait')} for you:"
+    yield from (f"  {path}" for path in report.conflicts)
+    again = ["--continue", *(["--write"] if write else []), "-o", str(report.output)]
+    yield f"  next: edit them, then `{common.shell('port', *again)}`"
+    hunks = [h for step in report.steps[-1:] for p in step.patches for h in p.hunks]
+    asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
+    if likely := sum(h.proposal is not None for h in asked):
+        yield (
+            f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
+            "with a proposal: read them there, and accept them with --continue --accept"
+        )
+    if dropping := sum(h.drops for h in asked):
+        yield f"  {dropping} of them would drop the patch's change"
 
 
 def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     """Yield the steps that are left until the new series has a target."""
     if report.copied:
         yield f"  next: correct {', '.join(report.copied)}: copied from {report.series}"
-    place = job.place(job.output)
-    if place is None:
+    if job.place(job.output) is None:
         yield f"  next: move {report.output} into {job.shelf}"
     if write:
         yield f"  added its target {job.output.name} to {job.state.catalog}"

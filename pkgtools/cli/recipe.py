@@ -1,7 +1,7 @@
 """``pkgtools recipe``."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -60,27 +60,22 @@ def check(files: tuple[Path, ...], site: Path | None) -> Output:
     sound = all(finding.outcome is RuleOutcome.OK for finding in every)
     facts = {"recipes": by_file, "siblings": siblings}
     code = 0 if sound else CheckFailedError.exit_code
-    return Output(facts, _checked_lines(by_file, siblings), code)
+    lines = [
+        line
+        for file, findings in by_file.items()
+        for line in (click.style(file, bold=True), *_finding_lines(findings))
+    ]
+    return Output(facts, [*lines, *_finding_lines(siblings)], code)
 
 
-def _checked_lines(
-    by_file: dict[str, list[RuleFinding]], siblings: list[RuleFinding]
-) -> Iterator[str]:
-    for file, findings in by_file.items():
-        yield click.style(file, bold=True)
-        for finding in findings:
-            yield from _finding_lines(finding)
-    for finding in siblings:
-        yield from _finding_lines(finding)
-
-
-def _finding_lines(finding: RuleFinding) -> Iterator[str]:
-    outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
-    yield f"{outcome} {finding.rule}: {finding.found}"
-    yield f"       {finding.computed}"
-    if finding.outcome is not RuleOutcome.OK:
-        yield f"       why: {finding.why}"
-        yield f"       at {finding.where}: {finding.key}"
+def _finding_lines(findings: Iterable[RuleFinding]) -> Iterator[str]:
+    for finding in findings:
+        outcome = click.style(f"{finding.outcome:6}", fg=_COLORS[finding.outcome])
+        yield f"{outcome} {finding.rule}: {finding.found}"
+        yield f"       {finding.computed}"
+        if finding.outcome is not RuleOutcome.OK:
+            yield f"       why: {finding.why}"
+            yield f"       at {finding.where}: {finding.key}"
 
 
 @common.command(group=recipe, short_help="Write each process's environment and command.")

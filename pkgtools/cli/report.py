@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,14 +60,10 @@ def report(folder: Path, sources: Sources, references: tuple[str, ...], catalog:
     text = render_page(_title(catalog), matrix, _recipes(catalog.path.parent), images)
     common.write_file(page, text.encode())
     facts = {"path": page, "matrix": matrix, "images": images}
-    return Output(facts, _lines(page, images))
-
-
-def _lines(page: Path, images: list[ShownImage]) -> Iterator[str]:
-    yield f"wrote {page}"
     for image in images:
         if image.problem:
             say(f"{image.reference}: {image.problem}", err=True)
+    return Output(facts, [f"wrote {page}"])
 
 
 def _title(catalog: Catalog) -> str:

@@ -11,8 +11,9 @@ from typing import Final
 from packaging.version import Version
 
 from pkgtools.catalog import Catalog, Revision, Target, load_patch
-from pkgtools.patch import FilePatch, Hunk, Patch, bare_name
+from pkgtools.patch import FilePatch, Patch, bare_name
 from pkgtools.patch.headers import headers_of
+from pkgtools.plan import Rejection
 from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run
 
@@ -180,7 +181,7 @@ def _cells(
     target: Target, revision: Revision | None, verdict: DryRun
 ) -> Iterator[tuple[Patch, Cell]]:
     for patch in target.series.patches:
-        yield patch, _cell(patch, verdict)
+        yield patch, _checked(patch, verdict)
     locked = target.lock.find(revision.name) if revision else None
     at = {a.patch: a.at for a in locked.absorbed} if locked else {}
     for path in target.absorbed:
@@ -189,20 +190,17 @@ def _cells(
 
 
 def _absorbed(patch: Patch, name: str, at: list[str]) -> Cell:
-    files = tuple(_shown(file, {}, "the revision holds it") for file in patch.files)
     where = f" at {', '.join(at)}" if at else ""
-    message = f"the revision holds {name}{where}"
-    return Cell(
-        state=CellState.ABSORBED,
-        patch=patch.name,
-        subject=patch.subject,
-        message=message,
-        files=files,
-        headers=tuple(headers_of(patch).shown()),
-    )
+    files = [_shown(file, {}, "the revision holds it") for file in patch.files]
+    return _cell(patch, CellState.ABSORBED, f"the revision holds {name}{where}", files)
 
 
-def _cell(patch: Patch, verdict: DryRun) -> Cell:
+def _cell(patch: Patch, state: CellState, message: str, files: Iterable[ShownFile]) -> Cell:
+    headers = tuple(headers_of(patch).shown())
+    return Cell(state, patch.name, patch.subject, message, tuple(files), headers)
+
+
+def _checked(patch: Patch, verdict: DryRun) -> Cell:
     rejections = verdict.refusal.rejections if verdict.refusal else ()
     own = [rejection for rejection in rejections if rejection.patch == patch.name]
     offsets = {place.path: place.offsets for place in verdict.places if place.patch == patch.name}
@@ -219,7 +217,7 @@ def _cell(patch: Patch, verdict: DryRun) -> Cell:
     files = []
     for file in patch.files:
         notes = {
-            rejection.hunk: _reason(rejection.message, rejection.absorbed)
+            rejection.hunk: _reason(rejection)
             for rejection in own
             if rejection.path == file.new_path
         }
@@ -227,32 +225,19 @@ def _cell(patch: Patch, verdict: DryRun) -> Cell:
             line = file.hunks[number - 1].first_old_line + offset
             notes[number] = f"at line {line}" + (f", moved by {offset}" if offset else "")
         files.append(_shown(file, notes, ""))
-    return Cell(
-        state=state,
-        patch=patch.name,
-        subject=patch.subject,
-        message=_public(verdict.message or ""),
-        files=tuple(files),
-        headers=tuple(headers_of(patch).shown()),
-    )
+    return _cell(patch, state, _public(verdict.message or ""), files)
 
 
-def _reason(message: str, absorbed: int | None) -> str:
-    return message if absorbed is None else f"{message}; already there at line {absorbed}"
+def _reason(rejection: Rejection) -> str:
+    line = rejection.absorbed
+    return rejection.message + ("" if line is None else f"; already there at line {line}")
 
 
 def _shown(file: FilePatch, notes: dict[int | None, str], default: str) -> ShownFile:
-    hunks = tuple(
-        ShownHunk(_header(hunk), _lines(hunk), notes.get(number, default))
-        for number, hunk in enumerate(file.hunks, 1)
-    )
-    return ShownFile(file.new_path, file.kind, hunks, notes.get(None, ""))
-
-
-def _header(hunk: Hunk) -> str:
-    old, new = f"{hunk.old_start},{hunk.old_count}", f"{hunk.new_start},{hunk.new_count}"
-    return f"@@ -{old} +{new} @@"
-
-
-def _lines(hunk: Hunk) -> tuple[str, ...]:
-    return tuple((tag + text).decode(errors="replace").rstrip("\n") for tag, text in hunk.lines)
+    hunks = []
+    for number, hunk in enumerate(file.hunks, 1):
+        old, new = f"{hunk.old_start},{hunk.old_count}", f"{hunk.new_start},{hunk.new_count}"
+        lines = ((tag + text).decode(errors="replace").rstrip("\n") for tag, text in hunk.lines)
+        where = notes.get(number, default)
+        hunks.append(ShownHunk(f"@@ -{old} +{new} @@", tuple(lines), where))
+    return ShownFile(file.new_path, file.kind, tuple(hunks), notes.get(None, ""))
