@@ -156,7 +156,7 @@ class Target:
                 raise MalformedError(
                     f"{self.lock_path}: {revision.name} has other requirements than {self.name}",
                     remedy=f"run `pkgtools lock --target {self.name}`",
-                    details={"file": self.lock_path, "line": None},
+                    details={"file": str(self.lock_path), "line": None},
                 )
         return lock
 

@@ -46,7 +46,7 @@ class TomlFile:
         raise MalformedError(
             f"{self.path}:{line}: {shown}: {message}",
             remedy=remedy,
-            details={"file": self.path, "line": line, "key": shown},
+            details={"file": str(self.path), "line": line, "key": shown},
         )
 
     def has(self, key: str) -> bool:
