@@ -41,16 +41,17 @@ class PatchedSource:
         self._changed |= {change.path: change.after for change in changes}
 
 
-def refuse_misfit(patches: Sequence[Patch], source: Source) -> None:
-    """Raise unless patches apply to a source, one after the other."""
+def refuse_misfit(patches: Sequence[Patch], source: Source) -> Plan:
+    """Return the plan of patches on a source; raise if one does not apply."""
     with all_outside_named(source, {path for patch in patches for path in patch.paths}):
         plan = plan_series(patches, source.read)
     if not plan.ok:
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}",
-            remedy="give the source that they were made for with --from",
-            refusal=refusal(source, plan),
+            remedy="port it with `pkgtools port`, or give the source that it is for with --from",
+            refusal=Refusal("", source.label, None, plan.rejections),
         )
+    return plan
 
 
 def applied_on(patches: Sequence[Patch], source: Source) -> list[AppliedPatch]:
@@ -110,8 +111,3 @@ def _fits(
     wanted: dict[str, Blob | None] = {c.path: c.after for c in applied.changes}
     wanted |= {c.old_path: None for c in applied.changes if c.old_path not in wanted}
     return made == wanted
-
-
-def refusal(source: Source, plan: Plan) -> Refusal:
-    """Return why patches that belong to no target do not apply."""
-    return Refusal("", source.label, None, plan.rejections)

@@ -8,7 +8,7 @@ from pkgtools.authoring.applied import applied_on
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.authoring.standing import refuse_other_tree
 from pkgtools.authoring.work import SeriesWork
-from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.blob import Blob
 from pkgtools.catalog import Series
 from pkgtools.errors import UsageError
 from pkgtools.source import Source, Tree, WheelSource
@@ -66,9 +66,10 @@ def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
         on_one_side = path not in made and None in (before, after)
         if on_one_side and package.is_of_the_wheel(path, after):
             continue
-        if on_one_side and (package.is_untracked(path) if after is None else looks_made(path)):
+        is_tracked = package.is_tracked(path)
+        if on_one_side and (is_tracked is False if after is None else looks_made(path)):
             left_out.append(path)
-        elif on_one_side and after is not None and package.is_tracked(path):
+        elif on_one_side and after is not None and is_tracked:
             uncertain.append(path)
         else:
             changes.append(FileChange(path, path, before, after))
@@ -114,15 +115,11 @@ class _Package:
         """
         return self._recorded is not None and (path in self._recorded) is (after is not None)
 
-    def is_untracked(self, path: str) -> bool:
-        """Whether git does not track a file of the wheel that is the source of a checkout."""
-        return self._tracked is not None and path not in self._tracked
-
-    def is_tracked(self, path: str) -> bool:
-        """Whether git tracks a file of a checkout whose source is a wheel."""
-        return path in (self._tracked or ())
+    def is_tracked(self, path: str) -> bool | None:
+        """Whether git tracks a file of a checkout; None unless its source is a wheel."""
+        return None if self._tracked is None else path in self._tracked
 
 
 def _file(source: Source, path: str) -> Blob | None:
     blob = source.read(path)
-    return None if blob is not None and blob.mode == DIRECTORY else blob
+    return None if blob and blob.is_directory else blob

@@ -4,15 +4,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pkgtools.authoring.applied import applied_on, refusal
+from pkgtools.authoring.applied import applied_on, refuse_misfit
 from pkgtools.authoring.gitdiff import FileChange, diff_text, text_around, with_headers
 from pkgtools.authoring.message import FROM_LINE, NOBODY, file_name, full_message, mail_head
 from pkgtools.catalog import Series
 from pkgtools.catalog.series import LISTING
-from pkgtools.errors import DoesNotApplyError
 from pkgtools.patch import Patch, bare_name, header_length
 from pkgtools.patch.headers import headers_of, message_of
-from pkgtools.plan import plan_series
 from pkgtools.source import Source
 
 _AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
@@ -20,15 +18,8 @@ _AUTHOR: Final = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
 
 def export_diff(series: Series, source: Source) -> bytes:
     """Return what a series does to a source, as one diff."""
-    plan = plan_series(series.patches, source.read)
-    if not plan.ok:
-        raise DoesNotApplyError(
-            f"{series.name} does not apply to {source.label}",
-            remedy="port it with `pkgtools port`, or give the source that it is for",
-            refusal=refusal(source, plan),
-        )
-    changes = [FileChange(c.path, c.path, c.before, c.after) for c in plan.changes]
-    return diff_text(changes)
+    plan = refuse_misfit(series.patches, source)
+    return diff_text(FileChange(c.path, c.path, c.before, c.after) for c in plan.changes)
 
 
 def export_mails(series: Series, source: Source) -> dict[str, bytes]:

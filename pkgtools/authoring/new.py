@@ -1,7 +1,5 @@
 """Making a patch of what a tree has beyond its series."""
 
-from dataclasses import dataclass
-
 from pkgtools.authoring.edits import edits_of
 from pkgtools.authoring.gitdiff import diff_text
 from pkgtools.authoring.message import mail_head
@@ -14,33 +12,27 @@ from pkgtools.source import Tree
 from pkgtools.util.files import read_bytes
 
 
-@dataclass(frozen=True)
-class PatchDraft:
-    """Name, message and author of a new patch."""
+def new_patch(
+    work: SeriesWork, tree: Tree, name: str, message: str, author: str
+) -> tuple[Patch, tuple[str, ...]]:
+    """Make a patch of what a tree has beyond its series, at the end of the series.
 
-    name: str
-    message: str
-    """The subject, and the body below it."""
-    author: str
-
-
-@dataclass(frozen=True)
-class NewPatch:
-    """A patch that was made."""
-
-    patch: Patch
-    left_out: tuple[str, ...]
-    """Files of the tree that it does not take."""
-
-
-def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
-    """Make a patch of what a tree has beyond its series, at the end of the series."""
-    message = _message(draft)
+    Returns:
+        The patch, and the files of the tree that it leaves out.
+    """
+    check_name(name)
+    subject, _, body = message.strip().partition("\n")
+    if not subject or "\n" in author or "\n---" in message:
+        raise UsageError(
+            "a patch has a subject, an author of one line, and no line of dashes in its message",
+            remedy="see --message and --author",
+        )
+    message = "\n\n".join(filter(None, (subject.strip(), body.strip())))
     with work.locked(tree):
         series = work.named.load()
-        if draft.name in {patch.name for patch in series.patches}:
+        if name in {patch.name for patch in series.patches}:
             raise UsageError(
-                f"{series.directory} has a patch {draft.name!r} already",
+                f"{series.directory} has a patch {name!r} already",
                 remedy="name another, or take the edits into it with `pkgtools refresh --patch`",
             )
         edits = edits_of(series, work, tree)
@@ -57,19 +49,8 @@ def new_patch(work: SeriesWork, tree: Tree, draft: PatchDraft) -> NewPatch:
                 remedy="edit it first, or name the tree that is edited with --tree",
             )
         diff = diff_text(edits.changes, find_renames=True)
-        patch = parse_patch(draft.name, mail_head(draft.author, message) + diff)
+        patch = parse_patch(name, mail_head(author, message) + diff)
         listing = series.directory / LISTING
-        names = read_bytes(listing).rstrip(b"\n") + f"\n{draft.name}\n".encode()
-        work.write({series.directory / draft.name: Blob(patch.data), listing: Blob(names)})
-    return NewPatch(patch, edits.left_out)
-
-
-def _message(draft: PatchDraft) -> str:
-    check_name(draft.name)
-    subject, _, body = draft.message.strip().partition("\n")
-    if not subject or "\n" in draft.author or "\n---" in draft.message:
-        raise UsageError(
-            "a patch has a subject, an author of one line, and no line of dashes in its message",
-            remedy="see --message and --author",
-        )
-    return "\n\n".join(filter(None, (subject.strip(), body.strip())))
+        names = read_bytes(listing).rstrip(b"\n") + f"\n{name}\n".encode()
+        work.write({series.directory / name: Blob(patch.data), listing: Blob(names)})
+    return patch, edits.left_out

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pkgtools.authoring.new import PatchDraft, new_patch
+from pkgtools.authoring.new import new_patch
 from pkgtools.authoring.refresh import Refreshed, refresh_series
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import Catalog
@@ -43,19 +43,19 @@ def new(
       pkgtools new limit.patch --series v0.5.23 --tree ~/src/sglang -m "Limit the batch"
     """
     work, edited = chosen.open_edited(catalog, tree, python)
-    draft = PatchDraft(name if name.endswith(".patch") else f"{name}.patch", message, author)
-    made = new_patch(work, edited, draft)
-    folder, files = work.named.directory, made.patch.files
+    name = name if name.endswith(".patch") else f"{name}.patch"
+    made, left_out = new_patch(work, edited, name, message, author)
+    folder, files = work.named.directory, made.files
     facts = {
-        "patch": made.patch.name,
+        "patch": made.name,
         "series": str(folder),
         "files": [{"path": file.new_path, "kind": file.kind} for file in files],
-        "left_out": made.left_out,
+        "left_out": left_out,
     }
     lines = [
-        f"wrote {folder / made.patch.name}",
+        f"wrote {folder / made.name}",
         *(f"  {file.kind} {file.new_path}" for file in files),
-        *(f"  left out {path}" for path in made.left_out),
+        *(f"  left out {path}" for path in left_out),
         *proving_lines(work.named, edited=True),
     ]
     return Output(facts, lines)
