@@ -106,7 +106,8 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
         locks = {path.parent: read_lock(path) for path in paths if path.exists()}
         files = _moved(path, renamed)
         for each in map(load_series, users):
-            now = _with_name(each, patch.name, new)
+            named = (replace(p, name=new) if p.name == patch.name else p for p in each.patches)
+            now = replace(each, patches=tuple(named))
             files |= _list_with(now, _references(each))
             _rename_in_lock(locks.get(each.directory), each, now)
         files |= _renamed_absorbed(work.catalog, absorbing, new, locks)
@@ -216,11 +217,6 @@ def _directories_with(catalog: Catalog, series: Series, patch: Patch) -> list[Pa
     users = {t.directory for t in catalog.targets if t.name in names}
     own = {t.directory for t in catalog.targets if t.directory.resolve() == series.directory}
     return sorted(users | (own or {series.directory}))
-
-
-def _with_name(series: Series, old: str, new: str) -> Series:
-    patches = (replace(p, name=new) if p.name == old else p for p in series.patches)
-    return replace(series, patches=tuple(patches))
 
 
 def _rename_in_lock(lock: Lockfile | None, series: Series, now: Series) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ _HEADING: Final = re.compile(r"## +\[?([^\]\s]+)\]?.*")
 _UNRELEASED: Final = re.compile(r"## +\[?Unreleased\b", re.IGNORECASE)
 _DEFINITION: Final = re.compile(r" {0,3}\[([^\]]+)\]:\s*\S.*")
 _UNFINISHED: Final = re.compile(r"\b(TBD|TBA|TODO|FIXME|XXX)\b", re.IGNORECASE)
+_BULLETS: Final = ("- ", "* ", "+ ")
 _URL: Final = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
 _NUMBER: Final = "[1-9][0-9]*"
 _HASH: Final = "(?!0+(?:[/?#]|$))[0-9a-f]{7,40}"
@@ -82,15 +83,15 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
         ) from None
     tag = repository.last_tag()
     with tempfile.TemporaryDirectory() as scratch:
-        before, old = (None, "") if tag is None else _at_tag(catalog, repository, tag, scratch)
-        digests = {t.name: t.series.digest for t in before.targets} if before else {}
+        before, old = ((), "") if tag is None else _at_tag(catalog, repository, tag, scratch)
+        digests = {target.name: target.series.digest for target in before}
     known = {entry.text for entry in _entries(old)}
     entries = [entry for entry in _entries(text) if entry.text not in known]
     faults = [*_history_faults(old, text, tag), *_unfinished(entries)]
-    now = {t.name: t for t in catalog.targets}
-    gone = {t.name: t for t in before.targets if t.name not in now} if before else {}
+    now = {target.name for target in catalog.targets}
+    gone = [target for target in before if target.name not in now]
     changed = []
-    for target in [*now.values(), *gone.values()]:
+    for target in [*catalog.targets, *gone]:
         after = target.series.digest if target.name in now else None
         if digests.get(target.name) == after:
             continue
@@ -111,8 +112,8 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
 
 def _at_tag(
     catalog: Catalog, repository: Repository, tag: str, scratch: str
-) -> tuple[Catalog | None, str]:
-    """Return the catalog and the changelog of a tag; the files come to lie in `scratch`."""
+) -> tuple[Sequence[Target], str]:
+    """Return the targets and the changelog of a tag; the files come to lie in `scratch`."""
     source = repository.get(tag)
     folder = catalog.path.resolve().parent.relative_to(repository.root).as_posix()
     prefix = "" if folder == "." else f"{folder}/"
@@ -120,7 +121,7 @@ def _at_tag(
     text = old.data.decode(errors="replace") if old else ""
     name = f"{prefix}{catalog.path.name}"
     if source.read(name) is None:
-        return None, text
+        return (), text
     for each in (name, *source.paths(f"{prefix}patches")):
         blob = source.read(each)
         if blob is not None and not blob.is_directory:
@@ -134,7 +135,7 @@ def _at_tag(
             f"the catalog at {tag} cannot be read: {error.message}",
             remedy="tag a state whose catalog this version of pkgtools reads",
         ) from None
-    return before, text
+    return before.targets, text
 
 
 def with_entry(text: str, entry: str) -> str:
@@ -150,7 +151,7 @@ def with_entry(text: str, entry: str) -> str:
     while at < len(lines) and (not lines[at].strip() or lines[at].startswith("### ")):
         at += 1
     before, after = "".join(lines[:at]).rstrip(), "".join(lines[at:])
-    glue = "\n" if after and not after.startswith(("- ", "* ", "+ ")) else ""
+    glue = "\n" if after and not after.startswith(_BULLETS) else ""
     return f"{before}\n\n- {entry}\n{glue}{after}"
 
 
@@ -232,6 +233,6 @@ def _entries(text: str) -> list[ChangelogEntry]:
             entries.append(ChangelogEntry(number - len(item), "\n".join(item).rstrip()))
             item = []
         is_version = is_version or _HEADING.fullmatch(line) is not None
-        if goes_on or (is_version and line.startswith(("- ", "* ", "+ "))):
+        if goes_on or (is_version and line.startswith(_BULLETS)):
             item.append(line)
     return entries

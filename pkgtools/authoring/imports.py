@@ -1,6 +1,7 @@
 """Making a series of patches that others made."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,18 +61,12 @@ def import_patches(
             f"there is no .patch or .diff in {', '.join(map(str, paths))}",
             remedy="name the patch files, or the folder that they lie in",
         )
+    name, count = Counter(mail.name for mail in mails).most_common(1)[0]
+    if count > 1:
+        raise UsageError(f"two patches would be called {name}", remedy="rename one of them")
     with reading([reader.source], reporter):
-        outside: dict[str, Patch] = {}
-        names = set()
-        for mail in mails:
-            if mail.name in names:
-                raise UsageError(
-                    f"two patches would be called {mail.name}", remedy="rename one of them"
-                )
-            names.add(mail.name)
-            outer = reader.read(mail)
-            if outer is not None:
-                outside[mail.name] = outer
+        cut = {mail.name: reader.read(mail) for mail in mails}
+        outside = {name: outer for name, outer in cut.items() if outer is not None}
         patches = {patch.name: patch for patch in reader.patches}
         if not patches:
             raise UsageError("no patch changes a file of the package", remedy="see --upstream")

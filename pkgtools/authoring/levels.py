@@ -79,17 +79,11 @@ class LevelFinder:
         """
         try:
             patch, _ = self._cut(mail, level)
-            if patch is None:
-                return False
-            if not plan_series([*self.patches, patch], source.read).ok:
+            if patch is None or not plan_series([*self.patches, patch], source.read).ok:
                 return False
             known = {path for earlier in self.patches for path in earlier.paths}
-            for file in patch.files:
-                folder = file.old_path.rpartition("/")[0]
-                if file.old_path in known or source.read(file.old_path) is not None:
-                    return True
-                if folder and source.read(folder) is not None:
-                    return True
+            paths = {file.old_path for file in patch.files}
+            folders = {path.rpartition("/")[0] for path in paths} - {""}
+            return bool(paths & known) or any(source.read(p) is not None for p in paths | folders)
         except (MalformedError, DoesNotApplyError):
             return False
-        return False

@@ -1,7 +1,9 @@
 """Proving series on real sources, and writing their lockfiles."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -27,7 +29,7 @@ from pkgtools.errors import (
     MalformedError,
     SourceUnavailableError,
 )
-from pkgtools.patch import FilePatch, Kind, Patch
+from pkgtools.patch import Kind, Patch
 from pkgtools.plan import Change, plan_series
 from pkgtools.plan.explain import absorbed_at
 from pkgtools.source import Source
@@ -82,13 +84,22 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
     Raises:
         SourceUnavailableError: there is no source of a revision that changed.
     """
-    old = _old_lock(targets[0])
-    made = [
-        _prove_or_keep(target, revision, at_hand, old) for target, revision in _revisions(targets)
-    ]
-    entries = [entry for entry, _ in made]
-    lock = Lockfile(1, targets[0].series.digest, entries)
-    return render_lock(lock).encode(), _with_notes(targets[0], entries, [p for _, p in made])
+    first, old = targets[0], None
+    with contextlib.suppress(MalformedError):
+        old = load_lock(first.lock_path, first.series.digest, first.name)
+    entries, proofs = [], []
+    for target, revision in _revisions(targets):
+        try:
+            entry, proof = _prove(target, revision, at_hand)
+        except SourceUnavailableError as error:
+            kept = old.find(revision.name) if old else None
+            if kept is None:
+                raise
+            entry, proof = kept, Proof(target.name, revision.name, "kept", (), error.message)
+        entries.append(entry)
+        proofs.append(proof)
+    lock = Lockfile(1, first.series.digest, entries)
+    return render_lock(lock).encode(), _with_notes(first, entries, proofs)
 
 
 def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
@@ -133,25 +144,6 @@ def _by_series(targets: Sequence[Target]) -> list[list[Target]]:
 
 def _revisions(targets: Iterable[Target]) -> list[tuple[Target, Revision]]:
     return [(target, revision) for target in targets for revision in target.revisions]
-
-
-def _old_lock(target: Target) -> Lockfile | None:
-    try:
-        return load_lock(target.lock_path, target.series.digest, target.name)
-    except MalformedError:
-        return None
-
-
-def _prove_or_keep(
-    target: Target, revision: Revision, at_hand: AtHand, old: Lockfile | None
-) -> tuple[LockedRevision, Proof]:
-    try:
-        return _prove(target, revision, at_hand)
-    except SourceUnavailableError as error:
-        kept = old.find(revision.name) if old else None
-        if kept is None:
-            raise
-        return kept, Proof(target.name, revision.name, "kept", (), error.message)
 
 
 def _prove(target: Target, revision: Revision, at_hand: AtHand) -> tuple[LockedRevision, Proof]:
@@ -200,9 +192,7 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
 
 
 def _file(change: Change) -> LockedFile:
-    def identify(blob: Blob | None) -> str:
-        return entry_id(blob, with_mode=change.sets_mode)
-
+    identify = partial(entry_id, with_mode=change.sets_mode)
     return LockedFile(
         path=change.path,
         before=identify(change.before),
@@ -221,7 +211,8 @@ def prove_absorbed(patch: Patch, source: Source) -> list[str]:
     path = patch.path or patch.name
     for file in patch.files:
         blob = source.read(file.new_path)
-        if not file.hunks and not _is_made_empty(file, blob):
+        makes_empty = file.kind is Kind.CREATE and file.binary is None
+        if not file.hunks and not (makes_empty and blob is not None and not blob.data):
             raise CheckFailedError(
                 f"targets.toml calls {path} absorbed, but it cannot be shown that {source.label} "
                 f"carries it: its part for {file.new_path} has no hunk",
@@ -237,12 +228,6 @@ def prove_absorbed(patch: Patch, source: Source) -> list[str]:
                 )
             places.append(f"{file.new_path}:{line}")
     return places
-
-
-def _is_made_empty(file: FilePatch, blob: Blob | None) -> bool:
-    """Whether a patch makes an empty file that exists; a mode or binary leaves no text to find."""
-    makes = file.kind is Kind.CREATE and file.binary is None
-    return makes and blob is not None and not blob.data
 
 
 def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision) -> None:
