@@ -68,6 +68,23 @@ def attest_wheel(
 
 def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> tuple[str, ...]:
     """Write the attestations of an image that was built, of each target; return their paths."""
+    digest = built.digest or built.id
+    repository = built.reference.rpartition("/")[2].partition(":")[0]
+    hexadecimal = digest.removeprefix("sha256:")
+    base: dict[str, Any] = {
+        "name": built.base,
+        "digest": {"sha256": built.base_digest.removeprefix("sha256:")},
+    }
+    if built.by_table:
+        base["annotations"] = {"pkgtools.by_table": built.by_table}
+    subject = Subject(
+        kind="image",
+        name=built.reference,
+        sha256=hexadecimal,
+        purl=f"pkg:oci/{quote(repository.lower(), safe='')}@{quote(digest, safe='')}",
+        base=base,
+        made_at=datetime.fromisoformat(built.created),
+    )
     written: list[str] = []
     for target, made in zip(targets, built.targets, strict=True):
         package = PatchedPackage(
@@ -76,8 +93,9 @@ def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> 
             base_version=made.version,
             version=made.version,
         )
-        suffix = f"-{target.name}" if built.also else ""
-        written += _attest_image(package, built, folder, suffix)
+        stem = f"image-{hexadecimal[:12]}" + (f"-{target.name}" if built.also else "")
+        sbom = image_sbom(package, built.reference, digest, subject.made_at)
+        written += _write(folder, stem, package, subject, sbom)
     return tuple(written)
 
 
@@ -88,28 +106,6 @@ def attest_index(targets: Sequence[Target], built: BuiltIndex, folder: Path) -> 
         for platform, image in built.platforms.items()
     }
     return replace(built, platforms=images)
-
-
-def _attest_image(
-    package: PatchedPackage, built: BuiltImage, folder: Path, suffix: str
-) -> tuple[str, ...]:
-    digest = built.digest or built.id
-    repository = built.reference.rpartition("/")[2].partition(":")[0]
-    hexadecimal = digest.removeprefix("sha256:")
-    subject = Subject(
-        kind="image",
-        name=built.reference,
-        sha256=hexadecimal,
-        purl=f"pkg:oci/{quote(repository.lower(), safe='')}@{quote(digest, safe='')}",
-        base={
-            "name": built.base,
-            "digest": {"sha256": built.base_digest.removeprefix("sha256:")},
-            **({"annotations": {"pkgtools.by_table": built.by_table}} if built.by_table else {}),
-        },
-        made_at=datetime.fromisoformat(built.created),
-    )
-    sbom = image_sbom(package, built.reference, digest, subject.made_at)
-    return _write(folder, f"image-{hexadecimal[:12]}{suffix}", package, subject, sbom)
 
 
 def _write(

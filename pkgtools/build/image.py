@@ -17,7 +17,7 @@ from pkgtools.build.bytecode import compiler
 from pkgtools.build.clock import source_date
 from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import PkgtoolsError, UsageError
-from pkgtools.image.known import known_package
+from pkgtools.image.facts import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of, merged_labels
 from pkgtools.image.layer import write_layer
 from pkgtools.image.model import NewImage

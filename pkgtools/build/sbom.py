@@ -22,8 +22,6 @@ from pkgtools.patch.headers import headers_of
 
 TOOL: Final = f"pkg:pypi/pkgtools-patch@{__version__}"
 """This program as a package URL: a builder's id in SLSA's words."""
-_TYPES: Final = {"Backport": "backport"}
-"""CycloneDX' type of a patch by its Upstream-Status; else it is unofficial."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def wheel_sbom(package: PatchedPackage, name: str, made_at: datetime) -> bytes:
     """Return the bill of materials of a wheel (https://peps.python.org/pep-0770/)."""
     # Scanners look for packages among the components; few read what the document is about.
     wheel = {"type": "file", "bom-ref": name, "name": name, "version": package.version}
-    return _document(wheel, [_component(package)], made_at)
+    return _document(wheel, package, made_at)
 
 
 def image_sbom(package: PatchedPackage, reference: str, digest: str, made_at: datetime) -> bytes:
@@ -68,14 +66,11 @@ def image_sbom(package: PatchedPackage, reference: str, digest: str, made_at: da
     Its digest is the one in its store, and the time that of the base.
     """
     image = {"type": "container", "bom-ref": digest, "name": reference, "version": digest}
-    return _document(image, [_component(package)], made_at)
+    return _document(image, package, made_at)
 
 
-def _document(
-    subject: dict[str, Any], components: list[dict[str, Any]], made_at: datetime
-) -> bytes:
+def _document(subject: dict[str, Any], package: PatchedPackage, made_at: datetime) -> bytes:
     tool = {"type": "application", "name": "pkgtools", "version": __version__, "purl": TOOL}
-    refs = [component["bom-ref"] for component in components]
     return to_json(
         {
             "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -87,10 +82,10 @@ def _document(
                 "tools": {"components": [tool]},
                 "component": subject,
             },
-            "components": components,
+            "components": [_component(package)],
             "dependencies": [
-                {"ref": subject["bom-ref"], "dependsOn": refs},
-                *({"ref": ref} for ref in refs),
+                {"ref": subject["bom-ref"], "dependsOn": [package.purl]},
+                {"ref": package.purl},
             ],
         }
     )
@@ -131,21 +126,17 @@ def _component(package: PatchedPackage) -> dict[str, Any]:
 
 def _patch(patch: Patch) -> dict[str, Any]:
     headers = headers_of(patch)
+    text = {"contentType": "text/x-diff"}
     try:
-        text = {"contentType": "text/x-diff", "content": patch.data.decode()}
+        text["content"] = patch.data.decode()
     except UnicodeDecodeError:
-        content = base64.b64encode(patch.data).decode()
-        text = {"contentType": "text/x-diff", "encoding": "base64", "content": content}
-    made: dict[str, Any] = {
-        "type": _TYPES.get(headers.upstream_status or "", "unofficial"),
-        "diff": {"text": text},
-    }
+        text |= {"encoding": "base64", "content": base64.b64encode(patch.data).decode()}
+    # CycloneDX' type of a patch, by its Upstream-Status.
+    kind = "backport" if headers.upstream_status == "Backport" else "unofficial"
+    made: dict[str, Any] = {"type": kind, "diff": {"text": text}}
+    nvd = "https://nvd.nist.gov/vuln/detail/"
     issues: list[dict[str, Any]] = [
-        {
-            "type": "security",
-            "id": cve,
-            "source": {"name": "NVD", "url": f"https://nvd.nist.gov/vuln/detail/{cve}"},
-        }
+        {"type": "security", "id": cve, "source": {"name": "NVD", "url": f"{nvd}{cve}"}}
         for cve in headers.cves
     ]
     issues += [{"type": "defect", "id": bug, "description": patch.subject} for bug in headers.bugs]

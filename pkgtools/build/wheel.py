@@ -79,31 +79,27 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         )
     names = _Names(source, local_version(source.version, target))
     files = _patched_files(target, source, plan, names)
-    digest = digesting.result()
     package = PatchedPackage(
         target=target,
         revisions=revisions,
         base_version=source.version,
         version=names.version,
-        base_sha256=digest,
+        base_sha256=digesting.result(),
     )
     metadata_files = {
         names.info + "METADATA": _metadata(source, names, target.requires),
-        names.info + PROVENANCE: Blob(_provenance(package, source.path.name, digest)),
+        names.info + PROVENANCE: Blob(_provenance(package, source.path.name)),
         names.info + SBOM: Blob(wheel_sbom(package, names.wheel, wheel_date(source))),
     }
     path = folder / names.wheel
-    with (
-        source.path.open("rb") as raw,
-        replacing(path, "name another folder with -o") as out,
-    ):
-        _write(source, raw, out, names, files | metadata_files)
+    with replacing(path, "name another folder with -o") as out:
+        _write(source, out, names, files | metadata_files)
     made = sha256(path)
     return BuiltWheel(
         path=str(path),
         version=names.version,
         sha256=made,
-        requirement=(f"{target.upstream.distribution}=={names.version} --hash=sha256:{made}"),
+        requirement=f"{target.upstream.distribution}=={names.version} --hash=sha256:{made}",
         target=target.name,
         revisions=revisions,
         base=source.label,
@@ -189,18 +185,14 @@ def _needs_a_build(source: WheelSource, name: str, before: Blob | None) -> str |
 
 
 def _write(
-    source: WheelSource,
-    raw: BinaryIO,
-    out: BinaryIO,
-    names: _Names,
-    changed: Mapping[str, Blob | None],
+    source: WheelSource, out: BinaryIO, names: _Names, changed: Mapping[str, Blob | None]
 ) -> None:
     """Copy the archive and replace the `changed` members; write RECORD last."""
     # Archivers should put .dist-info last (https://peps.python.org/pep-0427/#recommended-archiver-features),
     # and RECORD has the hashes of all other members.
     record = names.old_info + "RECORD"
     left = dict(changed)
-    with ZipCopy(out, "w") as new:
+    with source.path.open("rb") as raw, ZipCopy(out, "w") as new:
         for info in source.members():
             name = names.renamed(info.filename)
             if names.is_signature(info.filename):
@@ -247,20 +239,18 @@ def _record(raw: bytes, names: _Names, changed: Mapping[str, Blob | None]) -> by
     return b"".join([*rows, make_row(names.info + "RECORD", None)])
 
 
-def _provenance(package: PatchedPackage, base: str, digest: str) -> bytes:
+def _provenance(package: PatchedPackage, base: str) -> bytes:
     """Return the wheel's origin in the format of direct_url.json (PEP 610)."""
     target = package.target
-    facts = {
-        "format": 1,
-        "pkgtools": __version__,
-        "upstream": target.upstream.name,
-        "target": target.name,
-        "revisions": package.revisions,
-        "series": target.series.digest,
-        "patches": [{"name": p.name, "sha256": p.digest} for p in target.series.patches],
-        "base": {
-            "name": base,
-            "archive_info": {"hashes": {"sha256": digest}},
-        },
-    }
-    return to_json(facts)
+    return to_json(
+        {
+            "format": 1,
+            "pkgtools": __version__,
+            "upstream": target.upstream.name,
+            "target": target.name,
+            "revisions": package.revisions,
+            "series": target.series.digest,
+            "patches": [{"name": p.name, "sha256": p.digest} for p in target.series.patches],
+            "base": {"name": base, "archive_info": {"hashes": {"sha256": package.base_sha256}}},
+        }
+    )

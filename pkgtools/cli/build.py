@@ -20,7 +20,7 @@ from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
     from pkgtools.build.image import BuiltImage, BuiltIndex
-    from pkgtools.image.known import KnownFacts
+    from pkgtools.image.facts import KnownFacts
     from pkgtools.image.model import Runnable
 
 

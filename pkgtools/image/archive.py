@@ -87,8 +87,8 @@ class ArchiveImage(LayeredImage):
                 yield name, StoredLayer(name, opened, {"size": file.seek(0, io.SEEK_END)})
 
     @cached_property
-    def base(self) -> BaseImage:
-        """Its layers with their digests, for which each is read once; see `Portable`."""
+    def base(self) -> BaseImage:  # type: ignore[override] # computed once needed
+        """Its layers with their digests, for which each is read once."""
         return oci_base(self.config, list(map(self._described, self._entry.Layers)))
 
     def _named(self, name: str | None, every: list[_Entry]) -> _Entry:

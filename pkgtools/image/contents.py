@@ -16,6 +16,7 @@ a table is said wherever it is used.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import io
 import itertools
 import tarfile
@@ -122,30 +123,25 @@ def table_of(
         read_range: reads a part of the blob; returns None if the registry sends only all of it.
         label: the layer's name in errors.
     """
-    said = descriptor.get("annotations") or {}
-    if read_range is None:
-        return None
-    try:
-        with readable(label):
-            found = _read_table(said, descriptor.get("size", 0), read_range)
-            if found is None:
-                return None
-            raw, end = found
-            table = msgspec.json.decode(raw, type=_Table)
-            return TableOfContents(table.entries, end, read_range, label)
-    except (MalformedError, msgspec.DecodeError, ValueError):
-        return None  # the whole layer is read, and its digest checked
+    # The whole layer is read, and its digest checked, where its table is damaged.
+    with contextlib.suppress(MalformedError, msgspec.DecodeError, ValueError), readable(label):
+        found = _read_table(descriptor, read_range) if read_range else None
+        if read_range and found:
+            table = msgspec.json.decode(found[0], type=_Table)
+            return TableOfContents(table.entries, found[1], read_range, label)
+    return None
 
 
 def _read_table(
-    said: Mapping[str, str], size: int, read_range: ReadRange
+    descriptor: Mapping[str, Any], read_range: ReadRange
 ) -> tuple[bytearray, int] | None:
     """Return the table whose digest is in the annotations, and its offset."""
+    said = descriptor.get("annotations") or {}
     for prefix in _CHUNKED:  # first: stargz-snapshotter's zstd:chunked has all annotations
         if digest := said.get(f"{prefix}checksum"):
             return _chunked(read_range, said.get(f"{prefix}position", ""), digest)
     digest = said.get(_STARGZ)
-    return _stargz(read_range, size, digest) if digest else None
+    return _stargz(read_range, descriptor.get("size", 0), digest) if digest else None
 
 
 def _stargz(read_range: ReadRange, size: int, digest: str) -> tuple[bytearray, int] | None:
@@ -193,14 +189,7 @@ class TableOfContents:
     def __init__(
         self, entries: list[msgspec.Raw], end: int, read_range: ReadRange, label: str
     ) -> None:
-        """Take a table.
-
-        Args:
-            entries: the entries in the archive's order.
-            end: an upper bound of the files' frames.
-            read_range: reads a part of the blob.
-            label: the layer's name in errors.
-        """
+        """Take the entries in the archive's order, and an upper bound of the files' frames."""
         self._entries = entries
         self._end = end
         self._read_range = read_range
@@ -208,9 +197,9 @@ class TableOfContents:
         self._window = (0, b"")
         self._checked: set[int] = set()
         """The files whose headers were compared."""
-        self._decoder = msgspec.json.Decoder(_TableEntry)
+        self._decode = msgspec.json.Decoder(_TableEntry).decode
         file = None
-        for entry in map(self._decoder.decode, entries):
+        for entry in map(self._decode, entries):
             if entry.type != "chunk":
                 file = entry.name if entry.has_content else None
             elif entry.name != file:
@@ -226,17 +215,15 @@ class TableOfContents:
 
     def entries(self) -> Iterator[LayerEntry]:
         """Yield each entry of the layer; see `read_layer`."""
-        for number, raw in enumerate(self._entries):
-            entry = self._decoder.decode(raw)
-            if entry.type == "chunk":
-                continue
-            found = layer_entry(_header(entry), partial(self._content, number), self._label)
-            if found is not None:
-                yield found
+        for number, entry in enumerate(map(self._decode, self._entries)):
+            if entry.type != "chunk":
+                read = partial(self._content, number)
+                if found := layer_entry(_header(entry), read, self._label):
+                    yield found
 
     def _content(self, number: int) -> bytes:
         """Return a file's content after a check of its digest and of the headers around it."""
-        entry = self._decoder.decode(self._entries[number])
+        entry = self._entry(number)
         if entry.size > LIMIT:
             raise damaged(f"{self._label}: {entry.name} is larger than {LIMIT} bytes")
         if not entry.size:
@@ -250,10 +237,16 @@ class TableOfContents:
         data = b"".join(map(self._chunk, chunks))
         if len(data) != entry.size:
             raise damaged(f"{self._label}: {entry.name} is cut short")
-        following = enumerate(map(self._decoder.decode, self._entries[number + 1 :]), number + 1)
+        following = enumerate(self._after(number), number + 1)
         files = (at for at, after in following if after.type == "reg" and after.size)
         self._check_headers(next(files, len(self._entries)))
         return data
+
+    def _entry(self, number: int) -> _TableEntry:
+        return self._decode(self._entries[number])
+
+    def _after(self, number: int) -> Iterator[_TableEntry]:
+        return map(self._decode, itertools.islice(self._entries, number + 1, None))
 
     def _check_headers(self, number: int) -> None:
         """Compare the table with the archive's headers between two files.
@@ -264,9 +257,9 @@ class TableOfContents:
         if number in self._checked:
             return
         start = number
-        while start and not self._decoder.decode(self._entries[start - 1]).has_content:
+        while start and not self._entry(start - 1).has_content:
             start -= 1
-        expected = [_header(self._decoder.decode(raw)) for raw in self._entries[start : number + 1]]
+        expected = [_header(self._decode(raw)) for raw in self._entries[start : number + 1]]
         at_end = number == len(self._entries)
         with readable(self._label):
             blocks = self._between(start - 1, number) + bytes(1024 if at_end else 0)
@@ -290,10 +283,10 @@ class TableOfContents:
         """
         at, skipped, size = 0, 0, 0
         if before >= 0:
-            last = first = self._decoder.decode(self._entries[before])
+            last = first = self._entry(before)
             while first.type == "chunk" and before:
                 before -= 1
-                first = self._decoder.decode(self._entries[before])
+                first = self._entry(before)
             at, size = first.end_offset, first.size
             if not at:
                 length = last.chunk_size or first.size - last.chunk_offset
@@ -301,7 +294,7 @@ class TableOfContents:
         skipped += -size % tarfile.BLOCKSIZE
         if number == len(self._entries):
             return self._plain(at, self._end)[skipped:]
-        to = self._decoder.decode(self._entries[number])
+        to = self._entry(number)
         plain = self._plain(at, to.offset) if at != to.offset else b""
         if to.inner_offset:
             plain += self._plain(to.offset, self._next_offset(to.offset), to.inner_offset)
@@ -312,8 +305,7 @@ class TableOfContents:
         if first.end_offset:  # zstd:chunked: all chunks of a file, whose digest is the file's
             place = (first.offset, first.end_offset, 0, first.size, first.digest)
             return [_Chunk(*place, is_whole=True)]
-        following = map(self._decoder.decode, self._entries[number + 1 :])
-        parts = [first, *itertools.takewhile(lambda e: e.type == "chunk", following)]
+        parts = [first, *itertools.takewhile(lambda e: e.type == "chunk", self._after(number))]
         nexts = [part.offset for part in parts[1:]] + [first.offset]
         return [
             _Chunk(
@@ -362,7 +354,7 @@ class TableOfContents:
 
     @cached_property
     def _offsets(self) -> list[int]:
-        return sorted({entry.offset for entry in map(self._decoder.decode, self._entries)})
+        return sorted({entry.offset for entry in map(self._decode, self._entries)})
 
 
 def _header(entry: _TableEntry) -> tarfile.TarInfo:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import secrets
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
@@ -17,10 +18,10 @@ import docker
 import requests
 from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, ImageLoadError, ImageNotFound
+from docker.types import LogConfig
 
 from pkgtools.errors import EngineError, UsageError
 from pkgtools.image.archive import ArchiveImage, add_image, layer_name, write_archive
-from pkgtools.image.container import new_container, run_lines, wait_for
 from pkgtools.image.inside import FIND, READ
 from pkgtools.image.layer import Member
 from pkgtools.image.merged import StoredLayer, merge
@@ -37,6 +38,10 @@ from pkgtools.util.files import no_temporary_files
 
 _PYTHONS: Final = ("python3", "python")
 _SECONDS: Final = 120
+_SHARED_MEMORY: Final = "1g"
+"""The shared memory of a container. Docker's default of 64 MiB is too small for servers."""
+_LOG_SIZE: Final = "1g"
+"""Far beyond what any program here prints, and a bound for one that never ends."""
 _NO_PROGRAM: Final = re.compile("not found|no such file", re.IGNORECASE)
 
 
@@ -269,13 +274,42 @@ class EngineImage(Runnable):
             with whole.open("rb") as file:
                 self._client.images.load(file)
 
+    @contextlib.contextmanager
+    def _container(self, command: Sequence[str], files: bytes) -> Iterator[Any]:
+        """Create a container without network, and remove it, with its program, on leaving.
+
+        The image's entry point is not run.
+        """
+        name = f"pkgtools-{secrets.token_hex(8)}"
+        try:
+            container = self._client.containers.create(
+                self.id,
+                name=name,
+                entrypoint=[command[0]],
+                command=list(command[1:]),
+                network_disabled=True,
+                shm_size=_SHARED_MEMORY,
+                environment={"PYTHONDONTWRITEBYTECODE": "1"},
+                # Its output is read from the log, so the log must keep all of it. Engine defaults
+                # can rotate the log at 1 MB or drop lines.
+                log_config=LogConfig(
+                    type="json-file", config={"max-size": _LOG_SIZE, "mode": "blocking"}
+                ),
+            )
+            if files:
+                container.put_archive("/", files)
+            yield container
+        finally:  # by name: the engine may have created it without answering
+            with contextlib.suppress(DockerException, requests.RequestException):
+                self._client.api.remove_container(name, force=True, v=True)
+
     def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
         """Run the image's Python in a container; see `Runnable.run`."""
         reason = ""
         for python in self._pythons:
             command = [python, *arguments]
-            with engine_errors(), new_container(self._client, self.id, command, files) as container:
-                lines = run_lines(container)
+            with engine_errors(), self._container(command, files) as container:
+                lines = _run_lines(container)
                 try:
                     first = next(lines, None)
                 except APIError as error:
@@ -287,10 +321,12 @@ class EngineImage(Runnable):
                 if first is not None:
                     yield first
                     yield from lines
-                status, said = wait_for(container)
+                status = int(container.wait()["StatusCode"])
+                said = container.logs(stdout=False, stderr=True, tail=100)
             if status != 0:
-                last = said.splitlines()[-1:] or [f"status {status}"]
-                raise EngineError(f"{python} of {self.reference} failed: {last[0]}")
+                last = said.decode(errors="replace").strip().splitlines()[-1:]
+                reason = last[0] if last else f"status {status}"
+                raise EngineError(f"{python} of {self.reference} failed: {reason}")
             return
         raise UsageError(
             f"{self.reference} does not run {' or '.join(self._pythons)}: {reason}",
@@ -327,3 +363,18 @@ def _config(image: Any) -> Config:
         "history": steps if told else [],
     }
     return Config(json.dumps({k: v for k, v in facts.items() if v}).encode())
+
+
+def _run_lines(container: Any) -> Iterator[str]:
+    """Start a container's program and yield what it prints on stdout, line by line.
+
+    Raises:
+        docker.errors.APIError: the image does not contain the program.
+    """
+    container.start()
+    left = b""
+    for chunk in container.logs(stdout=True, stderr=False, stream=True, follow=True):
+        *whole, left = (left + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+    if left:
+        yield left.decode(errors="replace")

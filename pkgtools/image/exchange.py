@@ -12,9 +12,15 @@ from pathlib import Path
 
 from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import UsageError
-from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
+from pkgtools.image.facts import (
+    LIMIT,
+    KnownFacts,
+    decode_facts,
+    encode_facts,
+    facts_key,
+    known_package,
+)
 from pkgtools.image.inspect import upstream_of
-from pkgtools.image.known import KnownFacts, known_package
 from pkgtools.image.model import Image
 from pkgtools.image.names import REGISTRY
 from pkgtools.image.package import FoundPackage, PackageQuery

@@ -1,28 +1,44 @@
-"""Serialize what was found in images, for the cache, exported files and referrers.
+"""Facts of images: what was found in them, for the cache, exported files and referrers.
+
+A base is read once: the cache has packages by image, and changes by layer, which images share.
 
 Facts cannot be proved without reading the image, so their author must be trusted. This module
 checks that they describe a package that an image can contain; patching then checks that its files
 are those of a known revision.
 """
 
+import contextlib
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol
 
 import msgspec
 import zstandard
 
-from pkgtools.errors import MalformedError
+from pkgtools.errors import MalformedError, PkgtoolsError
 from pkgtools.image.layer import FileKind, parents, relative
-from pkgtools.image.merged import LayerChanges
+from pkgtools.image.merged import LayerChanges, StoredLayer
+from pkgtools.image.model import Image
 from pkgtools.image.package import FoundPackage, PackageQuery, package_at
+from pkgtools.image.stored import LayeredImage
+from pkgtools.util.cache import cache_folder
+from pkgtools.util.files import replace_file
 
 FORMAT: Final = 5
 """Increment with each change of the format or of the results of `Image.find`."""
 LIMIT: Final = 64 * 1024 * 1024
 """Uncompressed bytes of facts; SGLang's, with all files that series touch, have 10 MB."""
+_MOST: Final = 32
+"""Images in the cache; an entry has the size of the files that series touch."""
+_MOST_LAYERS: Final = 128
+"""Layers in the cache; an entry has the size of the paths and of the files that series touch."""
+_OWN: Final = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.pkgtools-new")
+"""The names of entries, and of those that are being written."""
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -44,11 +60,6 @@ def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:
     )
     # Not msgspec: a folder that the user typed need not be UTF-8.
     return hashlib.sha256(json.dumps((FORMAT, identity, asked)).encode()).hexdigest()
-
-
-def layer_key(digest: str, query: PackageQuery) -> str:
-    """Return the key of a layer's changes to the files of a query."""
-    return facts_key(("layer", digest), query)
 
 
 def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
@@ -124,3 +135,87 @@ def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPacka
     if replace(found, by_table=()) != package_at(query, found.folder, members, found.names):
         raise ValueError("it has files that are not the package's")
     return found
+
+
+class KnownFacts(Protocol):
+    """A place whose facts the user trusts."""
+
+    def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
+        """Return the package in an image; None if the place has no facts of it.
+
+        Raises:
+            PkgtoolsError: the place cannot be read, or its facts are damaged.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _KnownLayers:
+    """The cached changes of layers to the files of a query."""
+
+    folder: Path
+    query: PackageQuery
+
+    def get(self, layer: StoredLayer) -> LayerChanges | None:
+        """Return a layer's changes; see `LayerCache.get`."""
+        if layer.digest:
+            with contextlib.suppress(OSError, ValueError):
+                return decode_layer(_read_own(self._path(layer)))
+        return None
+
+    def put(self, layer: StoredLayer, changes: LayerChanges) -> None:
+        """Keep a layer's changes; see `LayerCache.put`."""
+        if layer.digest:
+            with contextlib.suppress(UnicodeEncodeError):
+                _keep(self._path(layer), encode_layer(changes), _MOST_LAYERS)
+
+    def _path(self, layer: StoredLayer) -> Path:
+        return self.folder / facts_key(("layer", layer.digest), self.query)
+
+
+def known_package(image: Image, query: PackageQuery) -> FoundPackage:
+    """Return the location of the package in an image, as `Image.find` does.
+
+    A damaged or read-only cache only costs time. Facts from elsewhere are not cached: the next
+    build need not trust them.
+    """
+    folder = cache_folder("images")
+    path = folder / facts_key(image.identity, query) if folder and image.identity else None
+    if path is not None:
+        with contextlib.suppress(OSError, ValueError, PkgtoolsError):
+            if cached := decode_facts(_read_own(path), path.name, query, str(path)):
+                return cached
+    if isinstance(image, LayeredImage):
+        given = image.facts.package(image, query) if image.facts else None
+        if given is not None:
+            return given
+        layers = cache_folder("layers")
+        package = image.find(query, _KnownLayers(layers, query) if layers else None)
+    else:
+        package = image.find(query)
+    if path is not None:
+        with contextlib.suppress(UnicodeEncodeError):  # a name may not be UTF-8
+            _keep(path, encode_facts({path.name: package}), _MOST)
+    return package
+
+
+def _keep(path: Path, raw: bytes, most: int) -> None:
+    """Write an entry and forget the oldest, with leftovers of killed runs, if that is allowed."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, raw)
+        made = (each for each in path.parent.iterdir() if _OWN.fullmatch(each.name))
+        for each in sorted(made, key=lambda each: each.stat().st_mtime_ns)[:-most]:
+            each.unlink()
+
+
+def _read_own(path: Path) -> bytes:
+    """Read a file of this user; files of other users are not trusted.
+
+    Several users can share a cache, by XDG_CACHE_HOME.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:  # noqa: PTH123
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise ValueError(f"{path} is another user's")
+        return file.read()

@@ -1,7 +1,7 @@
 """Compare the labels and receipt of a patched image with its files."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pkgtools.catalog import Catalog, Target, Upstream
 from pkgtools.errors import CheckFailedError, PkgtoolsError, UsageError, one_line
@@ -42,32 +42,18 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
 
     A receipt is verified as labels are, with or without labels.
     """
-    found = [
+    every = [
         _inspect(catalog, image, said, reporter) for said in names.label_groups(image.config.labels)
     ]
-    own = {
-        k: v
-        for k, v in sorted(image.config.labels.items())
-        if k.startswith(("pkgtools.", names.OCI))
-    }
-    tree, status, _, tables = found[0]
-    return Inspection(
-        reference=image.reference,
-        id=image.id,
-        digest=image.manifest_digest,
-        tree=tree,
-        labels=own,
-        status=status,
-        mismatches=tuple(lie for _, _, mismatches, _ in found for lie in mismatches),
-        also=tuple(status for _, status, _, _ in found[1:]),
-        by_table=tables,
-    )
+    lies = (lie for each in every for lie in each.mismatches)
+    also = tuple(each.status for each in every[1:])
+    return replace(every[0], mismatches=tuple(lies), also=also)
 
 
 def _inspect(
     catalog: Catalog, image: Image, said: Mapping[str, str], reporter: Reporter
-) -> tuple[str, Status, list[str], tuple[str, ...]]:
-    """Return where a target's package lies, its status, false labels, and `by_table`."""
+) -> Inspection:
+    """Compare the labels of one target."""
     query = query_of(catalog, upstream_of(catalog, said))
     with (
         reporter.task(f"reading {image.reference}"),
@@ -78,15 +64,21 @@ def _inspect(
         claimed = said.get(names.TARGET) or (status.target if status.series else None)
         if claimed is not None and not mismatches:
             try:
-                verify(
-                    catalog,
-                    named_target(catalog, claimed, image.reference),
-                    part.tree,
-                    series_only=True,
-                )
+                target = named_target(catalog, claimed, image.reference)
+                verify(catalog, target, part.tree, series_only=True)
             except PkgtoolsError as error:
                 mismatches.append(error.message)
-        return f"/{part.package.folder}", status, mismatches, part.package.by_table
+    own = ("pkgtools.", names.OCI)
+    return Inspection(
+        reference=image.reference,
+        id=image.id,
+        digest=image.manifest_digest,
+        tree=f"/{part.package.folder}",
+        labels={k: v for k, v in sorted(image.config.labels.items()) if k.startswith(own)},
+        status=status,
+        mismatches=tuple(mismatches),
+        by_table=part.package.by_table,
+    )
 
 
 def refuse_mismatches(inspection: Inspection) -> None:

@@ -7,6 +7,8 @@ https://github.com/opencontainers/image-spec/blob/main/layer.md
 import contextlib
 import hashlib
 import io
+import itertools
+import posixpath
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -118,9 +120,8 @@ class _Header(tarfile.TarInfo):
 
 def open_tar(file: IO[bytes] | Path) -> tarfile.TarFile:
     """Open an uncompressed archive whose headers are bounded."""
-    if isinstance(file, Path):
-        return tarfile.open(file, mode="r:", tarinfo=_Header)
-    return tarfile.open(fileobj=file, mode="r:", tarinfo=_Header)
+    name, stream = (file, None) if isinstance(file, Path) else (None, file)
+    return tarfile.open(name, mode="r:", fileobj=stream, tarinfo=_Header)
 
 
 def damaged(what: str) -> MalformedError:
@@ -161,8 +162,7 @@ def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
     with readable(label), open_tar(decompressed(raw)) as archive:
         for info in entries(archive):
             archive.members.clear()  # type: ignore[attr-defined]
-            entry = layer_entry(info, partial(content, archive, info, label), label)
-            if entry is not None:
+            if entry := layer_entry(info, partial(content, archive, info, label), label):
                 yield entry
 
 
@@ -256,7 +256,10 @@ def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
     The same members give the same bytes.
     """
     out = io.BytesIO()
-    gone = (Member(_whiteout(path), FileKind.FILE) for path in removed)
+    gone = [
+        Member(posixpath.join(folder, WHITEOUT + name), FileKind.FILE)
+        for folder, name in map(posixpath.split, removed)
+    ]
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         # Sorted, and pax headers only where a value needs one, so that the digest is reproducible.
         for member in sorted([*members, *gone], key=lambda m: m.path):
@@ -270,11 +273,6 @@ def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
                 info.size = len(member.data)
                 archive.addfile(info, io.BytesIO(member.data))
     return Layer(out.getvalue())
-
-
-def _whiteout(path: str) -> str:
-    folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}{WHITEOUT}{name}"
 
 
 def relative(name: str, label: str) -> str:
@@ -301,8 +299,6 @@ def folders_above(paths: Iterable[str]) -> set[str]:
     """Return all parent folders of the paths; some layers have no entries for them."""
     folders: set[str] = set()
     for path in paths:
-        for parent in parents(path):
-            if parent in folders:  # and so are those above it
-                break
-            folders.add(parent)
+        # Above a known folder, all are known.
+        folders.update(itertools.takewhile(lambda p: p not in folders, parents(path)))
     return folders

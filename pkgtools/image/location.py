@@ -2,7 +2,7 @@
 
 import csv
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -108,11 +108,10 @@ def _is_installed(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
 
 def _is_cloned(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
     root = _checkout_root(query, folder)
-    git = [overlay.members.get(f"{root}/.git/{name}") for name in ("HEAD", "index")]
-    head, index = git
-    if head is None or index is None or query.infos(folder, overlay.members):
+    head, index = (overlay.members.get(f"{root}/.git/{name}") for name in ("HEAD", "index"))
+    if not head or not index or {head.kind, index.kind} != {FileKind.FILE}:
         return False
-    if head.kind is not FileKind.FILE or index.kind is not FileKind.FILE:
+    if query.infos(folder, overlay.members):
         return False
     listed = {posixpath.join(root, name) for name in _tracked(index.data)}
     return _is_settled(query, folder, overlay, listed, {head.path})
@@ -174,18 +173,15 @@ def _record(query: PackageQuery, folder: str, members: Mapping[str, Member]) -> 
         return None
     (info,) = infos
     both = [members.get(f"{info}/{name}") for name in ("METADATA", "RECORD")]
-    if any(member is None or member.kind is not FileKind.FILE for member in both):
-        return None
-    return both[1]
+    return both[1] if all(m and m.kind is FileKind.FILE for m in both) else None
 
 
-def _listed(record: bytes) -> Iterator[str]:
-    """Yield the paths in RECORD; none if it is damaged."""
+def _listed(record: bytes) -> list[str]:
+    """Return the paths in RECORD; none if it is damaged."""
     try:
-        rows = list(csv.reader(record.decode().splitlines()))
+        return [row[0] for row in csv.reader(record.decode().splitlines()) if row]
     except (UnicodeDecodeError, csv.Error):
-        return
-    yield from (row[0] for row in rows if row)
+        return []
 
 
 def _is_on_path(folder: str, env: Sequence[str]) -> bool:

@@ -1,17 +1,17 @@
 """Interfaces of images and their stores."""
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Self
 
 import msgspec
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import Layer, Member, damaged, digest_of
-from pkgtools.image.manifest import parse
+from pkgtools.image.manifest import parse, to_json
 from pkgtools.image.package import FoundPackage, PackageQuery
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -49,7 +49,7 @@ class Config:
         """The digest of its bytes."""
         return digest_of(self.raw)
 
-    @property
+    @cached_property
     def facts(self) -> dict[str, Any]:
         """Its content.
 
@@ -73,8 +73,7 @@ class Config:
     @property
     def labels(self) -> dict[str, str]:
         """Its labels."""
-        labels: dict[str, str] = self.facts["config"]["Labels"]
-        return labels
+        return dict(self.facts["config"]["Labels"])
 
     @property
     def env(self) -> list[str]:
@@ -100,14 +99,9 @@ class Config:
         step = {"created": created, "created_by": created_by}
         runtime = {**facts["config"], "Labels": {**facts["config"]["Labels"], **labels}}
         rootfs = {**facts["rootfs"], "diff_ids": [*facts["rootfs"]["diff_ids"], layer.diff_id]}
-        extended = {
-            **facts,
-            "created": created,
-            "config": runtime,
-            "rootfs": rootfs,
-            "history": [*(facts.get("history") or []), step],
-        }
-        return type(self)(json.dumps(extended, sort_keys=True, separators=(",", ":")).encode())
+        history = [*(facts.get("history") or []), step]
+        made = {"created": created, "config": runtime, "rootfs": rootfs, "history": history}
+        return type(self)(to_json({**facts, **made}))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pkgtools.image.model import Config, Image, ImageStore, NewImage, Stored
 from pkgtools.image.package import FoundPackage, PackageQuery, choose_folder, package_at
 
 if TYPE_CHECKING:
-    from pkgtools.image.known import KnownFacts
+    from pkgtools.image.facts import KnownFacts
 
 FoundManifest = tuple[bytes, Mapping[str, Any]]
 """A manifest and its descriptor."""
@@ -47,12 +47,8 @@ class LayeredImage(Image):
     """From the lowest to the highest."""
     tree: str | None
     """The user's choice of the folder that contains the package."""
-    _base: BaseImage
-
-    @property
-    def base(self) -> BaseImage:
-        """Its manifest and layers, for its copy in another store."""
-        return self._base
+    base: BaseImage
+    """Its manifest and layers, for its copy in another store."""
 
     def find(self, query: PackageQuery, cache: LayerCache | None = None) -> FoundPackage:
         """Return the location of the package; see `Image.find`.
@@ -126,7 +122,7 @@ class ManifestImage(LayeredImage):
         self.id = self.config.digest
         self.layers = [self._layer(each) for each in manifest["layers"]]
         described = {**entry, "mediaType": media_type}
-        self._base = BaseImage(manifest, media_type, self.config, self.layers, described)
+        self.base = BaseImage(manifest, media_type, self.config, self.layers, described)
         # The same in a registry and a layout.
         self.identity = (self.manifest_digest, tree or "")
 

@@ -12,7 +12,7 @@ import pytest
 from silent import Silent
 
 from pkgtools.errors import MalformedError, PkgtoolsError, UsageError
-from pkgtools.image import known
+from pkgtools.image import facts
 from pkgtools.image.inspect import inspect_image
 from pkgtools.image.reference import open_image
 from pkgtools.image.stored import LayeredImage
@@ -322,7 +322,7 @@ def test_the_oldest_are_forgotten(
     known_images: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(known, "_MOST", 2)
+    monkeypatch.setattr(facts, "_MOST", 2)
     kept: list[Path] = []
     for number in range(3):
         layer = [*widget, Entry("etc/number", b"%d" % number)]
@@ -341,7 +341,7 @@ def test_nothing_else_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """XDG_CACHE_HOME can be a folder in which a user has files of such a place."""
-    monkeypatch.setattr(known, "_MOST", 1)
+    monkeypatch.setattr(facts, "_MOST", 1)
     known_images.mkdir(parents=True)
     cut_short = known_images / f".{'0' * 64}.pkgtools-new"
     for path in (cut_short, known_images / "base.tar", known_images / "layout"):

@@ -1,20 +1,23 @@
-"""Find the credentials for a registry where docker and podman store them."""
+"""Find the credentials and certificates for a registry where docker and podman store them."""
 
 import os
 import re
-from collections.abc import Iterator
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import docker.auth
 from docker.errors import DockerException
+from requests.adapters import HTTPAdapter
 from requests.utils import parse_dict_header
 
 from pkgtools.errors import RegistryError, UsageError
+from pkgtools.image.layer import parents
 
 AUTH_FILE: Final = "REGISTRY_AUTH_FILE"
 """The variable with the file of podman and skopeo (containers-auth.json(5))."""
+_CERTIFICATES: Final = ("/etc/containers/certs.d", "/etc/docker/certs.d")
 _SCHEME: Final = re.compile(r"\s*(Basic|Bearer)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -26,15 +29,6 @@ class Credentials:
     password: str = field(default="", repr=False)
     identity_token: str = field(default="", repr=False)
     """An OAuth2 refresh token instead of a password."""
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """An authentication challenge (RFC 9110, section 11.6.1)."""
-
-    is_bearer: bool
-    realm: str = ""
-    service: str = ""
 
 
 def credentials_of(host: str, repository: str) -> Credentials | None:
@@ -51,7 +45,8 @@ def credentials_of(host: str, repository: str) -> Credentials | None:
         )
     try:
         config = docker.auth.load_config(config_path=path or None)
-        for key in _keys(host, repository):
+        own = f"{host}/{repository}"
+        for key in filter(None, (own, *parents(own))):  # the most specific first
             found = config.auths.get(key) if key != host else config.resolve_authconfig(host)
             if found:
                 # The keys of a credential helper's answer are written with capitals.
@@ -70,27 +65,55 @@ def credentials_of(host: str, repository: str) -> Credentials | None:
     return None
 
 
-def challenge_of(header: str, host: str) -> Challenge:
-    """Return the challenge of a response with status 401."""
-    found = {}
-    # One header can have several challenges (RFC 9110, 11.6.1).
-    for part in re.split(r",\s*(?=(?:Basic|Bearer)\s)", header, flags=re.IGNORECASE):
-        match = _SCHEME.fullmatch(part)
-        if match:
-            facts: dict[str, str | None] = parse_dict_header(match[2])  # type: ignore[no-untyped-call]
-            kind = match[1].lower() == "bearer"
-            found[kind] = Challenge(kind, facts.get("realm") or "", facts.get("service") or "")
-    if not found or (True in found and not found[True].realm):
+def bearer_of(header: str, host: str) -> dict[str, str] | None:
+    """Return the parameters of a Bearer challenge (RFC 9110, 11.6.1); None for a Basic one."""
+    # One header can have several challenges.
+    parts = re.split(r",\s*(?=(?:Basic|Bearer)\s)", header, flags=re.IGNORECASE)
+    found = {match[1].lower(): match[2] for part in parts if (match := _SCHEME.fullmatch(part))}
+    facts = parse_dict_header(found.get("bearer", ""))  # type: ignore[no-untyped-call]
+    if not found or ("bearer" in found and not facts.get("realm")):
         raise RegistryError(
             f"{host} asks for an unknown kind of authentication",
             remedy="pkgtools supports Basic and Bearer",
         )
-    return found.get(True) or found[False]
+    return {key: value or "" for key, value in facts.items()} if "bearer" in found else None
 
 
-def _keys(host: str, repository: str) -> Iterator[str]:
-    """Yield the keys that credentials can have, the most specific first."""
-    path = f"{host}/{repository}"
-    while path:
-        yield path
-        path = path.rpartition("/")[0]
+class _OwnCertificates(HTTPAdapter):
+    """An adapter with a TLS context, to which requests adds its own bundle of authorities."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **settings: Any) -> None:
+        """Pass the context to each connection."""
+        super().init_poolmanager(*args, **settings, ssl_context=self._context)
+
+
+def adapter_of(host: str) -> HTTPAdapter | None:
+    """Return an adapter with the certificates of a registry; None if the user has none for it.
+
+    ``*.crt`` are authorities, each ``*.cert`` a client's certificate with its ``*.key`` beside it
+    (containers-certs.d(5)).
+    """
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    for root in (f"{config}/containers/certs.d", *_CERTIFICATES):
+        folder = Path(root, host)
+        found = sorted([*folder.glob("*.crt"), *folder.glob("*.cert")])
+        if not found:
+            continue
+        context = ssl.create_default_context()
+        try:
+            for path in found:
+                if path.suffix == ".crt":
+                    context.load_verify_locations(path)
+                else:
+                    context.load_cert_chain(path, path.with_suffix(".key"), password="")
+        except OSError as error:  # ssl.SSLError, too
+            raise UsageError(
+                f"{path} cannot be used: {error.strerror or type(error).__name__}",
+                remedy=f"correct it, or remove it from {folder}",
+            ) from None
+        return _OwnCertificates(context)
+    return None

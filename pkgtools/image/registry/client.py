@@ -20,8 +20,7 @@ from urllib3.exceptions import HTTPError
 from pkgtools import __version__
 from pkgtools.errors import RegistryError
 from pkgtools.image.layer import damaged, digest_of
-from pkgtools.image.registry.auth import Challenge, challenge_of, credentials_of
-from pkgtools.image.registry.certificates import adapter_of
+from pkgtools.image.registry.auth import adapter_of, bearer_of, credentials_of
 
 PLAIN_HTTP: Final = "PKGTOOLS_PLAIN_HTTP"
 """The variable with the hosts, separated by commas, that are used without TLS."""
@@ -174,7 +173,7 @@ class RegistryClient:
         if response.status_code == 401 and _origin(response.url) == _origin(self.root):
             with response:
                 asked = response.headers.get("WWW-Authenticate", "")
-            self._log_in(challenge_of(asked, self.host))
+            self._log_in(bearer_of(asked, self.host))
             response = self._redirected(request)
         return response
 
@@ -247,8 +246,8 @@ class RegistryClient:
             raise busy
         return response
 
-    def _log_in(self, challenge: Challenge) -> None:
-        """Get the authorization that a challenge asks for.
+    def _log_in(self, bearer: Mapping[str, str] | None) -> None:
+        """Get a token, as a Bearer challenge asks for it; without one, use Basic authentication.
 
         https://distribution.github.io/distribution/spec/auth/token/
         """
@@ -260,18 +259,19 @@ class RegistryClient:
             pair = base64.b64encode(f"{found.username}:{found.password}".encode()).decode()
             self._secrets.add(pair)
             basic = f"Basic {pair}"
-        if not challenge.is_bearer:
+        if bearer is None:
             self._authorization = basic
             return
-        realm = self.followed(self.root, challenge.realm)
+        realm = self.followed(self.root, bearer["realm"])
+        service = bearer.get("service", "")
         scopes = [f"repository:{name}:{what}" for name, what in sorted(self._scopes.items())]
         if found and found.identity_token:  # distribution's "Oauth2 Token Authentication"
             form = {"grant_type": "refresh_token", "refresh_token": found.identity_token}
-            form |= {"service": challenge.service, "client_id": "pkgtools"}
+            form |= {"service": service, "client_id": "pkgtools"}
             request = requests.Request("POST", realm, data={**form, "scope": " ".join(scopes)})
         else:
             headers = {"Authorization": basic} if basic else {}
-            asked = {"service": challenge.service, "scope": scopes}
+            asked = {"service": service, "scope": scopes}
             request = requests.Request("GET", realm, headers, params=asked)
         token: object = None
         with self._send(request) as response:

@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import IO, Any, Final
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from pkgtools.errors import RegistryError
 from pkgtools.image.layer import digest_of
@@ -104,9 +104,7 @@ class Uploads:
         self._finish(location, digest, chunk)
 
     def _finish(self, location: str, digest: str, data: bytes) -> None:
-        parts = urlsplit(location)
-        query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), ("digest", digest)])
-        url = urlunsplit(parts._replace(query=query))
+        url = f"{location}{'&' if urlsplit(location).query else '?'}{urlencode({'digest': digest})}"
         for count in range(TRIES):
             try:
                 ok = {201, 204, 404}
