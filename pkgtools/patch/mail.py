@@ -1,4 +1,4 @@
-"""Mails around patches: decoded and unfolded as ``git am`` does.
+"""Mails around patches: told apart, decoded and unfolded as ``git am`` does.
 
 A mail that is not encoded is its own text, byte by byte. An encoded one is decoded to the
 mail that its sender wrote, with ``8bit`` in its header. Git's rules are in ``mailinfo.c``: https://git-scm.com/docs/git-mailinfo
@@ -7,7 +7,8 @@ mail that its sender wrote, with ``8bit`` in its header. Git's rules are in ``ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.patch.lines import Lines
@@ -27,6 +28,20 @@ _MIME: Final = re.compile(
     rb"^(?:MIME-Version|Content-[!-9;-~]+):[^\n]*\n(?:[ \t][^\n]*\n)*", re.MULTILINE | re.IGNORECASE
 )
 _KNOWN: Final = re.compile(rb"^(?:From|Subject|Date|Content-Type):", re.MULTILINE | re.IGNORECASE)
+# A mailbox's separator: mailsplit.c `is_from_line`. Mercurial's `hg export` has its own.
+_MAILBOX: Final = re.compile(
+    rb"^(?:From [^\n]+\d.\d\d:\d\d *(?:9[1-9]|[1-9]\d\d+)[^:\n]*|# HG changeset patch)\r?\n",
+    re.MULTILINE,
+)
+_COMMIT: Final = re.compile(
+    rb"^(?:commit [0-9a-f]{40,64}(?: \([^\n]*\))?\r?\n"
+    rb"(?=(?:Merge|Author|AuthorDate|Reflog): |tree )"
+    rb"|[0-9a-f]{7,64} [^\n]+\n(?=diff --git )"
+    rb"|[0-9a-f]{40,64}\n\n?(?=diff --git ))",
+    re.MULTILINE,
+)
+"""A commit in any format of ``git log``."""
+_SECTION: Final = re.compile(rb"^(?:diff --git |--- [^\n]+\n\+\+\+ )", re.MULTILINE)
 _BAD_QP: Final = re.compile(r"=(?![0-9A-Fa-f]{2}|[ \t]*\n)")
 _TAG: Final = re.compile(r"^\s*(\[[^]]*\]\s*)+")
 _IDENTITY: Final = ("", "7bit", "8bit", "binary")
@@ -36,6 +51,45 @@ _SIGNATURES: Final = {
     "application/x-pkcs7-signature",
 }
 _PATCHES: Final = {"application/x-patch", "application/x-diff"}
+
+
+def split_mails(data: bytes) -> list[bytes]:
+    """Return the patches of a file in its order; a file of one patch whole."""
+    mails = [match.start() for match in _MAILBOX.finditer(data)]
+    # A mail's message may quote a log.
+    starts = mails or [match.start() for match in _COMMIT.finditer(data)]
+    if not starts:
+        return [data]
+    # Debian's headers (DEP-3) and remarks belong to the first patch, a diff of its own does not.
+    if holds_diff(data[: starts[0]]):
+        starts.insert(0, 0)
+    else:
+        starts[0] = 0
+    parts = [data[at:end] for at, end in pairwise([*starts, len(data)])]
+    return parts if mails else _with_diffs(parts)
+
+
+def is_mail(data: bytes) -> bool:
+    """Whether a part of a file is a mail, or an export of Mercurial."""
+    return _MAILBOX.search(data) is not None
+
+
+def holds_diff(data: bytes) -> bool:
+    """Whether a part of a file has a section."""
+    return _SECTION.search(data) is not None
+
+
+def _with_diffs(parts: Sequence[bytes]) -> list[bytes]:
+    """Put commits without a diff, such as merges, behind the diff before or after them."""
+    joined = [parts[0]]
+    for part in parts[1:]:
+        if not holds_diff(joined[-1]):
+            joined[-1] = part + joined[-1]
+        elif holds_diff(part):
+            joined.append(part)
+        else:
+            joined[-1] += part
+    return joined
 
 
 def header_length(data: bytes) -> int:

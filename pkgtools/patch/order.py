@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NoReturn
 
 from pkgtools.patch.lines import Lines
-from pkgtools.patch.mailbox import holds_diff, is_mail
+from pkgtools.patch.mail import holds_diff, is_mail
 from pkgtools.patch.model import FilePatch, Kind, is_same_id
 from pkgtools.patch.parser import parse_patch, shown_level
 

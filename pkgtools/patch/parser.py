@@ -16,8 +16,7 @@ from pkgtools.patch.encoding import is_converted, without_marks
 from pkgtools.patch.hunks import read_hunk, starts_property
 from pkgtools.patch.level import Level, LevelError, find_level, level_of_move, same_file
 from pkgtools.patch.lines import Lines, text
-from pkgtools.patch.mail import decoded, header_length
-from pkgtools.patch.mailbox import split_mails
+from pkgtools.patch.mail import decoded, header_length, split_mails
 from pkgtools.patch.model import FilePatch, Kind, Patch, is_same_id
 from pkgtools.patch.paths import PathError, git_pairs, safe_path, strip, strip_or_none
 from pkgtools.patch.prose import check_above, check_behind, check_between, check_text

@@ -1,15 +1,18 @@
 """Planning a whole series: each patch on the result of the ones before it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Final
 
 from pkgtools.blob import Blob
-from pkgtools.patch import FilePatch, Patch
+from pkgtools.patch import FilePatch, Hunk, Kind, Patch
 from pkgtools.plan.file import PatchProgress, Placed, apply_file
 from pkgtools.plan.model import Change, Plan, Reason, Rejection, Step
 
 Read = Callable[[str], Blob | None]
+_KINDS: Final = {Kind.CREATE: Kind.DELETE, Kind.DELETE: Kind.CREATE}
+_TAGS: Final = {b"+": b"-", b"-": b"+", b" ": b" "}
 
 
 def plan_series(patches: Sequence[Patch], read: Read) -> Plan:
@@ -102,3 +105,42 @@ def _is_absorbed(file: FilePatch, rejections: tuple[Rejection, ...]) -> bool:
     """Whether the source already has a section's changes, so that later patches can be tried."""
     whole = len(rejections) == max(len(file.hunks), 1)
     return whole and all(rejection.absorbed is not None for rejection in rejections)
+
+
+def plan_inverse(patches: Sequence[Patch], read: Read) -> dict[str, Blob | None]:
+    """Return what the inverse of `patches` makes of each path, as far as it can be told.
+
+    The caller checks the ids: where a hunk has no place, or the change is binary or a
+    copy, the path is absent or its content is not the old one.
+    """
+    backwards = [_inverse(patch) for patch in reversed(patches)]
+    return {change.path: change.after for change in plan_series(backwards, read).changes}
+
+
+def _inverse(patch: Patch) -> Patch:
+    files = (file for file in patch.files if not file.binary and file.kind is not Kind.COPY)
+    return Patch(patch.name, patch.data, tuple(map(_inverse_section, files)))
+
+
+def _inverse_section(file: FilePatch) -> FilePatch:
+    return replace(
+        file,
+        kind=_KINDS.get(file.kind, file.kind),
+        old_path=file.new_path,
+        new_path=file.old_path,
+        old_mode=file.new_mode,
+        new_mode=file.old_mode,
+        old_id=file.new_id,
+        new_id=file.old_id,
+        hunks=tuple(
+            Hunk(
+                old_start=hunk.new_start,
+                old_count=hunk.new_count,
+                new_start=hunk.old_start,
+                new_count=hunk.old_count,
+                lines=tuple((_TAGS[tag], text) for tag, text in hunk.lines),
+                line=hunk.line,
+            )
+            for hunk in file.hunks
+        ),
+    )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import ForeignError
-from pkgtools.plan.inverse import plan_inverse
+from pkgtools.plan.series import plan_inverse
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import Original, StackEntry
 from pkgtools.tree.draft import TreeDraft

@@ -124,12 +124,8 @@ def _stranger(
 ) -> SourceError:
     """Return the refusal of a source that is not a revision of the target."""
     if match.state is State.PARTIAL:
-        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
-        return PartialError(
-            f"some of {target.name} is in {source.label} already, and some is not: {held}",
-            remedy="reinstall the package, or check its files out again, and apply to that",
-            refusal=Refusal(target.name, source.label, match, plan.rejections),
-        )
+        refusal = Refusal(target.name, source.label, match, plan.rejections)
+        return partial_error(source, match, refusal)
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
     known = [match, *match_all(others, source)[:1]]
     nearest = min(known, key=lambda each: (not each.is_known, each.distance))
@@ -162,6 +158,17 @@ def _stranger(
         or "undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
         refusal=refusal,
+    )
+
+
+def partial_error(source: Source, match: Identity, refusal: Refusal | None = None) -> PartialError:
+    """Return the refusal of a source that has some of a series."""
+    held = ", ".join(f"{file.path} ({file.state})" for file in match.files)
+    return PartialError(
+        f"{source.label} holds some of {match.target}: {held}",
+        remedy="reinstall the package, or check its files out again, and apply to that",
+        refusal=refusal,
+        details=refusal or match,
     )
 
 

@@ -5,8 +5,9 @@ A `TreeDraft` is a tree as it will be. Series are done and undone in it, one aft
 stale bytecode goes first, then the files change, then RECORD, and the receipt comes last.
 """
 
+import glob
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from stat import S_IMODE
 
@@ -18,7 +19,6 @@ from pkgtools.source import Tree
 from pkgtools.source import receipt as receipts
 from pkgtools.source.receipt import Bytecode, Original, PatchedFile, StackEntry
 from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_data, row_path
-from pkgtools.transaction.bytecode import bytecode_of
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
 from pkgtools.tree.held import AppliedStack
@@ -237,6 +237,26 @@ def _record_before(tree: Tree, stack: Stack) -> bytes:
         return blob.data
     added = {tree.name(path) for entry in stack.entries for path in entry.paths}
     return restore_record(blob.data, stack.record, {*added, f"{tree.home.name}/{receipts.NAME}"})
+
+
+def bytecode_of(source: Path) -> Iterator[Path]:
+    """Yield the compiled files of one module, of every Python that compiled it.
+
+    Python trusts a ``.pyc`` whose recorded size and whole-second mtime are those of the source
+    (PEP 552 has modes that trust it always), so a same-size edit with a clamped mtime leaves one
+    that is imported.
+    """
+    if source.suffix != ".py":
+        return
+    cache = source.parent / "__pycache__"
+    if not cache.is_symlink():
+        found = sorted(cache.glob(f"{glob.escape(source.stem)}.*.pyc"))
+        # The tag of a Python is text; what has another name is imported by none, nor is a
+        # journal or RECORD able to list it.
+        yield from (path for path in found if path.name.isprintable())
+    legacy = source.with_suffix(".pyc")
+    if legacy.exists():
+        yield legacy
 
 
 def _compiles(compiled: str, source: str) -> bool:

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Target
-from pkgtools.errors import CheckFailedError, ForeignError, PartialError, PkgtoolsError, SourceError
+from pkgtools.errors import CheckFailedError, ForeignError, PkgtoolsError, SourceError
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken
-from pkgtools.plan.inverse import plan_inverse
+from pkgtools.plan.series import plan_inverse
 from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_data, row_path
 from pkgtools.source.requires import differing
-from pkgtools.tree.check import other_release, port_step
+from pkgtools.tree.check import other_release, partial_error, port_step
 from pkgtools.tree.held import AppliedStack, edited_error
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import shadowed
@@ -142,12 +142,7 @@ def _tree(source: Source) -> str:
 def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsError:
     name = match.target
     if match.state is State.PARTIAL:
-        held = ", ".join(f"{f.path} ({f.state})" for f in match.files)
-        return PartialError(
-            f"{source.label} holds some of {name}: {held}",
-            remedy="reinstall the package, or check its files out again, and apply to that",
-            details=match,
-        )
+        return partial_error(source, match)
     if match.state is State.PRISTINE:
         return NotPatchedError(
             f"{source.label} is {name} ({match.revision}), pristine: the series is not in it",

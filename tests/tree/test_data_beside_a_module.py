@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pkgtools.transaction.bytecode import bytecode_of
+from pkgtools.tree.draft import bytecode_of
 
 if TYPE_CHECKING:
     from pathlib import Path
