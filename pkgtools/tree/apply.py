@@ -115,6 +115,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         revisions=revisions,
         changed=tuple(sorted(changed)),
         replaced=own.series if own is not None else None,
+        has_receipt=plan is not None,
         requires=target.requires,
     )
 

@@ -74,13 +74,11 @@ class AppliedStack:
             if not edited:
                 continue
             touched = entry is own or not entry.paths.isdisjoint(target.series.paths)
-            is_undone = self.stack.is_undone(entry, self.source)
-            if touched and not is_undone:
-                if match.state is not State.PRISTINE or self.held(entry, match, own):
-                    raise edited_error(entry, edited, self.tree)
-                is_undone = True
-            if is_undone:
-                void.append(entry)
+            if not touched and not self.stack.is_undone(entry, self.source):
+                continue
+            if self.held(entry, match, own):
+                raise edited_error(entry, edited, self.tree)
+            void.append(entry)
         return self.stack.without(void)
 
     def left_over(self, target: Target, own: StackEntry) -> frozenset[str]:

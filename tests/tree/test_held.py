@@ -133,6 +133,11 @@ def test_the_receipt_of_another_revision_is_void(tmp_path: Path, kind: str) -> N
     assert tree("apply", "-t", "one").code == 0
     tree.write("1.1")
     assert tree("status", "--json").facts["receipt_is_void"]
+    if kind == "git":  # no file is an edit: the tree is another revision
+        for verb in (["apply"], ["verify", "--dry-run"]):
+            told = tree(*verb, "-t", "two")
+            assert "edited" not in told.out + told.err
+            assert "new (1.1), pristine" in told.out + told.err
     assert tree("verify", "--dry-run", "-t", "new").code == 0
     done = tree("apply", "-t", "new")
     assert done.code == 0, done.err
