@@ -16,7 +16,7 @@ from pkgtools.merge import layout
 from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.effects import imported_names
 from pkgtools.merge.model import How
-from pkgtools.merge.names import inside, is_read, means, owners
+from pkgtools.merge.names import inside, is_read, means, owners, reads
 from pkgtools.merge.order import sorted_place
 from pkgtools.merge.result import Edit, Unsure
 
@@ -91,7 +91,8 @@ def _lost(versions: Versions, chunk: Chunk, data: bytes) -> list[bytes]:
     for raw in inside(ours, range(chunk.new, chunk.new_end)):
         if raw.type == "identifier" and is_read(raw):
             read[raw.text or b""] = owners(raw)
-    return [n for n, path in read.items() if means(ours, path, n) and not means(made, path, n)]
+    used = ((n, path) for n, path in read.items() if means(ours, path, n) and reads(made, path, n))
+    return [n for n, path in used if not means(made, path, n)]
 
 
 def _statement(module: Block, name: bytes) -> Block | None:

@@ -73,7 +73,7 @@ def lost_name(
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
     there = (n for n in found if whole and _is_bound_here(n))
     for path, name in ((owners(n), n.text or b"") for n in there):
-        if min(_reads(n, path, name) for n in (versions.base, ours)) > _reads(made, path, name):
+        if min(reads(n, path, name) for n in (versions.base, ours)) > reads(made, path, name):
             return f"nothing uses `{name.decode()}` there any more"
     return None
 
@@ -84,15 +84,16 @@ def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> 
     there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
     for raw in there:
         path, name = owners(raw), raw.text or b""
-        has_meaning, is_used = means(made, path, name), _reads(made, path, name)
+        has_meaning, is_used = means(made, path, name), reads(made, path, name)
         if is_read(raw) and is_used and means(theirs, path, name) and not has_meaning:
             return name
-        if _is_bound_here(raw) and has_meaning and _reads(theirs, path, name) > is_used:
+        if _is_bound_here(raw) and has_meaning and reads(theirs, path, name) > is_used:
             return name
     return None
 
 
-def _reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
+def reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
+    """Whether the outermost definition of a path reads a name; the module if it lacks that."""
     root = [*scopes(module, qualified_name(path)), module][0]
     return any(map(is_read, identifiers(root, name)))
 
