@@ -149,10 +149,10 @@ def _apart(base: Block, ours: Block, theirs: Block) -> list[Edit] | None:
     if len(base.raw) != 1 or max(map(len, sides)) > _MOST:
         return None
     texts = [[(w.text, w.kind) for w in words] for words in sides]
-    mine, upstream = _changes(texts[0], texts[1]), _changes(texts[0], texts[2])
+    mine, upstream = changes(texts[0], texts[1]), changes(texts[0], texts[2])
     made = _merged(texts, mine, upstream)
     back = [list(reversed(words)) for words in texts]
-    again = _merged(back, _changes(back[0], back[1]), _changes(back[0], back[2]))
+    again = _merged(back, changes(back[0], back[1]), changes(back[0], back[2]))
     if made is None or again is None or made != list(reversed(again)):
         return None
     if not _is_alike(texts[0], upstream):
@@ -169,7 +169,7 @@ def _apart(base: Block, ours: Block, theirs: Block) -> list[Edit] | None:
 
 def _is_alike(words: Sequence[object], changes: Sequence[Chunk]) -> bool:
     """Whether enough words stay for the statement to be the same one."""
-    told = {n for n, word in enumerate(words) if _has_word([word])}
+    told = {n for n, word in enumerate(words) if has_word([word])}
     gone = {n for c in changes for n in range(c.old, c.old_end)}
     return len(told - gone) >= ALIKE * len(told)
 
@@ -194,14 +194,14 @@ def _is_in_text(raw: tree_sitter.Node) -> bool:
     return raw.parent is not None and raw.parent.type in _TEXTS
 
 
-def _changes(old: Sequence[object], new: Sequence[object]) -> list[Chunk]:
+def changes(old: Sequence[object], new: Sequence[object]) -> list[Chunk]:
     """Return the changes; words without a letter or digit between two of them change, too."""
     found: list[Chunk] = []
     at_old = at_new = 0
     for a, b, size in [*matching_blocks(old, new), (len(old), len(new), 0)]:
         if (at_old, at_new) != (a, b):
             last = found[-1] if found else None
-            if last and not _has_word(old[last.old_end : at_old]):
+            if last and not has_word(old[last.old_end : at_old]):
                 found[-1] = Chunk(last.old, a, last.new, b)
             else:
                 found.append(Chunk(at_old, a, at_new, b))
@@ -221,14 +221,15 @@ def _merged(
     at, last = 0, 0
     for chunk, side in both:
         between = texts[0][at : chunk.old]
-        if chunk.old < at or (last and last != side and not _has_word(between)):
+        if chunk.old < at or (last and last != side and not has_word(between)):
             return None
         out += [*between, *texts[side][chunk.new : chunk.new_end]]
         at, last = chunk.old_end, side
     return [*out, *texts[0][at:]]
 
 
-def _has_word(words: Sequence[object]) -> bool:
+def has_word(words: Sequence[object]) -> bool:
+    """Whether one of some words has a letter or a digit."""
     return any(_WORD.search(word[0]) for word in words if isinstance(word, tuple))
 
 

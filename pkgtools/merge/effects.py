@@ -299,6 +299,11 @@ def dotted_name(raw: tree_sitter.Node) -> bytes:
     return dotted_name(owner) + b"." + (name.text or b"")
 
 
+def is_log(function: tree_sitter.Node) -> bool:
+    """Whether what a call calls writes to a log."""
+    return _LOG.fullmatch(dotted_name(function)) is not None
+
+
 def imported_names(raw: tree_sitter.Node) -> list[bytes]:
     """Return the names that an import binds."""
     names = []

@@ -58,6 +58,8 @@ class ConflictLines:
     """What ours changes in it."""
     lines: range
     """Of the merged file, counted from 0."""
+    mine: range
+    """The same of ours."""
     base: bytes
     ours: bytes
     theirs: bytes
@@ -129,7 +131,8 @@ def conflicts_in(base: bytes, ours: bytes, merged: Merge) -> Iterator[ConflictLi
         if region.is_conflict:
             spans = zip(files, (region.base, region.ours, region.theirs), strict=True)
             texts = (b"".join(lines[span.start : span.stop]) for lines, span in spans)
-            yield ConflictLines(tuple(chunks[c] for c in region.chunks), region.theirs, *texts)
+            mine = tuple(chunks[c] for c in region.chunks)
+            yield ConflictLines(mine, region.theirs, region.ours, *texts)
 
 
 def _on_common(left: Sequence[Chunk]) -> dict[Chunk, Chunk]:

@@ -69,7 +69,7 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
             for text, rule in find(conflict) if number not in taken else ():
                 proposal = Proposal(conflict.chunks, conflict.lines, text, rule)
                 ends = not text or text.endswith(b"\n")
-                if ends and _holds(versions, merged, others, [*taken.values(), proposal]):
+                if ends and holds(versions, merged, others, [*taken.values(), proposal]):
                     taken[number] = proposal
                     break
     return replace(merged, proposals=tuple(taken[number] for number in sorted(taken)))
@@ -198,10 +198,20 @@ class _WordChange:
         return common.total() >= share * len(other.added)
 
 
-def _holds(
+def holds(
     versions: Versions, merged: Merge, others: OtherFiles, chosen: Sequence[Proposal]
 ) -> bool:
     """Whether the file passes the checks with the last of some proposals in it, too."""
+    made = accepted(merged, chosen)
+    if not reads_as_well(parse(made.data), versions.theirs):
+        return False
+    mine = {chunk for p in chosen for chunk in p.chunks}
+    known = {c.chunk for c in made.chunks} - {*chosen[-1].chunks}
+    return mine.isdisjoint(find_faults(versions, made, others, known))
+
+
+def accepted(merged: Merge, chosen: Sequence[Proposal]) -> Merge:
+    """Return a merge with proposals in the place of their conflicts."""
     rules = {chunk: p.rule for p in chosen for chunk in p.chunks}
     chunks = tuple(
         replace(c, how=_how(rules[c.chunk]), rules=(rules[c.chunk],), reason=None)
@@ -209,11 +219,7 @@ def _holds(
         else c
         for c in merged.chunks
     )
-    made = Merge(filled(merged.data, chosen), chunks, merged.others)
-    if not reads_as_well(parse(made.data), versions.theirs):
-        return False
-    known = {c.chunk for c in chunks} - {*chosen[-1].chunks}
-    return rules.keys().isdisjoint(find_faults(versions, made, others, known))
+    return Merge(filled(merged.data, chosen), chunks, merged.others)
 
 
 def _how(rule: str) -> How:

@@ -9,8 +9,11 @@ from pkgtools.merge.blocks import Block, is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
-from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
+from pkgtools.merge.markers import conflicts_in
+from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles, Proposal
 from pkgtools.merge.names import definitions, new_names, owner_of_lines
+from pkgtools.merge.proposals import accepted, holds
+from pkgtools.merge.prose import merge_prose
 from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import RENESTING, merge_structure
@@ -55,7 +58,8 @@ def merge(
     if not python or any(map(is_deep, (base, ours, theirs))):
         return _merge(versions, {}, python=False)
     try:
-        return _with_renames(versions, _checked(versions, others), others)
+        merged = _with_renames(versions, _checked(versions, others), others)
+        return _with_words(versions, merged, others)
     except RecursionError:  # generated code can be nested very deep
         return _merge(versions, {}, python=False)
 
@@ -83,6 +87,22 @@ def _with_renames(versions: Versions, merged: Merge, others: OtherFiles) -> Merg
         else:
             chunks.append(one)
     return replace(again, chunks=tuple(chunks))
+
+
+def _with_words(versions: Versions, merged: Merge, others: OtherFiles) -> Merge:
+    """Return a merge without the conflicts that can be merged by words for sure."""
+    if not merged.conflicts or not versions.are_sound:
+        return merged
+    base, ours = (b"".join(lines) for lines in versions.lines[:2])
+    theirs = parse(merged.data)
+    chosen: list[Proposal] = []
+    for conflict in conflicts_in(base, ours, merged):
+        rest = [c.chunk for c in merged.conflicts if c.chunk not in conflict.chunks]
+        text = merge_prose(conflict, versions.ours, theirs)
+        if text is not None and not _halves(conflict.chunks, rest, versions.lines):
+            found = Proposal(conflict.chunks, conflict.lines, text, "words-in-text")
+            chosen += [found] if holds(versions, merged, others, [*chosen, found]) else []
+    return accepted(merged, chosen) if chosen else merged
 
 
 def _checked(versions: Versions, others: OtherFiles) -> Merge:

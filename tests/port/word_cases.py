@@ -115,14 +115,16 @@ WORDS: Final = (
         _TOLD,
         _TOLD.replace("is wrong", "is not right"),
         _TOLD.replace("the size", "the whole size"),
-        None,
+        _TOLD.replace("is wrong", "is not right").replace("the size", "the whole size"),
+        "words-in-text",
     ),
     Case(
         "words in different places of a docstring",
         'def f():\n    """Return the size of the thing and the rest."""\n',
         'def f():\n    """Return the length of the thing and the rest."""\n',
         'def f():\n    """Return the size of the thing and the others."""\n',
-        None,
+        'def f():\n    """Return the length of the thing and the others."""\n',
+        "words-in-text",
     ),
     Case(
         "another number, which upstream uses as an index",
@@ -143,6 +145,84 @@ WORDS: Final = (
         _TOLD,
         _TOLD.replace("of this", "of that"),
         _TOLD.replace("is wrong", "was wrong"),
+        _TOLD.replace("this is", "that was"),
+        "words-in-text",
+    ),
+    Case(
+        "words of a comment over two lines, which one side breaks anew",
+        "def f(a):\n    # The first rank alone reads the file\n    # and tells all of the others.\n"
+        "    return a\n",
+        "def f(a):\n    # The first rank alone reads the file\n    # and tells any of the others.\n"
+        "    return a\n",
+        "def f(a):\n    # The last rank alone reads\n    # the file and tells all of the others.\n"
+        "    return a\n",
+        "def f(a):\n    # The last rank alone reads\n    # the file and tells any of the others.\n"
+        "    return a\n",
+        "words-in-text",
+    ),
+    Case(
+        "words of a docstring, beside a name that the patch changes",
+        'def f(a):\n    """Return the size of the thing and the rest."""\n    run(a)\n',
+        'def g(a):\n    """Return the length of the thing and the rest."""\n    run(a)\n',
+        'def f(a):\n    """Return the size of the thing and the others."""\n    run(a)\n',
+        'def g(a):\n    """Return the length of the thing and the others."""\n    run(a)\n',
+        "words-in-text",
+    ),
+    Case(
+        "words of a short comment of which few stay",
+        "# Run collective with broken rank\nrun(1)\n",
+        "# Round 2: run collective with dead rank\nrun(1)\n",
+        "# Run collective without broken rank\nrun(1)\n",
+        None,
+    ),
+    Case(
+        "words that both add to a docstring",
+        'def f():\n    """Take `a`, `b` or `c` in any order."""\n',
+        'def f():\n    """Take `a`, `d`, `b` or `c` in any order."""\n',
+        'def f():\n    """Take `a`, `b`, `d` or `c` in any order."""\n',
+        None,
+    ),
+    Case(
+        "words in sentences that upstream makes two of",
+        'def f():\n    """The unknown jump as one symbol."""\n',
+        'def f():\n    """The unknown jump times two as one symbol."""\n',
+        'def f():\n    """For a: the unknown jump as one symbol. For b: the unknown move as one '
+        'symbol."""\n',
+        None,
+    ),
+    Case(
+        "words that both add in one place of a comment",
+        "# Run the collective\nrun(1)\n",
+        "# Run the whole collective\nrun(1)\n",
+        "# Run the new collective\nrun(1)\n",
+        None,
+    ),
+    Case(
+        "words of a comment, beside code that upstream changes",
+        "def f(a):\n    # The first rank alone reads the file.\n    return read(a)\n",
+        "def f(a):\n    # The first rank alone reads the whole file.\n    return read(a)\n",
+        "def f(a):\n    # The last rank alone reads the file.\n    return read(a, whole=False)\n",
+        None,
+    ),
+    Case(
+        "words of a string that is no message",
+        'run("take the old one from that place")\n',
+        'run("take the new one from that place")\n',
+        'run("take the old one from this place")\n',
+        None,
+    ),
+    Case(
+        "a placeholder beside words of a message",
+        'raise ValueError("the size %s of this is wrong" % a)\n',
+        'raise ValueError("the size %d of this is wrong" % a)\n',
+        'raise ValueError("the length %s of this is wrong" % a)\n',
+        None,
+    ),
+    Case(
+        "an example in a docstring",
+        'def f():\n    """Show all of it.\n\n    >>> from a import I\n    """\n',
+        'def f():\n    """Show all of it.\n\n    >>> from a import I, ours\n    """\n',
+        'def f():\n    """Show all of it.\n\n    >>> from a import theirs, I\n    """\n',
         None,
     ),
     Case(
