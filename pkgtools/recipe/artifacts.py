@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,6 @@ from pkgtools.recipe.model import Dataset, DraftModel, Model
 from pkgtools.util.files import open_regular, read_bytes, sha256
 
 _INDEX: Final = "model.safetensors.index.json"
-_OTHER: Final = "fetch it again, or correct the recipe"
 
 
 def check_model(model: Model) -> dict[str, object]:
@@ -30,10 +30,8 @@ def check_model(model: Model) -> dict[str, object]:
     shape = {"num_hidden_layers": model.layers, "hidden_size": model.hidden_size}
     for key, expected in shape.items():
         if text.get(key) != expected:
-            raise CheckFailedError(
-                f"{folder / 'config.json'}: {key} is {text.get(key)}, the recipe says {expected}",
-                remedy=_OTHER,
-            )
+            file = folder / "config.json"
+            raise _other(f"{file}: {key} is {text.get(key)}, the recipe says {expected}")
     names = {"config.json"}
     if (folder / _INDEX).exists():
         weights = _read_json(folder / _INDEX).get("weight_map")
@@ -67,21 +65,15 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
             try:
                 row = msgspec.json.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise CheckFailedError(
-                    f"{path}:{number}: invalid JSON: {error}", remedy=_OTHER
-                ) from None
+                raise _other(f"{path}:{number}: invalid JSON: {error}") from None
             rows += 1
             tokens = row.get("input_ids") if isinstance(row, dict) else None
             longest = max(longest, len(tokens) if isinstance(tokens, list) else 0)
     if rows != dataset.rows:
-        raise CheckFailedError(
-            f"{path} has {rows} rows, the recipe says {dataset.rows}", remedy=_OTHER
-        )
+        raise _other(f"{path} has {rows} rows, the recipe says {dataset.rows}")
     if longest > dataset.longest_row:
-        raise CheckFailedError(
-            f"{path} has a row of {longest} tokens, the recipe says at most {dataset.longest_row}",
-            remedy=_OTHER,
-        )
+        most = dataset.longest_row
+        raise _other(f"{path} has a row of {longest} tokens, the recipe says at most {most}")
     return {"path": str(path), "sha256": dataset.sha256, "rows": rows, "longest_row": longest}
 
 
@@ -100,10 +92,10 @@ def digest(path: Path) -> str:
     """
     if path.is_file():
         return sha256(path)
-    names = [p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file()]
+    names = [os.fsencode(p.relative_to(path)) for p in path.rglob("*") if p.is_file()]
     whole = hashlib.sha256()
-    for name in sorted(names, key=str.encode):
-        whole.update(f"{sha256(path / name)}  {name}\n".encode())
+    for name in sorted(names):
+        whole.update(sha256(path / os.fsdecode(name)).encode() + b"  " + name + b"\n")
     return whole.hexdigest()
 
 
@@ -116,10 +108,11 @@ def _existing(path: str | None, what: str) -> Path:
 
 def _same_digest(path: Path, found: str, expected: str | None) -> None:
     if found != expected:
-        raise CheckFailedError(
-            f"{path}: its sha256 is {found}, the recipe says {expected}",
-            remedy=_OTHER,
-        )
+        raise _other(f"{path}: its sha256 is {found}, the recipe says {expected}")
+
+
+def _other(message: str) -> CheckFailedError:
+    return CheckFailedError(message, remedy="fetch it again, or correct the recipe")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
+from pkgtools.recipe.model import Recipe, Server, shown_bytes, size_bytes
 from pkgtools.recipe.rule import RuleResult, rule
 
 _BACKENDS: Final = {
@@ -77,18 +77,17 @@ def _mamba(recipe: Recipe) -> RuleResult:
     found = f"{slots or 'no'} Mamba slots, {running or 'no'} running requests"
     if slots is None:
         return RuleResult(True, found, "SGLang works the slots out")
-    strategy = str(server.flags.get("mamba-radix-cache-strategy", ""))
-    each = 1 if server.has("disable-radix-cache") else _SLOTS + _extra_slots(recipe, strategy)
+    each = 1 if server.has("disable-radix-cache") else _SLOTS + _extra_slots(server)
     most = slots // each
     computed = f"{each} slots a request: at most {most} run"
     return RuleResult(most >= (running or 1), found, computed)
 
 
-def _extra_slots(recipe: Recipe, strategy: str) -> int:
+def _extra_slots(server: Server) -> int:
+    strategy = str(server.flags.get("mamba-radix-cache-strategy", ""))
     if not strategy.startswith("extra_buffer"):
         return 0
-    is_single = strategy.endswith("lazy") or recipe.server.has("disable-overlap-schedule")
-    return 1 if is_single else 2
+    return 1 if strategy.endswith("lazy") or server.has("disable-overlap-schedule") else 2
 
 
 @rule("server.gpus", "two programs that each count from GPU 0 take each other's memory")

@@ -128,8 +128,7 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
         if not tensor["finite"] or tensor["largest"] == 0:
             what = "all zeros" if tensor["finite"] else "not finite everywhere"
             raise CheckFailedError(f"{tensor['key']} is {what}", details={"tensors": tensors})
-    capacity, lent = _capacity(recipe), size_bytes(recipe.store.segment)
-    lent *= recipe.store.lenders_per_node
+    capacity, lent = _capacity(recipe), recipe.lent_bytes
     if capacity < lent:
         raise CheckFailedError(
             f"{shown_bytes(capacity)} are lent to the store, the recipe says {shown_bytes(lent)}",

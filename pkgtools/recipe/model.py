@@ -196,6 +196,11 @@ class Recipe(_RecipeTable):
         return len(self.server.layer_ids) * self.row_bytes * self.dataset.longest_row
 
     @property
+    def lent_bytes(self) -> int:
+        """Bytes that the capture node lends to the store."""
+        return self.store.lenders_per_node * size_bytes(self.store.segment)
+
+    @property
     def sample_bytes(self) -> int:
         """Bytes of all that is captured of the longest row: the layers and the last state."""
         return self.object_bytes + self.row_bytes * self.dataset.longest_row

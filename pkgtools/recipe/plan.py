@@ -83,11 +83,7 @@ SITE: Final = (
     ("model.path", "the model's folder", "the server reads it"),
     ("model.revision", "the commit of the model's repository", "the revision identifies the model"),
     ("draft.path", "the draft checkpoint's file or folder", "the trainer starts from it"),
-    (
-        "draft.sha256",
-        "its digest (docs/recipe.md: of a folder)",
-        "the digest identifies the checkpoint",
-    ),
+    ("draft.sha256", "its digest (docs/recipe.md: of a folder)", "it identifies the checkpoint"),
     ("dataset.path", "the data set's file", "the trainer reads its rows"),
     ("dataset.sha256", "its SHA-256", "the digest identifies the data set"),
     ("capture_node.address", _ADDRESS, "the trainer reads from it"),

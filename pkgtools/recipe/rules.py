@@ -5,6 +5,7 @@ rule that needs a value that the site lacks is open.
 """
 
 import ipaddress
+import itertools
 import re
 from typing import Final
 
@@ -12,14 +13,7 @@ from pkgtools.recipe.gpu_rules import GPU_RULES
 from pkgtools.recipe.model import Node, Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.rule import RuleResult, rule
 
-RENDEZVOUS: Final = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "NODE_RANK",
-)
+RENDEZVOUS: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 """Variables that torchrun and similar launchers set for each rank."""
 _DIGEST: Final = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -60,11 +54,9 @@ def _artifacts(recipe: Recipe) -> RuleResult:
 )
 def _object_size(recipe: Recipe) -> RuleResult:
     layers, tokens = len(recipe.server.layer_ids), recipe.dataset.longest_row
-    sample = recipe.sample_bytes
-    held = recipe.samples_in_flight
+    sample, held = recipe.sample_bytes, recipe.samples_in_flight
     whole = (held + recipe.batches_in_flight) * sample
-    segment = size_bytes(recipe.store.segment) * recipe.store.lenders_per_node
-    buffer = size_bytes(recipe.store.buffer)
+    segment, buffer = recipe.lent_bytes, size_bytes(recipe.store.buffer)
     found = f"segment {shown_bytes(segment)}, buffer {recipe.store.buffer}"
     computed = (
         f"({layers} + 1) x {recipe.model.hidden_size} x {tokens} x "
@@ -73,11 +65,12 @@ def _object_size(recipe: Recipe) -> RuleResult:
     )
     if whole > segment:
         return RuleResult(False, found, f"{computed}, more than the segment")
-    if recipe.object_bytes > buffer and not recipe.store.zero_copy:
-        largest = shown_bytes(recipe.object_bytes)
-        return RuleResult(False, found, f"{computed}; an object of {largest} passes the buffer")
-    past = "" if recipe.object_bytes <= buffer else "; objects go past the buffer, uncopied"
-    return RuleResult(True, found, computed + past)
+    if recipe.object_bytes <= buffer:
+        return RuleResult(True, found, computed)
+    if recipe.store.zero_copy:
+        return RuleResult(True, found, f"{computed}; objects go past the buffer, uncopied")
+    largest = shown_bytes(recipe.object_bytes)
+    return RuleResult(False, found, f"{computed}; an object of {largest} passes the buffer")
 
 
 @rule(
@@ -86,9 +79,8 @@ def _object_size(recipe: Recipe) -> RuleResult:
 )
 def _lease(recipe: Recipe) -> RuleResult:
     lease, timeout = recipe.master.lease_seconds, recipe.store.transfer_timeout_seconds
-    rate = recipe.link.gigabits_per_second
+    rate, readers = recipe.link.gigabits_per_second, recipe.trainer.ranks
     found = f"lease {lease} s, transfer timeout {timeout} s, link {rate or 'not said'} Gbit/s"
-    readers = recipe.trainer.ranks
     whole = readers * recipe.sample_bytes
     if timeout > lease:
         return RuleResult(False, found, "a transfer may run on after its lease has ended")
@@ -172,10 +164,8 @@ def _ports(recipe: Recipe) -> RuleResult:
         "the server's gRPC port": port + _GRPC_OFFSET,
     }
     found = ", ".join(f"{name} {number}" for name, number in ports.items())
-    by_number: dict[int, list[str]] = {}
-    for name, number in ports.items():
-        by_number.setdefault(number, []).append(name)
-    twice = [" and ".join(names) for names in by_number.values() if len(names) > 1]
+    pairs = itertools.combinations(ports.items(), 2)
+    twice = [f"{one} and {other}" for (one, a), (other, b) in pairs if a == b]
     if port + _GRPC_OFFSET > 65535:
         twice.append(f"the server takes {port + _GRPC_OFFSET} too, which is above 65535")
     return RuleResult(not twice, found, "; ".join(twice) or "all different, on one node")
@@ -183,12 +173,11 @@ def _ports(recipe: Recipe) -> RuleResult:
 
 @rule("server.flags.chunked-prefill-size", "capture needs the whole sequence in one prefill")
 def _prefill(recipe: Recipe) -> RuleResult:
-    size = recipe.server.flags.get("chunked-prefill-size")
-    found = f"chunked-prefill-size {'is not given' if size is None else size}"
-    ok = recipe.server.has("enable-spec-capture") and size == -1
     if not recipe.server.has("enable-spec-capture"):
         return RuleResult(False, "enable-spec-capture is not given", "the server captures nothing")
-    return RuleResult(ok, found, "the whole row is one prefill" if ok else "it has to be -1")
+    size = recipe.server.flags.get("chunked-prefill-size", "is not given")
+    computed = "the whole row is one prefill" if size == -1 else "it has to be -1"
+    return RuleResult(size == -1, f"chunked-prefill-size {size}", computed)
 
 
 @rule(
@@ -256,21 +245,19 @@ def _watermark(recipe: Recipe) -> RuleResult:
     "a trainer takes whole steps: a producer that pauses within one waits for ever",
 )
 def _resident(recipe: Recipe) -> RuleResult:
-    trainer = recipe.trainer
+    trainer, segment = recipe.trainer, recipe.lent_bytes
     step, sample = trainer.optimizer_step, recipe.sample_bytes
-    segment = size_bytes(recipe.store.segment) * recipe.store.lenders_per_node
     marks = (trainer.resident_low_watermark, trainer.resident_high_watermark)
     low, high = (size_bytes(mark) if mark else None for mark in marks)
     found = f"low {marks[0] or 'not given'}, high {marks[1] or 'not given'}"
     whole = step * sample
     computed = f"{step} x {shown_bytes(sample)} = {shown_bytes(whole)} a step"
     if whole > segment:
-        return RuleResult(
-            False, found, f"{computed}, more than the segment of {shown_bytes(segment)}"
-        )
+        computed += f", more than the segment of {shown_bytes(segment)}"
+        return RuleResult(False, found, computed)
     if high is None:
-        ok = low is None
-        return RuleResult(ok, found, computed if ok else "a low watermark needs a high one")
+        computed = computed if low is None else "a low watermark needs a high one"
+        return RuleResult(low is None, found, computed)
     # The last sample passes the mark; a step goes at once, as a whole.
     left = high + sample - whole
     problems = (
@@ -288,12 +275,10 @@ def _resident(recipe: Recipe) -> RuleResult:
     "variables of another launcher make the ranks wait for processes that do not exist",
 )
 def _rendezvous(recipe: Recipe) -> RuleResult:
-    names = [name for name in RENDEZVOUS if name in recipe.trainer.environment]
-    names += [name for name in RENDEZVOUS if name in recipe.trainer.secrets]
-    found = ", ".join(names) or "none of them set"
-    return RuleResult(
-        not names, found, f"{', '.join(RENDEZVOUS)} are unset before the trainer starts"
-    )
+    given = {*recipe.trainer.environment, *recipe.trainer.secrets}
+    names = [name for name in RENDEZVOUS if name in given]
+    computed = f"{', '.join(RENDEZVOUS)} are unset before the trainer starts"
+    return RuleResult(not names, ", ".join(names) or "none of them set", computed)
 
 
 RULES: Final = (

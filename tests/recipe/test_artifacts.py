@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,9 +130,9 @@ _LIST: Final = (
 
 def test_the_digest_of_a_folder_is_the_shells(tmp_path: Path) -> None:
     folder = tmp_path / "epoch_0_step_0"
-    for name in ("b", "a/z", "a.b", "A", "é x"):
+    for name in ("b", "a/z", "a.b", "A", "é x", os.fsdecode(b"caf\xe9"), "Ω", "\U0001f600"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(name)
+        (folder / name).write_bytes(os.fsencode(name))
     (folder / "link").symlink_to("b")
     (folder / "folder").symlink_to("a")
     shells = subprocess.run(
