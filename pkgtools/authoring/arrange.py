@@ -159,15 +159,14 @@ def _arrange(
             f"{series.directory} belongs to no target, so that the change cannot be proven",
             remedy=f"add a target for it to {work.catalog.path}, or edit its `series` file",
         )
+    gone = [patch for patch in changed if patch not in patches]
     try:
         lock, _ = prove_lock(targets, at_hand)
     except DoesNotApplyError as error:
         if error.refusal is None or not error.refusal.rejections:
             raise
         rejected = error.refusal.rejections[0].patch
-        verb, done = (
-            ("move", "moved") if len(patches) == len(series.patches) else ("drop", "dropped")
-        )
+        verb, done = ("drop", "dropped") if gone else ("move", "moved")
         names = " and ".join(patch.name for patch in changed)
         raise DoesNotApplyError(
             f"{names} cannot be {done}: {rejected} would not apply to {error.refusal.source}",
@@ -175,16 +174,14 @@ def _arrange(
             f"{targets[0].name}",
             refusal=error.refusal,
         ) from None
-    gone = [patch for patch in changed if patch not in patches]
     files: dict[Path, Blob | None] = {
         series.directory / patch.name: None for patch in gone if not patch.is_shared
     }
-    references = _references(now)
-    files |= _list_with(now, references) | {series.directory / LOCKFILE: Blob(lock)}
+    files |= _list_with(now, _references(now)) | {series.directory / LOCKFILE: Blob(lock)}
     work.write(files)
     return Arranged(
         series=str(series.directory),
-        patches=references,
+        patches=_references(now),
         changed=[reference_of(patch) for patch in changed],
         targets=[target.name for target in targets],
         kept=[reference_of(patch) for patch in gone if patch.is_shared],

@@ -69,10 +69,16 @@ def find_facts(
         raise UsageError(
             f"{name!r} is not the name of a package", remedy="name it as on PyPI, like humanize"
         )
+    try:
+        wanted = None if version is None else Version(version)
+    except InvalidVersion:
+        raise UsageError(
+            f"{version!r} is not a version", remedy="give a release like 1.2.3 with --version"
+        ) from None
     found = find_distribution(python, name)
     if found is not None:
         installed = Version(found.version).public  # a patched wheel's version has a local part
-        if version is None or Version(_checked(version)) == Version(installed):
+        if wanted in (None, Version(installed)):
             package = package or _package(name, found.files)
             return PackageFacts(found.name, installed, package, is_installed=True)
     if version is None:
@@ -82,8 +88,7 @@ def find_facts(
             "with --wheel, or the interpreter that has it with --python",
         )
     upstream = Upstream(name, None, name, package or name, "")
-    wheel = release_wheel(upstream, _checked(version), {}, reporter)
-    return facts_of_wheel(wheel, package)
+    return facts_of_wheel(release_wheel(upstream, version, {}, reporter), package)
 
 
 def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
@@ -126,16 +131,6 @@ def _package(name: str, files: Iterable[str]) -> str:
 def _quote(text: str) -> str:
     """Return a TOML string, which JSON's is where it is not limited to ASCII."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _checked(version: str) -> str:
-    try:
-        Version(version)
-    except InvalidVersion:
-        raise UsageError(
-            f"{version!r} is not a version", remedy="give a release like 1.2.3 with --version"
-        ) from None
-    return version
 
 
 def refuse_catalog(folder: Path) -> None:

@@ -71,7 +71,7 @@ def refresh_series(
         after = before
         for change in found.changes:
             if change.path in made:
-                after = _fold(after, change.path, change.after, into)
+                after = _fold(after, change, into)
         kept = [_real(each) for each in after]
         edits = _shared_edits(before, after, source.read)
         after = [
@@ -152,18 +152,16 @@ def _real(applied: AppliedPatch) -> tuple[FileChange, ...]:
 
 
 def _fold(
-    applied: Sequence[AppliedPatch], path: str, blob: Blob | None, into: str | None
+    applied: Sequence[AppliedPatch], edit: FileChange, into: str | None
 ) -> list[AppliedPatch]:
-    touching = [n for n, each in enumerate(applied) if path in {c.path for c in each.changes}]
-    wanted = [n for n in touching if into in (None, applied[n].patch.name)]
-    if not wanted or wanted[-1] != touching[-1]:
-        last = applied[touching[-1]].patch.name
+    """Put an edit into the last patch that changes its file."""
+    *_, last = (each for each in applied if edit.path in {c.path for c in each.changes})
+    if into not in (None, last.patch.name):
+        name = last.patch.name
         raise UsageError(
-            f"{last} is the last patch that changes {path}, so only it can take the edit",
-            remedy=f"refresh with --patch {last}",
+            f"{name} is the last patch that changes {edit.path}, so only it can take the edit",
+            remedy=f"refresh with --patch {name}",
         )
-    target = applied[touching[-1]]
-    changes = tuple(replace(c, after=blob) if c.path == path else c for c in target.changes)
-    folded = list(applied)
-    folded[touching[-1]] = AppliedPatch(target.patch, changes)
-    return folded
+    changes = (replace(c, after=edit.after) if c.path == edit.path else c for c in last.changes)
+    folded = replace(last, changes=tuple(changes))
+    return [folded if each is last else each for each in applied]
