@@ -18,7 +18,7 @@ class AppliedPatch:
     """One patch on one source."""
 
     patch: Patch
-    """As it was when the port began."""
+    """The patch before a port or an edit."""
     changes: tuple[FileChange, ...]
 
 
@@ -92,7 +92,7 @@ def patches_of(applied: Sequence[AppliedPatch], source: Source) -> list[Patch]:
             if not _fits(each, patch, patched.read):
                 raise CheckFailedError(
                     f"{each.patch.name}: the patch that was written does not make the ported files",
-                    remedy="report this, with the patch: it is a fault of pkgtools",
+                    remedy="report this, with the patch: it is a bug of pkgtools",
                 )
         written.append(patch)
         patched.add(each.changes)

@@ -24,6 +24,7 @@ _HEADING: Final = re.compile(r"## +\[?([^\]\s]+)\]?.*")
 _UNRELEASED: Final = re.compile(r"## +\[?Unreleased\b", re.IGNORECASE)
 _DEFINITION: Final = re.compile(r" {0,3}\[([^\]]+)\]:\s*\S.*")
 _UNFINISHED: Final = re.compile(r"\b(TBD|TBA|TODO|FIXME|XXX)\b", re.IGNORECASE)
+_FROZEN: Final = "released sections must stay unchanged"
 _BULLETS: Final = ("- ", "* ", "+ ")
 _URL: Final = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
 _NUMBER: Final = "[1-9][0-9]*"
@@ -201,13 +202,13 @@ def _history_faults(old: str, text: str, tag: str | None) -> Iterator[str]:
     now = _released(text)
     for name, section in _released(old).items():
         if now.get(name) != section:
-            what = "is gone" if name not in now else "is not what it was"
-            yield f"the section of {name} {what} at {tag}: history stays as it is"
+            what = "is gone" if name not in now else "differs from what it was"
+            yield f"the section of {name} {what} at {tag}: {_FROZEN}"
     lines = set(text.splitlines())
     for line in old.splitlines():
         match = _DEFINITION.fullmatch(line)
         if match and match[1].lower() != "unreleased" and line not in lines:
-            yield f"the link {match[1]} is not what it was at {tag}: history stays as it is"
+            yield f"the link {match[1]} differs from what it was at {tag}: {_FROZEN}"
 
 
 def _released(text: str) -> dict[str, str]:

@@ -48,7 +48,7 @@ class CommittedPatch(msgspec.Struct, frozen=True):
     outcome: CommitOutcome
     commit: str
     was: str | None = None
-    """The name that it had, where that is another one."""
+    """Its earlier name, if it differs."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class _CommitEntry:
 
     @property
     def was(self) -> str | None:
-        """The name that the patch had, where that is another one."""
+        """The earlier name of the patch, if it differs."""
         return self.old.name if self.old and self.old.name != self.patch.name else None
 
     @property
@@ -192,7 +192,7 @@ class _CommitReader:
             )
 
     def _patch_of(self, commit: MadeCommit) -> Patch | None:
-        """Return the patch that a commit was: by name, else the one that it still is otherwise."""
+        """Return the patch of a commit: by its name, else by its message or its changes."""
         known = {patch.name: patch for patch in self.series.patches}
         name = self.names[commit.id]
         if name in known:
@@ -289,7 +289,7 @@ class _CommitReader:
         if not self._makes(patch, commit):
             raise CheckFailedError(
                 f"{name}: the patch that was written does not make the commit",
-                remedy="report this, with the patch: it is a fault of pkgtools",
+                remedy="report this, with the patch: it is a bug of pkgtools",
             )
         return patch
 

@@ -16,9 +16,9 @@ from pkgtools.errors import CheckFailedError
 from pkgtools.patch import Patch
 from pkgtools.util.files import put_blob
 
-# One of the two folders alone stands twice in the header of a file that comes or goes.
+# The header of a created or deleted file has one of the two folders twice.
 _ONE_SIDED: Final = re.compile(rb'^diff --git ("?)([ab])/(.*)\1 \1\2/\3\1$', re.MULTILINE)
-# The folders are a part of these names to git, and no prefix.
+# git treats the folders as a part of these names, not as a prefix.
 _RENAME: Final = re.compile(rb'^(rename (?:from|to) )("?)[ab]/', re.MULTILINE)
 _FULL_ID: Final = re.compile(rb"^index [0-9a-f]{40}\.\.", re.MULTILINE)
 _STAT: Final = re.compile(rb"\n---\n(?: [^\n]*\n)+?(?: \d+ files? changed[^\n]*\n)(?: [^\n]*\n)*")
@@ -39,7 +39,7 @@ class FileChange:
 def diff_text(
     changes: Iterable[FileChange], *, full_index: bool = True, find_renames: bool = False
 ) -> bytes:
-    """Return git's diff of some files: what ``git diff`` would print in a repository of them.
+    """Return git's diff of some files, as ``git diff`` prints it in a repository.
 
     A change from one path to another is a rename. With `find_renames`, so are a file that goes and
     one like it that comes. With `full_index`, blob ids have all their digits.

@@ -150,7 +150,7 @@ def _by_number(path: Path) -> list[tuple[int, str]]:
 
 
 def _refuse_order(paths: Sequence[Path]) -> None:
-    """Refuse files in the alphabet's order, as ``*.patch`` gives them, where numbers say another.
+    """Refuse files in alphabetical order, as of ``*.patch``, whose numbers give another order.
 
     The user may mean either, and patches that merge in both orders would hide it.
     """

@@ -14,7 +14,7 @@ _LENGTH = 40
 
 
 def index_notes(patches: Sequence[Patch], revisions: Sequence[LockedRevision]) -> tuple[str, ...]:
-    """Return each disagreement of a series that all its revisions have.
+    """Return the contradictions of a series that all its revisions show.
 
     A shared patch serves several revisions, so only what it makes of its own content counts.
     """
@@ -26,7 +26,7 @@ def index_notes(patches: Sequence[Patch], revisions: Sequence[LockedRevision]) -
 def _disagreements(
     patches: Sequence[Patch], revision: LockedRevision
 ) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield what one revision's contents say otherwise, each with its place."""
+    """Yield each contradiction of one revision's contents, with its place."""
     files = {file.path: file for file in revision.file}
     chains = {path: [_id(step) for step in file.chain] for path, file in files.items()}
     for patch in patches:
@@ -59,7 +59,7 @@ def _id(step: str) -> str:
 
 
 def _fits(stated: str | None, found: str) -> bool:
-    """Whether an id is the content's, or says nothing: SHA-1 ids have 40 digits at most."""
+    """Whether an id is the content's, or is none of SHA-1, which has 40 digits at most."""
     if stated is None or len(stated) > _LENGTH:
         return True
     return found.startswith(stated) if stated.strip("0") else not found

@@ -23,7 +23,7 @@ class Mail:
     """What it is called in the series."""
     data: bytes
     level: int | None
-    """How many folders to strip, where somebody said so."""
+    """How many folders to strip, if it was given."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class LevelFinder:
         return outer
 
     def _find(self, mail: Mail) -> int | None:
-        """Return the level, or None where `parse_patch` shall work it out or refuse."""
+        """Return the level, or None to let `parse_patch` find it or refuse."""
         shown = shown_level(mail.origin, mail.data)
         if self.source is None:
             return None if shown is None else shown.number

@@ -129,7 +129,7 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
 def _with_notes(
     target: Target, entries: Sequence[LockedRevision], proofs: Sequence[Proof]
 ) -> list[Proof]:
-    """Return the proofs of a series, the first with what its index lines say otherwise."""
+    """Return the proofs of a series, the first with the contradictions of its index lines."""
     first, *others = proofs
     notes = (*index_notes(target.series.patches, entries), *first.notes)
     return [replace(first, notes=notes), *others]

@@ -126,7 +126,7 @@ def _writes(
         elif not patch.is_shared:
             raise CheckFailedError(
                 f"{reference_of(was[patch.name])}: the edited patch does not make the edited files",
-                remedy="report this, with the patch: it is a fault of pkgtools",
+                remedy="report this, with the patch: it is a bug of pkgtools",
             )
     if file != listed:
         writes[directory / LISTING] = Blob(file.text().encode())
@@ -140,7 +140,7 @@ def edited_shared(work: SeriesWork, patch: Patch, files: Iterable[Path]) -> Edit
 
 
 def _real(applied: AppliedPatch) -> tuple[FileChange, ...]:
-    """Return the changes that change something: an edit can undo the patch's change of a file."""
+    """Return the changes without those that an edit undid."""
     kept = tuple(c for c in applied.changes if c.before != c.after or c.old_path != c.path)
     if applied.changes and not kept:
         name = applied.patch.name

@@ -55,7 +55,7 @@ class CatalogWork:
         write_catalog(self.folder, files)
 
     def refuse_absorbed(self, patches: Iterable[Patch]) -> None:
-        """Raise where a target calls a patch absorbed whose file shall go."""
+        """Refuse to remove a patch that a target calls absorbed."""
         paths = {patch.path.resolve(): patch.name for patch in patches if patch.path is not None}
         for target in self.catalog.targets:
             for path in target.absorbed:

@@ -31,8 +31,8 @@ BRANCH: Final = "series"
 BASE: Final = "base"
 _STATE: Final = ".git/pkgtools.json"
 _NOBODY: Final = "pkgtools <pkgtools@localhost> 0 +0000"
-# Nobody's settings decide what is checked out or committed: no line ends are converted, no
-# filter, hook or signature runs, and no ignore list of the user's hides a file.
+# The user's settings must not change what is checked out or committed: no line end is converted,
+# no filter, hook or signature runs, and no ignore list hides a file.
 _CONFIG: Final = {
     "core.autocrlf": "false",
     "core.eol": "lf",

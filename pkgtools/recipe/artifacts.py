@@ -88,7 +88,7 @@ def digest(path: Path) -> str:
     """Return a file's SHA-256; of a folder, that of its files' list as ``sha256sum`` prints it.
 
     The list has each file, by its path below the folder, sorted by bytes (docs/recipe.md has
-    the command). Links to files count, links to folders are not gone into.
+    the command). Links to files count; links to folders are not followed.
     """
     if path.is_file():
         return sha256(path)

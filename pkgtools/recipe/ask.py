@@ -1,4 +1,4 @@
-"""Running a program of this package under an interpreter that has what this one lacks."""
+"""Run a program of this package under another interpreter, which has torch or Mooncake."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def ask(
         )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        message = f"{python} did not {task} within {seconds:.0f} s, and was given up"
+        message = f"{python} did not {task} within {seconds:.0f} s, and was stopped"
         raise CheckFailedError(message) from None
     except (OSError, ValueError, IndexError) as error:
         said = error if isinstance(error, OSError) else done.stderr.strip()[-500:]

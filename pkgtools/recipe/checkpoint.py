@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Say what a checkpoint is of, and whether its weights are numbers."""
+    """Return what a checkpoint says of itself, and whether its weights are finite."""
     try:
         import torch  # noqa: PLC0415 - the remedy is below
     except ImportError as error:

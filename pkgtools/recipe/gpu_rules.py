@@ -1,4 +1,4 @@
-"""The rules of the config plan about GPUs: which, how much of them, and whose."""
+"""The rules of the config plan about GPUs: their model, their memory and who uses them."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ def _hardware(recipe: Recipe) -> RuleResult:
     server = recipe.server
     flags = [f"{part}attention-backend" for part in ("", "prefill-", "decode-")]
     used = {str(server.flags[flag]) for flag in flags if flag in server.flags} & _BACKENDS.keys()
-    found = f"gpu {server.gpu or 'not said'}, {', '.join(sorted(used)) or 'any attention backend'}"
+    found = f"gpu {server.gpu or 'not given'}, {', '.join(sorted(used)) or 'any attention backend'}"
     if not used:
         return RuleResult(True, found, "no attention backend that needs a certain GPU")
     wanted = [gpu for gpu in _BACKENDS[min(used)] if all(gpu in _BACKENDS[b] for b in used)]
@@ -41,12 +41,12 @@ def _hardware(recipe: Recipe) -> RuleResult:
 
 @rule(
     "server.flags.max-prefill-tokens",
-    "the fused all-reduce has buffers of that many rows, beside what the server's share is",
+    "the fused all-reduce has buffers of that many rows, outside the server's share of memory",
 )
 def _fusion(recipe: Recipe) -> RuleResult:
     server, tokens = recipe.server, recipe.dataset.longest_row
     rows = server.number("max-prefill-tokens") or _DEFAULT_PREFILL_TOKENS
-    found = f"max-prefill-tokens {rows}, gpu {server.gpu or 'not said'}"
+    found = f"max-prefill-tokens {rows}, gpu {server.gpu or 'not given'}"
     is_on = server.gpu in _FUSION and server.environment.get(_FUSION_SWITCH) != "0"
     if not recipe.model.fused_widths or not is_on or (server.number("tp-size") or 1) == 1:
         return RuleResult(True, found, "no fused all-reduce")
@@ -76,7 +76,7 @@ def _mamba(recipe: Recipe) -> RuleResult:
     slots, running = server.number("max-mamba-cache-size"), server.number("max-running-requests")
     found = f"{slots or 'no'} Mamba slots, {running or 'no'} running requests"
     if slots is None:
-        return RuleResult(True, found, "SGLang works the slots out")
+        return RuleResult(True, found, "SGLang computes the slots")
     each = 1 if server.has("disable-radix-cache") else _SLOTS + _extra_slots(server)
     most = slots // each
     computed = f"{each} slots a request: at most {most} run"
@@ -95,19 +95,19 @@ def _gpus(recipe: Recipe) -> RuleResult:
     server, trainer = recipe.server, recipe.trainer
     taken = {"server": server.gpus, "trainer": trainer.gpus}
     needed = {"server": recipe.server_gpus, "trainer": trainer.ranks}
-    found = ", ".join(f"{name} {gpus or 'not said'}" for name, gpus in taken.items())
+    found = ", ".join(f"{name} {gpus or 'not given'}" for name, gpus in taken.items())
     for name, gpus in taken.items():
         if gpus is not None and len(set(gpus)) != needed[name]:
             return RuleResult(False, found, f"the {name} takes {needed[name]} different ones")
     if recipe.capture_node.address != recipe.trainer_node.address or not needed["server"]:
-        return RuleResult(True, found, "each has its node's")
+        return RuleResult(True, found, "each on its own node")
     both = set(server.gpus or []) & set(trainer.gpus or [])
     if both:
         return RuleResult(False, found, f"both take {sorted(both)}")
     if recipe.capture_node.address is None:
-        return RuleResult(True, found, "each has its node's, unless the site says one address")
+        return RuleResult(True, found, "each on its own node, unless the site gives one address")
     said = server.gpus is not None and trainer.gpus is not None
-    computed = "no GPU twice" if said else "on one host both have to say which they take"
+    computed = "no GPU twice" if said else "on one host both have to list their GPUs"
     return RuleResult(True if said else None, found, computed)
 
 

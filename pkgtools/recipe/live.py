@@ -132,7 +132,7 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
     if capacity < lent:
         raise CheckFailedError(
             f"{shown_bytes(capacity)} are lent to the store, the recipe says {shown_bytes(lent)}",
-            remedy="see the server's log: its segment was not taken whole",
+            remedy="see the server's log: it lends less than its segment",
             details={"capacity": capacity, "recipe": lent},
         )
     return {"tokens": tokens, "tensors": tensors, "capacity": capacity}

@@ -55,10 +55,10 @@ def _answer(store: Any, request: dict[str, Any]) -> dict[str, Any]:
 def _round_trip(store: Any, key: str, data: bytes) -> dict[str, Any]:
     store.remove(key, True)  # of an earlier run that was killed
     status = store.put(key, data)
-    _expect(status == 0, f"the store does not take an object ({status})")
+    _expect(status == 0, f"the store refused an object ({status})")
     found = store.get(key)
     removed = store.remove(key, True)
-    _expect(found == data, f"of {len(data)} bytes {len(found)} came back, or others")
+    _expect(found == data, f"the store returned other bytes: {len(found)} for {len(data)}")
     _expect(removed == 0, f"the object cannot be removed ({removed})")
     return {"bytes": len(data)}
 
@@ -80,7 +80,7 @@ def _look(store: Any, tensor: dict[str, Any]) -> dict[str, Any]:
         _expect(status == 0, f"no memory to read {key} into ({status})")
         got = store.get_into(key, pointer, size)
         store.unregister_buffer(pointer)
-        _expect(got == size, f"of {key} {got} bytes came instead of {size}")
+        _expect(got == size, f"{key} returned {got} bytes instead of {size}")
         finite, largest = _values(memory, size, dtype)
         del view
     store.remove(key, True)

@@ -75,12 +75,12 @@ def _object_size(recipe: Recipe) -> RuleResult:
 
 @rule(
     "master.lease_seconds",
-    "a lease that ends while its object is in flight lets the memory go under the reader",
+    "a lease that ends during a transfer frees the memory that is being read",
 )
 def _lease(recipe: Recipe) -> RuleResult:
     lease, timeout = recipe.master.lease_seconds, recipe.store.transfer_timeout_seconds
     rate, readers = recipe.link.gigabits_per_second, recipe.trainer.ranks
-    found = f"lease {lease} s, transfer timeout {timeout} s, link {rate or 'not said'} Gbit/s"
+    found = f"lease {lease} s, transfer timeout {timeout} s, link {rate or 'not given'} Gbit/s"
     whole = readers * recipe.sample_bytes
     if timeout > lease:
         return RuleResult(False, found, "a transfer may run on after its lease has ended")
@@ -94,7 +94,7 @@ def _lease(recipe: Recipe) -> RuleResult:
 
 @rule(
     "capture_node.memory",
-    "a segment is lent by each rank that lends: one rank's size is not the node's",
+    "each lending rank lends a segment, so the node needs memory for all of them",
 )
 def _memory(recipe: Recipe) -> RuleResult:
     store, node = recipe.store, recipe.capture_node
@@ -104,7 +104,7 @@ def _memory(recipe: Recipe) -> RuleResult:
     total = lent + staging
     found = (
         f"{store.lenders_per_node} x (segment {store.segment} + buffer {store.buffer}), "
-        f"memory {node.memory or 'not said'}"
+        f"memory {node.memory or 'not given'}"
     )
     computed = f"{shown_bytes(lent)} and {shown_bytes(staging)} to copy to = {shown_bytes(total)}"
     if node.memory is None:
@@ -114,7 +114,7 @@ def _memory(recipe: Recipe) -> RuleResult:
 
 @rule(
     "capture_node.bind_address",
-    "Mooncake publishes the address it finds first: a bridge's fails every remote read",
+    "Mooncake publishes the first address that it finds; no other node can read from a bridge's",
 )
 def _bind_address(recipe: Recipe) -> RuleResult:
     nodes = {"capture_node": recipe.capture_node, "trainer_node": recipe.trainer_node}
@@ -128,7 +128,7 @@ def _bind_address(recipe: Recipe) -> RuleResult:
     if wrong:
         return RuleResult(False, found, "; ".join(wrong))
     said = all(node.bind_address and node.interfaces and node.address for node in nodes.values())
-    return RuleResult(True if said else None, found, "each is an interface that the other reaches")
+    return RuleResult(True if said else None, found, "the other node reaches each")
 
 
 def _bind_problem(node: Node, *, apart: bool) -> str:
@@ -211,23 +211,23 @@ def _method(recipe: Recipe) -> RuleResult:
 
 @rule(
     "server.flags.spec-capture-aux-layer-ids",
-    "a layer that is not there is refused at start, after the weights were loaded",
+    "the server refuses a missing layer only after it has loaded the weights",
 )
 def _layers(recipe: Recipe) -> RuleResult:
     ids, depth = recipe.server.layer_ids, recipe.model.layers
     last = depth - 1 if recipe.server.method == "dspark" else depth - 2
     found = f"layers {' '.join(map(str, ids)) or 'not given'} of {depth}"
     if not ids:
-        return RuleResult(False, found, "the object size is worked out of them")
+        return RuleResult(False, found, "the object size depends on them")
     outside = [i for i in ids if not 0 <= i <= last]
     if outside:
         return RuleResult(False, found, f"{outside} are not in 0 to {last}")
-    return RuleResult(ids == sorted(set(ids)), found, f"inside 0 to {last}, to go up, none twice")
+    return RuleResult(ids == sorted(set(ids)), found, f"in 0 to {last}, ascending, none twice")
 
 
 @rule(
     "trainer.low_watermark",
-    "with fewer in flight than a step takes, producer and consumers wait for each other",
+    "with fewer samples in flight than a step takes, producer and consumers deadlock",
 )
 def _watermark(recipe: Recipe) -> RuleResult:
     trainer = recipe.trainer
@@ -242,7 +242,7 @@ def _watermark(recipe: Recipe) -> RuleResult:
 
 @rule(
     "trainer.resident_high_watermark",
-    "a trainer takes whole steps: a producer that pauses within one waits for ever",
+    "a trainer takes whole steps: a producer that pauses within a step never resumes",
 )
 def _resident(recipe: Recipe) -> RuleResult:
     trainer, segment = recipe.trainer, recipe.lent_bytes

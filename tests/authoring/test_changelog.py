@@ -211,10 +211,14 @@ def test_an_unfinished_entry(repo: Repo, word: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("in one entry", "in an entry", "the section of 1.0 is not what it was at 1.0"),
-        ("## 1.0 - 2026-01-02", "## 1.0 - 2026-01-03", "the section of 1.0 is not what it was"),
+        ("in one entry", "in an entry", "the section of 1.0 differs from what it was at 1.0"),
+        (
+            "## 1.0 - 2026-01-02",
+            "## 1.0 - 2026-01-03",
+            "the section of 1.0 differs from what it was",
+        ),
         ("## 1.0 - 2026-01-02\n", "", "the section of 1.0 is gone at 1.0"),
-        ("releases/tag/1.0", "releases/tag/1.1", "the link 1.0 is not what it was at 1.0"),
+        ("releases/tag/1.0", "releases/tag/1.1", "the link 1.0 differs from what it was at 1.0"),
     ],
 )
 def test_history_stays(repo: Repo, old: str, new: str, fault: str) -> None:
@@ -229,7 +233,7 @@ def test_history_stays(repo: Repo, old: str, new: str, fault: str) -> None:
 def test_line_ends_are_history_too(repo: Repo) -> None:
     repo.tag()
     repo.changelog.write_bytes(_FIRST.replace("one entry:\n", "one entry:\r\n").encode())
-    assert "the section of 1.0 is not what it was" in repo.check().err
+    assert "the section of 1.0 differs from what it was" in repo.check().err
 
 
 def test_a_new_release_leaves_history_alone(repo: Repo) -> None:

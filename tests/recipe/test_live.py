@@ -116,7 +116,7 @@ def test_modules_of_this_package_hide_none_that_mooncake_imports(
 def test_a_store_that_dies_or_hangs(
     local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client is a process of its own, and is given up."""
+    """Its client is a process of its own, which is stopped after a time."""
     make, answers = local
     _healthy(answers)
     program = tmp_path / "python"
@@ -126,7 +126,7 @@ def test_a_store_that_dies_or_hangs(
         check_store(make(), str(program))
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr("pkgtools.recipe.live._GRACE", 1 - 300)  # the recipe's timeout is 300
-    with pytest.raises(CheckFailedError, match="was given up"):
+    with pytest.raises(CheckFailedError, match="was stopped"):
         check_store(make(), str(program))
 
 

@@ -156,7 +156,7 @@ _WRONG: Final[list[tuple[str, dict[str, str], str, str]]] = [
     ),
     ("layers", {"[7, 23": "[-1, 23"}, "-1", "[-1] are not in 0 to 92"),
     ("layers", {"[7, 23": "[23, 23"}, "23 23", "none twice"),
-    ("layers", {"[7, 23": "[51, 23"}, "51 23", "to go up"),
+    ("layers", {"[7, 23": "[51, 23"}, "51 23", "ascending"),
     ("layers", {"ids = [7, 23, 51, 67, 83]": 'ids = ["7", "23"]'}, "not given", "object size"),
     ("watermark", {"\nlow_watermark = 128": "\nlow_watermark = 127"}, "mark 127", "never fills"),
     ("watermark", {"\nhigh_watermark = 128": "\nhigh_watermark = 127"}, "high 127", "would pause"),
@@ -301,13 +301,13 @@ _OPEN: Final[list[tuple[str, dict[str, str], str]]] = [
         "draft",
     ),
     ("hardware", {'gpu = "sm100"\n': ""}, "needs sm100"),
-    ("gpus", _on_one_host("", ""), "on one host both have to say"),
+    ("gpus", _on_one_host("", ""), "on one host both have to list"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "edits", "computed"), _OPEN)
 def test_open(tmp_path: Path, rule: str, edits: dict[str, str], computed: str) -> None:
-    """What the site has not said is neither right nor wrong."""
+    """A rule is open where the site file lacks the value."""
     finding = write_variant(tmp_path, edits).finding(rule)
     assert finding.outcome is RuleOutcome.OPEN
     assert computed in finding.computed
