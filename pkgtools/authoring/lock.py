@@ -250,7 +250,4 @@ def _hold_against(target: Target, locked: LockedRevision, proven: LockedRevision
 
 def render_lock(lock: Lockfile) -> str:
     """Return the file: tables of tables, so that a change is a change of few lines."""
-    document = tomlkit.parse(_HEADER)
-    for key, value in msgspec.to_builtins(lock).items():
-        document[key] = value
-    return tomlkit.dumps(document)
+    return _HEADER + tomlkit.dumps(msgspec.to_builtins(lock))
