@@ -28,11 +28,7 @@ class BinaryChange:
     """The new content, or a delta against the old one."""
 
     def apply(self, old: bytes) -> bytes:
-        """Return the new content.
-
-        Raises:
-            ValueError: the delta is not for `old`, or is corrupt.
-        """
+        """Return the new content; raise a `ValueError` if the delta is not for `old`."""
         return apply_delta(old, self.data) if self.is_delta else self.data
 
 
@@ -90,11 +86,7 @@ def _decode_line(line: bytes) -> bytes:
 
 
 def apply_delta(old: bytes, delta: bytes) -> bytes:
-    """Apply a git delta: two sizes, then copies from `old` and insertions.
-
-    Raises:
-        ValueError: it is for a content of another size, or is cut short.
-    """
+    """Apply a git delta: two sizes, then copies from `old` and insertions."""
     if len(delta) < 4:  # git's own floor: two sizes and an opcode with its argument
         raise ValueError("the delta is cut short")
     try:

@@ -13,10 +13,7 @@ def cut(patch: Patch, keep: Callable[[str], bool]) -> tuple[Patch | None, Patch 
     """Return the part of a patch with the files that `keep` accepts, and the other part.
 
     Both have the whole commit message, and every section byte by byte. A patch that lies on
-    one side comes back as it is.
-
-    Raises:
-        MalformedError: a file moves from one part to the other.
+    one side comes back as it is; a file that moves from one part to the other is refused.
     """
     kept = [keep(file.new_path) for file in patch.files]
     for file in patch.files:

@@ -17,11 +17,8 @@ def without_marks(name: str, data: bytes) -> bytes:
     """Return the patch without a UTF-8 byte order mark at its start.
 
     Editors write the mark; diffs start without it. A file's own mark stays, behind the first
-    column of a hunk. UTF-16 and colours are refused: the shells that write them can change line
-    ends and characters as well.
-
-    Raises:
-        MalformedError: the file is UTF-16, or has a terminal's colours.
+    column of a hunk. UTF-16 and a terminal's colours are refused: what writes them can change
+    line ends and characters as well.
     """
     if data.startswith(_UTF16) or _alternates(data):
         Lines(name, data).fail(

@@ -88,11 +88,7 @@ def starts_property(lines: Lines) -> bool:
 
 
 def read_hunk(lines: Lines) -> Hunk:
-    """Read the hunk whose header is the next line.
-
-    Raises:
-        MalformedError: the header is malformed, or counts other lines than the body has.
-    """
+    """Read the hunk at the next line; fail if its header counts other lines than its body has."""
     at = lines.number
     match = _HEADER.match(lines.take())
     if match is None:
@@ -167,8 +163,7 @@ def _continues(lines: Lines) -> bool:
 def _ate_signature(lines: Lines, body: list[HunkLine]) -> bool:
     """Whether a header that counts too many took the mail's signature for a removed ``- ``.
 
-    Behind a hunk stands another hunk, section or mail, an empty line, or the signature. Git's
-    version number, the line behind a signature's ``-- ``, is something else.
+    The line behind a hunk is then git's version number, instead of a hunk, section or mail.
     """
     if not body or body[-1] not in ((_REMOVED, b"- \n"), (_REMOVED, b"-\n")):
         return False

@@ -49,11 +49,7 @@ def same_file(old: bytes, new: bytes) -> bytes | None:
 
 
 def find_level(sections: Sequence[Section]) -> Level | None:
-    """Return the level that all sections show, or None if they show nothing.
-
-    Raises:
-        LevelError: two sections show different ones.
-    """
+    """Return the level that all sections show, or None; raise a `LevelError` if two differ."""
     exact = {number for s in sections if (number := level_of_move(s)) is not None}
     unmoved = [s for s in sections if level_of_move(s) is None]
     fewest = {number for s in unmoved if (number := _fewest_of(s))}

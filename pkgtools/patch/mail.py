@@ -104,11 +104,7 @@ def header_length(data: bytes) -> int:
 
 
 def decoded(name: str, data: bytes) -> bytes:
-    """Return a mail with its body decoded; unencoded parts keep their bytes.
-
-    Raises:
-        MalformedError: an encoding is unknown or damaged, or a part is not text.
-    """
+    """Return a mail with its body decoded; parts without an encoding keep their bytes."""
     length = header_length(data)
     if not length or not _MIME.search(data[:length]):
         return data

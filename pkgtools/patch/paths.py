@@ -47,9 +47,6 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
     Returns the name and what follows it. Git quotes names that hold a double
     quote, a backslash, a control character or (``core.quotePath``) a byte above
     127, which it writes as ``\ooo``.
-
-    Raises:
-        PathError: there is no closing quote, or an escape git does not write.
     """
     match = _QUOTED.match(raw)
     if match is None:
@@ -67,11 +64,7 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def strip(name: bytes, level: int) -> bytes:
-    """Remove the first `level` components, as ``git apply -p`` does.
-
-    Raises:
-        PathError: the name has no more than these.
-    """
+    """Remove the first `level` components, as ``git apply -p`` does; fail if nothing is left."""
     parts = name.split(b"/", level)
     if len(parts) <= level or not parts[-1]:
         shown = text(name)
@@ -141,9 +134,6 @@ def git_pairs(rest: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield what both sides of ``diff --git`` may be called.
 
     Unquoted names may hold spaces, so each space may be the one between them.
-
-    Raises:
-        PathError: a name is not quoted well.
     """
     if b'"' not in rest:
         spaces = (at for at in range(1, len(rest) - 1) if rest[at : at + 1] == b" ")

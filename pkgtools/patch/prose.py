@@ -117,9 +117,6 @@ def check_text(
         in_message: whether it is in a mail's commit message, which may speak of diffs.
         in_head: whether it is before the first section.
         in_section: whether it follows the headers of a section.
-
-    Raises:
-        MalformedError: with what the line says and what to do.
     """
     line = lines.peek()
     if is_hunk_header(line):
@@ -155,9 +152,6 @@ def check_above(lines: Lines) -> None:
     """Refuse the lines directly above the first section of ``diff -r`` that name its folders.
 
     Languages put the words of "Only in a: f" before the folder, behind it, or around it.
-
-    Raises:
-        MalformedError: diff(1) may name a change there.
     """
     command = _COMMAND.fullmatch(lines.peek())
     if command is None:
@@ -183,9 +177,6 @@ def check_between(lines: Lines, start: int, *, of_git: bool) -> None:
 
     Programs write known lines there, and git none. Any other line is a comment or belongs to a
     second commit: ``git log`` has every format that its user asks for.
-
-    Raises:
-        MalformedError: there is such a text.
     """
     rows = [lines.peek(back) for back in range(start - lines.number, 0)]
     between = b"".join(rows)
@@ -205,9 +196,6 @@ def check_behind(lines: Lines) -> None:
     """Refuse the next line, directly behind a section of ``diff -r``, unless it is known.
 
     There diff(1) names files that it does not show, in the language of whoever ran it.
-
-    Raises:
-        MalformedError: it may be such a line.
     """
     if not _AFTER_SECTION.match(lines.peek()):
         _may_name(lines, lines.number)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pkgtools.blob import REGULAR, SYMLINK, Blob
-from pkgtools.patch import BinaryChange, FilePatch, Kind
+from pkgtools.patch import BinaryChange, FilePatch, Hunk, Kind
 from pkgtools.plan.explain import absorbed_at, nearest_place, shown_lines
 from pkgtools.plan.match import Misfit, Placement, apply_hunks, text_of
 from pkgtools.plan.model import Reason, Rejection
@@ -220,47 +220,44 @@ def _binary_content(
 
 def _explain(patch: str, file: FilePatch, old: bytes, misfit: Misfit) -> Rejection:
     hunk = file.hunks[misfit.hunk - 1]
-    if misfit.overlaps is not None:
-        reason = Reason.OVERLAP
-        message = f"hunk {misfit.hunk} would change lines that hunk {misfit.overlaps} changes too"
-    elif misfit.present is not None:
-        reason = Reason.AMBIGUOUS
-        message = (
-            f"hunk {misfit.hunk} matches at line {misfit.places[0]} only, but what it makes stands "
-            f"at line {misfit.present}, nearer to line {hunk.first_old_line} of its header"
-        )
-    elif misfit.places:
-        reason = Reason.AMBIGUOUS
-        places = " and ".join(str(line) for line in misfit.places)
-        message = f"hunk {misfit.hunk} matches in {len(misfit.places)} places: lines {places}"
-    else:
-        reason = Reason.NO_MATCH
-        message = f"hunk {misfit.hunk} matches nowhere; its header says line {hunk.first_old_line}"
-        text = text_of(old)
-        away = [str(text.line_of(at)) for at in text.find(hunk.old)]
-        if away:
-            anchors = {"start": hunk.old_start == 1, "end": hunk.trailing_context == 0}
-            ends = " and ".join(end for end, anchored in anchors.items() if anchored)
-            line = (
-                "" if hunk.has_context else f", at line {hunk.first_old_line} without any context"
-            )
-            message = (
-                f"hunk {misfit.hunk} belongs at the {ends} of the file{line}; "
-                f"its lines stand at line {' and '.join(away)}"
-            )
-    unmatched = reason is Reason.NO_MATCH
+    reason, message = _reason(hunk, old, misfit)
+    nearest, absorbed = None, misfit.present
+    if reason is Reason.NO_MATCH:
+        nearest = nearest_place(old, hunk.old)
+        absorbed = absorbed_at(file.new_path, old, hunk.old, hunk.new)
     return Rejection(
         patch,
         file.new_path,
         reason,
-        message,
+        f"hunk {misfit.hunk} {message}",
         hunk.line,
         hunk=misfit.hunk,
         stated=hunk.first_old_line,
         places=misfit.places,
         expected=shown_lines(hunk.old),
-        nearest=nearest_place(old, hunk.old) if unmatched else None,
-        absorbed=absorbed_at(file.new_path, old, hunk.old, hunk.new)
-        if unmatched
-        else misfit.present,
+        nearest=nearest,
+        absorbed=absorbed,
     )
+
+
+def _reason(hunk: Hunk, old: bytes, misfit: Misfit) -> tuple[Reason, str]:
+    line = hunk.first_old_line
+    if misfit.overlaps is not None:
+        return Reason.OVERLAP, f"would change lines that hunk {misfit.overlaps} changes too"
+    if misfit.present is not None:
+        return Reason.AMBIGUOUS, (
+            f"matches at line {misfit.places[0]} only, but what it makes stands at line "
+            f"{misfit.present}, nearer to line {line} of its header"
+        )
+    if misfit.places:
+        places = " and ".join(map(str, misfit.places))
+        return Reason.AMBIGUOUS, f"matches in {len(misfit.places)} places: lines {places}"
+    text = text_of(old)
+    away = " and ".join(str(text.line_of(at)) for at in text.find(hunk.old))
+    if not away:
+        return Reason.NO_MATCH, f"matches nowhere; its header says line {line}"
+    anchors = {"start": hunk.old_start == 1, "end": hunk.trailing_context == 0}
+    ends = " and ".join(end for end, anchored in anchors.items() if anchored)
+    bare = "" if hunk.has_context else f", at line {line} without any context"
+    message = f"belongs at the {ends} of the file{bare}; its lines stand at line {away}"
+    return Reason.NO_MATCH, message

@@ -45,11 +45,7 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
         return cls(zlib.compress(blob.data, _LEVEL), blob.mode, permissions, mtime_ns)
 
     def blob(self) -> Blob:
-        """Return the file's content.
-
-        Raises:
-            ValueError: it is damaged.
-        """
+        """Return the file's content; raise a `ValueError` if it is damaged."""
         inflate = zlib.decompressobj()
         try:
             data = inflate.decompress(self.data, LIMIT)

@@ -74,10 +74,7 @@ class WheelSource:
 
     @cached_property
     def info(self) -> str:
-        """The .dist-info folder, whose name may differ in spelling from the wheel's.
-
-        As in pip, there is one whose name starts with the distribution's.
-        """
+        """The .dist-info folder: as in pip, the one whose name starts with the distribution's."""
         found = sorted(top for top in self._tops if top.endswith(_INFO))
         name = canonicalize_name(self.upstream.distribution)
         if len(found) != 1 or not canonicalize_name(found[0]).startswith(name):
@@ -213,11 +210,7 @@ class WheelSource:
 
 
 def wheel_version(path: Path, upstream: Upstream) -> str:
-    """Return the version in a wheel's file name.
-
-    Raises:
-        UsageError: the name is not a wheel's, or belongs to another distribution.
-    """
+    """Return the version in the file name of a wheel of `upstream`."""
     try:
         name, version, _, _ = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:

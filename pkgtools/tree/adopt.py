@@ -30,11 +30,7 @@ def adopt(
     own: StackEntry | None,
     sources: Sequence[Source] = (),
 ) -> StackEntry:
-    """Give a tree that is what a target makes its receipt, in place of an older one (`own`).
-
-    Raises:
-        ForeignError: none of `sources` has a file as it was before.
-    """
+    """Give a tree that is what a target makes its receipt, in place of an older one (`own`)."""
     matches = match_target(target, draft)
     originals = _originals(target, draft, matches[0], own, sources)
     entry = entry_of(catalog, target, revisions_of(matches, State.PATCHED), draft.tree)

@@ -196,10 +196,7 @@ class TreeDraft:
         listed = {row_path(row) for row in self._record.splitlines()} if not was_patched else ()
         for found in bytecode_of(source):
             name = found.relative_to(self.tree.root).as_posix()
-            blob = read_file(found)
-            if blob is None:
-                continue
-            if name in listed:
+            if name in listed and (blob := read_file(found)) is not None:
                 kept.append(Bytecode(name, _as_it_lies(found, blob)))
             self._write(name, is_cache=True)
         return kept
