@@ -5,8 +5,10 @@ too, or under the git directory, so that a checkout stays clean. The first serie
 the file's own table, as it was before there were stacks; ``above`` lists the later ones.
 """
 
+import os
 import zlib
 from pathlib import Path
+from stat import S_IMODE
 from typing import Annotated, Final, Literal, Self
 
 import msgspec
@@ -39,8 +41,16 @@ class Original(msgspec.Struct, forbid_unknown_fields=True):
     mtime_ns: Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
 
     @classmethod
-    def pack(cls, blob: Blob, permissions: int, mtime_ns: int) -> Self:
-        """Keep a file; a time that is too far away comes back as the nearest that can be kept."""
+    def pack(
+        cls, blob: Blob, status: os.stat_result, found: Blob | None, mtime_ns: int | None = None
+    ) -> Self:
+        """Keep a file, with the permissions of what was `found` if that is of the same kind.
+
+        A time that is too far away comes back as the nearest that can be kept.
+        """
+        is_same = found is not None and found.mode == blob.mode
+        permissions = S_IMODE(status.st_mode) if is_same else blob.permissions
+        mtime_ns = status.st_mtime_ns if mtime_ns is None else mtime_ns
         mtime_ns = max(-_LAST, min(mtime_ns, _LAST))
         return cls(zlib.compress(blob.data, _LEVEL), blob.mode, permissions, mtime_ns)
 

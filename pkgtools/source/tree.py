@@ -102,9 +102,13 @@ class Tree:
         That is the Python whose site-packages it lies in, else the one whose packages are meant
         where none is named.
         """
+        return environment(str(self.interpreter) if self.interpreter is not None else None)
+
+    @property
+    def interpreter(self) -> Path | None:
+        """The Python whose site-packages it lies in, where that is found."""
         above = self.root.parents[2] if self.root.name in SITE_FOLDERS else self.root
-        python = next((p for n in _PYTHONS if (p := above / "bin" / n).is_file()), None)
-        return environment(str(python) if python is not None else None)
+        return next((p for n in _PYTHONS if (p := above / "bin" / n).is_file()), None)
 
     def name(self, path: str) -> str:
         """Return `path` of the source tree relative to `root`."""

@@ -1,7 +1,6 @@
 """Giving a receipt to a tree that is patched exactly, by whatever means."""
 
 from collections.abc import Sequence
-from stat import S_IMODE
 
 from msgspec.structs import replace
 
@@ -109,10 +108,7 @@ def _is(file: FileState, blob: Blob) -> bool:
 
 def _original(tree: Tree, path: str, blob: Blob) -> Original:
     """Return a file that is not there any more, with the permissions and time of what is."""
-    place, found = tree.file(path), tree.read(path)
+    place = tree.file(path)
     if not place.exists() or place.is_symlink():
-        return Original.pack(blob, blob.permissions, tree.root.stat().st_mtime_ns)
-    status = place.stat()
-    same = found is not None and found.mode == blob.mode
-    permissions = S_IMODE(status.st_mode) if same else blob.permissions
-    return Original.pack(blob, permissions, status.st_mtime_ns)
+        return Original.pack(blob, tree.root.stat(), None)
+    return Original.pack(blob, place.stat(), tree.read(path))

@@ -9,7 +9,6 @@ import glob
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from stat import S_IMODE
 
 from msgspec.structs import replace
 
@@ -175,12 +174,11 @@ class TreeDraft:
         write = self._writes.get(self.tree.name(path))
         place = self.tree.file(path)
         if write is None:
-            return _as_it_lies(place, blob)
+            return Original.pack(blob, place.lstat(), blob)
         # Written earlier in this transaction, so there is no file yet to ask.
         status = (place if write.before is not None else self.tree.root).lstat()
-        same = write.before is not None and write.before.mode == blob.mode
         mtime = (status.st_mtime_ns // _SECOND + 1) * _SECOND
-        return Original.pack(blob, S_IMODE(status.st_mode) if same else blob.permissions, mtime)
+        return Original.pack(blob, status, write.before, mtime)
 
     def _drop_bytecode(self, path: str) -> list[Bytecode]:
         """Remove a module's compiled files; return those that the package manager listed.
@@ -197,7 +195,7 @@ class TreeDraft:
         for found in bytecode_of(source):
             name = found.relative_to(self.tree.root).as_posix()
             if name in listed and (blob := read_file(found)) is not None:
-                kept.append(Bytecode(name, _as_it_lies(found, blob)))
+                kept.append(Bytecode(name, Original.pack(blob, found.lstat(), blob)))
             self._write(name, is_cache=True)
         return kept
 
@@ -213,11 +211,6 @@ def _in_order(writes: Iterable[Write]) -> list[Write]:
         return 1, write.name
 
     return sorted(writes, key=rank)
-
-
-def _as_it_lies(place: Path, blob: Blob) -> Original:
-    status = place.lstat()
-    return Original.pack(blob, S_IMODE(status.st_mode), status.st_mtime_ns)
 
 
 def _patched(path: str, after: Blob | None, original: Original | None) -> PatchedFile:

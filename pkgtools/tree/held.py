@@ -10,7 +10,6 @@ edited. It is void where each file was put back, or is another revision's:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 from pkgtools.blob import Blob
 from pkgtools.catalog import Target
@@ -53,14 +52,14 @@ class AppliedStack:
         """
         drifted = set(self.stack.drifted(entry, self.source))
         known = {file.path for file in match.files} if _is_known(match) else set()
-        is_replaced = self._replaced(entry, match)
-        return [
+        paths = [
             path
             for path in sorted(entry.paths)
             if not self.stack.is_put_back(entry, path, self.source)
             and not (path in known and (entry is own or path in drifted))
-            and not (path in drifted and is_replaced(path))
         ]
+        replaced = self._replaced(entry, drifted.intersection(paths), match)
+        return [path for path in paths if path not in replaced]
 
     def settled(self, target: Target, match: Identity, own: StackEntry | None) -> Stack:
         """Return the stack without its void entries.
@@ -90,31 +89,21 @@ class AppliedStack:
         others = (file for file in own.files if file.path not in target.series.paths)
         return frozenset(file.path for file in others if now.read(file.path) != file.before())
 
-    def _replaced(self, entry: StackEntry, match: Identity) -> Callable[[str], bool]:
-        """Return whether a drifted path is another revision's."""
-
-        @cache
-        def head() -> Callable[[str], Blob | None] | None:
-            read = _head(self.tree)
-            return read if read is not None and any(map(read, entry.paths)) else None
-
-        @cache
-        def moved() -> bool:
-            base = self.stack.pristine(self.source)
-            ours = {path for each in self.stack.entries for path in each.paths}
-            return _is_known(match) and any(
-                entry_id(base.read(file.path), with_mode=":" in file.before) != file.before
-                for file in match.files
-                if file.path in ours
-            )
-
-        def is_replaced(path: str) -> bool:
-            if self.tree.dist_info is not None:
-                return False
-            read = head()
-            return moved() if read is None else read(path) == self.source.read(path)
-
-        return is_replaced
+    def _replaced(self, entry: StackEntry, drifted: set[str], match: Identity) -> set[str]:
+        """Return the drifted paths that are another revision's."""
+        if self.tree.dist_info is not None or not drifted:
+            return set()
+        head = _head(self.tree)
+        if head is not None and any(map(head, entry.paths)):
+            return {path for path in drifted if head(path) == self.source.read(path)}
+        base = self.stack.pristine(self.source)
+        ours = {path for each in self.stack.entries for path in each.paths}
+        is_moved = _is_known(match) and any(
+            entry_id(base.read(file.path), with_mode=":" in file.before) != file.before
+            for file in match.files
+            if file.path in ours
+        )
+        return drifted if is_moved else set()
 
 
 def _is_known(match: Identity) -> bool:

@@ -27,7 +27,6 @@ from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from packaging.specifiers import SpecifierSet
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from pkgtools.plan.compiling import Compile
     from pkgtools.source.base import Source
 
-_LIBRARY: Final = re.compile(r"(.*/)?lib(?:64)?/python(\d+)\.(\d+)(?:/.*)?")
+_LIBRARY: Final = re.compile(r"(?:.*/)?lib(?:64)?/python(\d+)\.(\d+)(?:/.*)?")
 """Where a version of Python has its packages: ``lib/python3.12/site-packages`` (sysconfig)."""
 _HERE: Final = sys.version_info[:2]
 _SECONDS: Final = 60
@@ -75,11 +74,14 @@ def compile_for(source: Source) -> Compile:
     source = getattr(source, "tree", None) or source  # of a tree as it was, or will be
     if isinstance(source, Tree):
         library = _LIBRARY.fullmatch(source.place)
-        version = (int(library[2]), int(library[3])) if library else None
+        version = (int(library[1]), int(library[2])) if library else None
         if source.python not in (None, sys.executable) and version != _HERE:
             return partial(_compile_with, str(source.python))
         if version not in (None, _HERE):
-            return _of_version(version, source.root)
+            found = source.interpreter or shutil.which("python{}.{}".format(*version))
+            if found is not None:
+                return partial(_compile_with, str(found))
+            return _say_nothing if version > _HERE else compile_and_remember
     required = _required(source)
     if required is None:
         return compile_and_remember
@@ -94,17 +96,6 @@ def compile_for(source: Source) -> Compile:
 
 def _allows(required: SpecifierSet, minor: int) -> bool:
     return required.contains(f"3.{minor}.99")
-
-
-def _of_version(version: tuple[int, int], root: Path) -> Compile:
-    """Return the interpreter of an environment that another Python made."""
-    library = _LIBRARY.fullmatch(str(root))
-    prefix = (library[1] or "") if library else ""
-    own = shutil.which(f"{prefix}bin/python") if prefix else None
-    found = own or shutil.which("python{}.{}".format(*version))
-    if found:
-        return partial(_compile_with, found)
-    return _say_nothing if version > _HERE else compile_and_remember
 
 
 def _say_nothing(_files: Mapping[str, Blob]) -> dict[str, str]:
