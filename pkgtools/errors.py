@@ -36,15 +36,7 @@ class UsageError(PkgtoolsError):
 
 
 class SourceError(PkgtoolsError):
-    """A source is not what the command needs.
-
-    Args:
-        message: what happened.
-        remedy: what to do next.
-        refusal: why a series does not apply to it, which is in the details too.
-        details: more facts, such as what the source is.
-
-    """
+    """A source is not what the command needs; `refusal` says why a series does not apply to it."""
 
     def __init__(
         self,

@@ -234,8 +234,7 @@ def _run(function: Callable[..., Output], kind: str, options: dict[str, Any]) ->
             options[name] = load_catalog(path) if name == "catalog" else path
         done = function(**options)
         if kind == "text":
-            for line in done.lines:
-                say(line)
+            show(done.lines)
         else:
             print_facts(done.facts, kind, context)
     except PkgtoolsError as error:
@@ -255,6 +254,13 @@ def _run(function: Callable[..., Output], kind: str, options: dict[str, Any]) ->
 def is_text() -> bool:
     """Whether this command prints text for a person."""
     return bool(click.get_current_context().meta[_FORMAT] == "text")
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines for a person at once: more work follows."""
+    if is_text():
+        for line in lines:
+            say(line)
 
 
 def check_output(path: Path, remedy: str = "name another file") -> None:

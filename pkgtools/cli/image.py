@@ -12,7 +12,7 @@ import click
 from pkgtools.catalog import Catalog, Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.output import plain, say
+from pkgtools.cli.output import plain
 from pkgtools.errors import CheckFailedError, UsageError
 from pkgtools.image.checks import CheckResult, check_image, claimed_targets
 from pkgtools.image.exchange import export_facts
@@ -152,8 +152,7 @@ def test(
             for found in check_image(catalog, each, opened, common.Progress()):
                 check = replace(found, name=title + found.name)
                 checks.append(check)
-                if common.is_text():
-                    _show_check(check)
+                common.show(_check_lines(check))
     if junit is not None:
         common.write_file(junit, _report(reference, checks))
     passed = all(check.message is None for check in checks)
@@ -170,24 +169,24 @@ def test(
 def _report(reference: str, checks: Sequence[CheckResult]) -> bytes:
     from pkgtools.cli.findings import Finding, junit  # noqa: PLC0415 - only for a report
 
-    findings = []
-    for check in checks:
-        name = f"{reference}: {check.name}"
-        if check.message is None:
-            findings.append(Finding(name, seconds=check.seconds))
-        else:
-            text = "\n".join(filter(None, [check.message, check.remedy]))
-            findings.append(Finding(name, CheckFailedError.code, text, seconds=check.seconds))
+    findings = [
+        Finding(
+            f"{reference}: {check.name}",
+            CheckFailedError.code,
+            check.message and "\n".join(filter(None, [check.message, check.remedy])),
+            seconds=check.seconds,
+        )
+        for check in checks
+    ]
     return junit("image test", findings).encode()
 
 
-def _show_check(check: CheckResult) -> None:
+def _check_lines(check: CheckResult) -> Iterator[str]:
     word, color = ("ok", "green") if check.message is None else ("failed", "red")
-    say(f"{click.style(f'{word:7}', fg=color)} {plain(check.name)} ({check.seconds:.1f} s)")
-    for line in (check.message or "").splitlines():
-        say(f"        {plain(line)}")
+    yield f"{click.style(f'{word:7}', fg=color)} {plain(check.name)} ({check.seconds:.1f} s)"
+    yield from (f"        {plain(line)}" for line in (check.message or "").splitlines())
     if check.remedy:
-        say(f"        next: {plain(check.remedy)}")
+        yield f"        next: {plain(check.remedy)}"
 
 
 def _lines(found: Inspection) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """``pkgtools verify``."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from pkgtools.catalog import Catalog, Target, Upstream, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
-from pkgtools.cli.output import say
 from pkgtools.cli.render import error_facts, refusal_lines, show_error
 from pkgtools.cli.sources import Sources, source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
@@ -20,7 +19,6 @@ from pkgtools.source.choose import installed_trees, open_revision, open_trees, o
 from pkgtools.transaction import reading
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.dry_run import DryRun, Outcome, dry_run, dry_run_source
-from pkgtools.tree.state import Identity
 from pkgtools.tree.verify import verify as verify_source
 
 
@@ -32,7 +30,7 @@ class _Request:
     sources: Sources
     rev: str | None
     target: Target | None = None
-    name: str | None = None
+    name: str = ""
     """What the user typed for it: an alias stands for its own revision."""
 
 
@@ -107,12 +105,13 @@ def verify(
             remedy = completed(found.remedy) if found.remedy else None
             verdict = replace(found, remedy=remedy)
             verdicts.append(verdict)
-            # Shown at once: the next one may need a download.
-            for line in _verdict_lines(verdict) if common.is_text() else ():
-                say(line)
+            common.show(_verdict_lines(verdict))
     counts = Counter(verdict.outcome for verdict in verdicts)
     total = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    code = _exit_code(verdicts, allow_missing=allow_missing)
+    # The worst refusal's exit code, else that of a missing source.
+    refused = [v.exit_code for v in verdicts if v.outcome is Outcome.REFUSED]
+    missing = [v.exit_code for v in verdicts if v.outcome is Outcome.UNVERIFIED]
+    code = max(refused or ([] if allow_missing else missing), default=0)
     return Output(verdicts, [total] if len(verdicts) > 1 else [], code)
 
 
@@ -122,7 +121,12 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
     code = 0
     for request in requests:
         try:
-            found = _verified(request, series_only=series_only)
+            found = _named(request) or _patched(request)
+            catalog, target = request.catalog, request.target
+            with reading(found, common.Progress()):
+                matches = [
+                    verify_source(catalog, target, each, series_only=series_only) for each in found
+                ]
         except PkgtoolsError as error:
             if len(requests) == 1:
                 raise
@@ -131,20 +135,11 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
             if common.is_text():
                 show_error(error)
             continue
-        for source, match in found:
-            facts.append(match)
-            if common.is_text():  # now: errors of the targets before it are already shown
-                say(f"{source.label} is exactly {match.target} ({match.revision})")
-                for file in match.files:
-                    say(f"  {file.path}")
+        facts += matches
+        for source, match in zip(found, matches, strict=True):
+            common.show([f"{source.label} is exactly {match.target} ({match.revision})"])
+            common.show(f"  {file.path}" for file in match.files)
     return Output(facts if len(facts) > 1 else facts[0], exit_code=code)
-
-
-def _verified(request: _Request, *, series_only: bool) -> list[tuple[Source, Identity]]:
-    found = _named(request) or _patched(request)
-    catalog, target = request.catalog, request.target
-    with reading(found, common.Progress()):
-        return [(s, verify_source(catalog, target, s, series_only=series_only)) for s in found]
 
 
 def _patched(request: _Request) -> Sequence[Source]:
@@ -182,24 +177,16 @@ def _verdicts(request: _Request) -> Iterator[DryRun]:
             yield from [dry_run_source(catalog, target, source) for source in found]
         return
     at_hand = request.sources.at_hand(catalog, download=not is_given)
-    if target is None or request.name is None:
+    if target is None:
         revisions = [(t, revision) for t in catalog.targets for revision in t.revisions]
-        yield from dry_run(catalog, revisions, at_hand)
-        return
-    revision = target.revision_of(request.name)
-    if revision is None:
+    elif revision := target.revision_of(request.name):
+        revisions = [(target, revision)]
+    else:
         raise SourceUnavailableError(
             f"{request.name} was not validated: its revision is not known in full",
             remedy="give the revision that you mean with --git and --rev, or a tree with --tree",
         )
-    yield from dry_run(catalog, [(target, revision)], at_hand)
-
-
-def _exit_code(verdicts: Iterable[DryRun], *, allow_missing: bool) -> int:
-    """Return the worst refusal's code, else that of a missing source."""
-    refused = [v.exit_code for v in verdicts if v.outcome is Outcome.REFUSED]
-    missing = [v.exit_code for v in verdicts if v.outcome is Outcome.UNVERIFIED]
-    return max(refused or ([] if allow_missing else missing), default=0)
+    yield from dry_run(catalog, revisions, at_hand)
 
 
 def _verdict_lines(verdict: DryRun) -> Iterator[str]:

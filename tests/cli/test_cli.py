@@ -379,6 +379,15 @@ def test_an_option_given_twice_is_refused(tmp_path: Path) -> None:
         assert (done.code, done.out) == (255 if words == ["merge-file"] else 2, ""), words
 
 
+def test_an_empty_value_is_refused(tmp_path: Path) -> None:
+    """It is an unset variable of a shell; git and `init` have a use for it in two options."""
+    for *words, _, long in _single_options(main):
+        if long != "--prefix":
+            assert "it is empty\n" in call(*words, long, "", cwd=tmp_path).err, words
+    for words in (["verify", "--wheel", ""], ["drop", ""], ["drop", "a", ""], ["rename", "a", ""]):
+        assert "it is empty\n" in call(*words, cwd=tmp_path).err
+
+
 def test_help_and_completion_work_after_an_option_given_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
