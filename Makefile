@@ -23,7 +23,7 @@ check: $(VENV)/checked
 # The random searches are a short form here: `make test` has all of them. The tests take from
 # milliseconds to seconds: with worksteal, a worker that is done takes over tests of another.
 fast: $(VENV)/checked
-	PKGTOOLS_KILLS=10 PKGTOOLS_DIFF_CASES=400 \
+	PKGTOOLS_KILLS=8 PKGTOOLS_DIFF_CASES=300 \
 	$(BIN)/pytest -n auto --dist worksteal -m "not torch and not server and not engine"
 
 test: lint $(VENV)/tested

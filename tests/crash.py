@@ -44,7 +44,7 @@ KILLS: Final = int(os.environ.get("PKGTOOLS_KILLS", "200"))
 SHORT: Final = KILLS < 100
 """Whether this is the short form of the searches, as in `make check`."""
 
-STRIDE: Final = 11 if SHORT else 1
+STRIDE: Final = 17 if SHORT else 1
 """From one call that fails to the next: each of them, or, in the short form, some."""
 
 

@@ -37,8 +37,8 @@ def snapshot(root: Path) -> dict[str, Entry]:
 
     What pkgtools keeps inside a git directory is part of it.
     """
-    found = {path.relative_to(root).as_posix(): _entry(path) for path in _walk(root)}
-    return {name: entry for name, entry in found.items() if not _is_of_git(name)}
+    paths = {path.relative_to(root).as_posix(): path for path in _walk(root)}
+    return {name: _entry(path) for name, path in paths.items() if not _is_of_git(name)}
 
 
 def _is_of_git(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from click.testing import CliRunner
 from commands import Result, call, python, run
 from project import write_files
 from scenarios import apply, make_tree
@@ -144,19 +146,14 @@ def test_no_command_imports_what_it_does_not_need(project: Project, tmp_path: Pa
 
 def _complete(words: str, cwd: Path) -> list[str]:
     """Ask for completions as bash does; the last word is the one being typed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pkgtools"],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={
-            **os.environ,
-            "_PKGTOOLS_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
-        },
-    )
+    asked = {
+        "_PKGTOOLS_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(main, env=asked, catch_exceptions=False, prog_name="pkgtools")
+    assert done.exit_code == 0
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
@@ -447,7 +444,7 @@ def test_errors_go_to_stderr_and_answers_to_stdout(project: Project, tmp_path: P
     assert done.out == ""
     assert done.err.startswith("error: ")
     assert "\x1b[" not in done.err  # no colours where no one sees them
-    done = run("apply", "--target", "w-1.0", *where)
+    done = call("apply", "--target", "w-1.0", *where)
     assert done.err == ""
     assert done.out.startswith("applied w-1.0 (1.0)")
 

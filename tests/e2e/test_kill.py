@@ -131,7 +131,7 @@ def test_an_edit_after_a_kill_is_never_lost(
     """Whatever `recover` does, it does around the edit; where it cannot, its advice helps."""
     old, new, count = _ends(scenario, project, quick_path)
     seen = set()
-    for at in range(2, count, 20 if SHORT else 7):
+    for at in range(2, count, 34 if SHORT else 7):
         tree = _fresh(scenario, project, quick_path)
         _kill_at(at, partial(scenario.act, project, tree))
         path = tree.root / "widget" / name
@@ -179,7 +179,7 @@ def test_a_package_reinstalled_after_a_kill_is_what_was_installed(
     """The journal is about files that are gone: none of its renames may spoil the new ones."""
     for scenario in IN_SITE:
         _, _, count = _ends(scenario, project, quick_path)
-        for at in range(1, count, 25 if SHORT else 5):
+        for at in range(1, count, 40 if SHORT else 5):
             tree = _fresh(scenario, project, quick_path)
             _kill_at(at, partial(scenario.act, project, tree))
             uninstall(tree.root)

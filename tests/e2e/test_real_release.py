@@ -115,12 +115,12 @@ def test_pip_in_a_virtual_environment_inside_a_checkout(
     assert not compiled & patched.keys()  # stale, and gone
     assert len(compiled) == len(touched & pristine.keys())
     assert leftovers(site) == []
-    assert run("verify", "--python", python, cwd=tmp_path).code == 0
+    assert call("verify", "--python", python, cwd=tmp_path).code == 0
 
-    done = run("reverse", "--python", python, cwd=tmp_path)
+    done = call("reverse", "--python", python, cwd=tmp_path)
     assert done.code == 0, done.err
     assert dict(_digests(site)) == pristine
-    assert run("apply", "--target", "v0.5.17", "--python", python, cwd=tmp_path).code == 0
+    assert call("apply", "--target", "v0.5.17", "--python", python, cwd=tmp_path).code == 0
 
     newer = wheel("0.5.18")
     _pip(python, "install", "--no-deps", "--no-compile", newer)
@@ -131,11 +131,11 @@ def test_pip_in_a_virtual_environment_inside_a_checkout(
         names = [name for name in archive.namelist() if not name.endswith("/")]
     expected = {name for name in names if name.startswith("sglang/")}
     assert {name for name in dict(_digests(site)) if name.startswith("sglang/")} == expected
-    done = run("status", "--python", python, "--json", cwd=tmp_path)
+    done = call("status", "--python", python, "--json", cwd=tmp_path)
     assert (done.facts["state"], done.facts["target"]) == ("pristine", "v0.5.18")
     assert done.facts["series"] is None
 
-    assert run("apply", "--target", "v0.5.18", "--python", python, cwd=tmp_path).code == 0
+    assert call("apply", "--target", "v0.5.18", "--python", python, cwd=tmp_path).code == 0
     assert record_problems(info) == []
     _pip(python, "uninstall", "--yes", "sglang")
     assert dict(_digests(site)) == empty
@@ -191,11 +191,11 @@ def test_every_release_is_patched_as_git_would(
     """What `apply` makes of a release's files is what `git apply` makes of them."""
     target = sglang.target(f"v{version}")
     names = _touched(target)
-    for folder in ("site", "oracle/python"):
-        with zipfile.ZipFile(release(version)) as wheel:
-            for member in wheel.namelist():
-                if member in names or ".dist-info/" in member:
-                    wheel.extract(member, tmp_path / folder)
+    with zipfile.ZipFile(release(version)) as wheel:
+        for member in wheel.namelist():
+            if member in names or ".dist-info/" in member:
+                wheel.extract(member, tmp_path / "site")
+    shutil.copytree(tmp_path / "site", tmp_path / "oracle/python")
     git(tmp_path / "oracle", "init", "--quiet")
     apply_with_git(tmp_path / "oracle", target.series)
     where: list[str | Path] = ["--tree", tmp_path / "site"]
@@ -347,7 +347,7 @@ def test_an_editable_install(
         check=True,
     )
     assert said.stdout == "42\n"
-    assert run("reverse", *where).code == 0
+    assert call("reverse", *where).code == 0
     assert git(checkout, "status", "--porcelain", "--ignored") == ""
     _pip(python, "uninstall", "--yes", "widget-kit")
     assert contents(checkout / "src") == installed(project.releases["1.0"])

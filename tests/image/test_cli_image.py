@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from commands import call, run
+from commands import call
 
 from .building import SYSTEM, build, bytes_of, write_base
 from .images import SITE, Entry, read, symlink, tar, write_layout
@@ -130,7 +130,7 @@ def test_what_is_refused_before_anything_is_built(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_usage_error_is_json(arguments: list[str], message: str) -> None:
-    done = run(*arguments, "--json")
+    done = call(*arguments, "--json")
     assert (done.code, done.facts["error"]["code"]) == (2, "usage")
     assert message in done.facts["error"]["message"]
 

@@ -7,11 +7,12 @@ import json
 import os
 import sys
 import tarfile
+import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from commands import run
+from commands import call
 
 from pkgtools.errors import ForeignError, MalformedError, PkgtoolsError, TreeError, UsageError
 
@@ -176,19 +177,19 @@ def _file(layer: bytes, path: str) -> bytes:
 
 
 def test_a_refusal_has_its_exit_code_and_names_no_folder_of_this_machine(
-    project: Project, widget: list[Entry], tmp_path: Path
+    project: Project, widget: list[Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is left in the folder for temporary files either."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     codes = {MalformedError: 6, TreeError: 7, ForeignError: 5, UsageError: 2}
     for number, (error, code) in enumerate(codes.items()):
         change = next(change for kind, change in CASES.values() if kind is error)
         base = write_base(tmp_path / f"layout{number}", [change(widget, str(tmp_path))])
-        done = run(
+        done = call(
             *("build", "image", "--target", "w-1.0", "--base", base, "--json"),
             *("--catalog", project.targets),
-            env={"TMPDIR": str(scratch)},
         )
         assert (done.code, done.facts["error"]["exit_code"]) == (code, code)
         assert str(scratch) not in done.out

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .images import Entry
 
-STRIDE = 3 if SHORT else 1
+STRIDE = 5 if SHORT else 1
 """From one request that fails to the next."""
 BREAKS = ["drop", "half", "lost", 429, 503]
 

@@ -359,7 +359,9 @@ def test_row_10_the_first_failure_ends_it(project: Project, tmp_path: Path) -> N
     assert path.with_name("answer.py.rej").exists()
 
 
-def test_row_11_no_tool_is_needed(project: Project, tmp_path: Path) -> None:
+def test_row_11_no_tool_is_needed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """dynamo#11308, InferenceX#2704: the image has no patch(1), or no git."""
     empty = tmp_path / "bin"
     empty.mkdir()
@@ -377,11 +379,11 @@ def test_row_11_no_tool_is_needed(project: Project, tmp_path: Path) -> None:
     done = run("apply", "--target", "w-1.0", *where, env={"PATH": str(empty)})
     assert done.code == 0, done.err
     assert _is_patched(project, tree)
-    assert run("verify", *where, env={"PATH": str(empty)}).code == 0
-    assert run("reverse", *where, env={"PATH": str(empty)}).code == 0
+    monkeypatch.setenv("PATH", str(empty))
+    assert call("verify", *where).code == 0
+    assert call("reverse", *where).code == 0
     (tree.root / "widget/core.py").write_bytes(b"other\n")
-    done = run("apply", "--target", "w-1.0", *where, env={"PATH": str(empty)})
-    assert done.code == 5  # closed, not open
+    assert call("apply", "--target", "w-1.0", *where).code == 5  # closed, not open
 
 
 def test_row_12_a_patch_that_drifted_is_not_taken(project: Project, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_killed_at_any_moment_it_is_all_or_nothing(two: Two, tmp_path: Path) -> 
     new = timeless(snapshot(two.root))
     upstreams = two.catalog.upstreams
     seen = set()
-    for at in itertools.count(1, 5 if SHORT else 1):
+    for at in itertools.count(1, 9 if SHORT else 1):
         shutil.rmtree(two.root)
         shutil.copytree(kept, two.root, symlinks=True)
 
