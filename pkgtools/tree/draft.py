@@ -8,6 +8,7 @@ stale bytecode goes first, then the files change, then RECORD, and the receipt c
 import glob
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
@@ -191,13 +192,18 @@ class TreeDraft:
         for compiled in kept:  # `undo` put it back, and the module changes again
             self._write(compiled.name, is_cache=True)
         was_patched = path in self._undone or any(path in e.paths for e in self._old.entries)
-        listed = {row_path(row) for row in self._record.splitlines()} if not was_patched else ()
+        listed = _listed(self._record) if not was_patched else ()
         for found in bytecode_of(source):
             name = found.relative_to(self.tree.root).as_posix()
             if name in listed and (blob := read_file(found)) is not None:
                 kept.append(Bytecode(name, Original.pack(blob, found.lstat(), blob)))
             self._write(name, is_cache=True)
         return kept
+
+
+@lru_cache(maxsize=1)  # the same RECORD for each module of a series
+def _listed(record: bytes) -> frozenset[str]:
+    return frozenset(map(row_path, record.splitlines()))
 
 
 def _in_order(writes: Iterable[Write]) -> list[Write]:
