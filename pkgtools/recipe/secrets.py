@@ -16,16 +16,17 @@ _FORMS: Final = (
     ("an API key", re.compile(r"\b(?:sk|nvapi)-[\w-]{20,}|\bAIza[\w-]{35}")),
     ("a JSON web token", re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}")),
     ("a password in a URL", re.compile(r"://(?:[^/\s:@\"']*:[^/\s@\"'$]+|[^/\s@\"'$]{16,})@")),
-    ("a Weights & Biases key", re.compile(r"wandb.*\b[0-9a-f]{40}\b", re.IGNORECASE)),
+    ("a Weights & Biases key", re.compile(r"(?im)^(?>.*?wandb).*\b[0-9a-f]{40}\b")),
 )
 _NAME: Final = (
     r"(?:[\w-]*[_-])?(?:token|api[_-]?key|secret|secret[_-]?key|access[_-]?key|passw(?:or)?d"
     r"|credentials?)"
 )
-_IS_NAME: Final = re.compile(rf"-*{_NAME}", re.IGNORECASE)
+# Possessive (*+), because _NAME matches dashes too: a long line of them took quadratic time.
+_IS_NAME: Final = re.compile(rf"-*+{_NAME}", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(
     rf"""(?<![\w-])(?:
-        -*{_NAME}["']?\s*=\s*              # HF_TOKEN = "...", --api-key=..., HF_TOKEN=...
+        -*+{_NAME}["']?\s*=\s*              # HF_TOKEN = "...", --api-key=..., HF_TOKEN=...
         | --{_NAME}(?:["']\s*,\s*|\s+)     # "--api-key", "..." and --api-key ...
         | {_NAME}:\s*(?=\S{{16}})           # api_key: ...
     )["']*(?P<value>[^\s"',\]}}]+)""",

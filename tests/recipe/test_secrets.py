@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from commands import call
 from recipes import write_variant
 
-from pkgtools.recipe.secrets import find_secrets
+from pkgtools.recipe.secrets import find_secrets, secret_kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,14 @@ def test_found(line: str) -> None:
 @pytest.mark.parametrize("line", _HARMLESS)
 def test_harmless(line: str) -> None:
     assert list(find_secrets(line)) == []
+
+
+@pytest.mark.parametrize("line", ["#" + "-" * 4000, "wandb" * 5000, "a_" * 20_000, "-a" * 20_000])
+def test_a_long_line_is_searched_in_linear_time(line: str) -> None:
+    start = time.process_time()
+    assert list(find_secrets(line)) == []
+    assert secret_kind(line, line) is None
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("verb", ["check", "render", "validate"])
