@@ -1,22 +1,24 @@
 """A patch's message and author, and the mail around it as ``git format-patch`` writes one."""
 
-from __future__ import annotations
-
+import contextlib
 import email.utils
+import os
 import re
+import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from pkgtools.authoring.gitdiff import git, text_around
 from pkgtools.patch import Patch, header_length
 from pkgtools.patch.headers import message_of
-
-if TYPE_CHECKING:
-    from email.message import EmailMessage
-
 
 NOBODY: Final = "nobody <nobody@localhost>"
 FROM_LINE: Final = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _EPOCH: Final = "Thu, 1 Jan 1970 00:00:00 +0000"
+_END: Final = 253_402_300_800
+"""The year 10000, in seconds. git has no date before 1970, and Python none behind this one."""
+_FARTHEST_ZONE: Final = 14 * 60
 _MIME: Final = (
     "MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
 )
@@ -66,19 +68,23 @@ def mail_date(date: str) -> str:
 
 
 def author_of(patch: Patch) -> PatchAuthor:
-    """Return the author of a patch as ``git am`` reads it; nobody where it names none."""
-    import email.parser  # noqa: PLC0415 - slow to import
-    import email.policy  # noqa: PLC0415
-
-    parser = email.parser.BytesParser(policy=email.policy.default)
-    head = re.sub(rb"\AFrom [^\n]*\n", b"", patch.text[: header_length(patch.text)])
-    mail: EmailMessage = parser.parsebytes(head)
-    name, address = email.utils.parseaddr(str(mail["From"] or NOBODY))
-    date = email.utils.parsedate_tz(str(mail["Date"] or _EPOCH))
-    seconds = email.utils.mktime_tz(date) if date else 0
-    offset = (date[9] or 0) // 60 if date else 0
-    zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}{abs(offset) % 60:02}"
-    return PatchAuthor(_plain(name) or "nobody", _plain(address) or "nobody", f"{seconds} {zone}")
+    """Return the author of a patch as ``git am`` reads it; nobody if it names none."""
+    head, _ = text_around(patch) if header_length(patch.text) else (b"", b"")
+    command = ["mailinfo", os.devnull, os.devnull]
+    # It exits with 1 where it cannot decode something, and prints the rest.
+    said = git(command, cwd=Path(tempfile.gettempdir()), given=head, good=(0, 1))
+    facts = dict(line.partition(": ")[::2] for line in said.decode(errors="replace").split("\n"))
+    seconds = minutes = 0
+    if date := email.utils.parsedate_tz(facts.get("Date", "")):
+        minutes = (date[9] or 0) // 60
+        with contextlib.suppress(ValueError, OverflowError):  # no such day
+            seconds = email.utils.mktime_tz(date)
+    if not 0 <= seconds < _END or abs(minutes) > _FARTHEST_ZONE:
+        seconds = minutes = 0
+    zone = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}{abs(minutes) % 60:02}"
+    name = _plain(facts.get("Author", "")) or "nobody"
+    address = _plain(facts.get("Email", "")) or "nobody@localhost"
+    return PatchAuthor(name, address, f"{seconds} {zone}")
 
 
 def _plain(text: str) -> str:
