@@ -79,18 +79,16 @@ def wheel(
       pkgtools build wheel --target v0.5.23 -o public --index
       pkgtools build wheel --target v0.5.23 --attest attestations
     """
-    from pkgtools.build.wheel import build_wheel  # noqa: PLC0415 - only for wheels
+    from pkgtools.build.index import project_folder, write_index  # noqa: PLC0415 - not for an image
+    from pkgtools.build.wheel import build_wheel  # noqa: PLC0415
 
     chosen = catalog.target(target)
+    place = project_folder(folder, chosen.upstream) if index else folder
     with _source(chosen, path) as source:
+        built = build_wheel(catalog, chosen, source, place)
         if index:
-            from pkgtools.build.index import project_folder, write_index  # noqa: PLC0415 - as above
-
-            built = build_wheel(catalog, chosen, source, project_folder(folder, chosen.upstream))
             pages = write_index(folder, chosen.upstream)
             built = replace(built, index=tuple(map(str, pages)))
-        else:
-            built = build_wheel(catalog, chosen, source, folder)
         if attest is not None:
             from pkgtools.build.attest import attest_wheel  # noqa: PLC0415 - few ask for it
 
@@ -158,10 +156,11 @@ def image(
       pkgtools build image -t v0.5.23 -t kernel-0.3.1 --base lmsysorg/sglang:v0.5.23
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
     """
-    from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
+    from pkgtools.build.attest import attest_image, attest_index  # noqa: PLC0415 - not for a wheel
+    from pkgtools.build.image import build_image, build_index  # noqa: PLC0415
     from pkgtools.image.exchange import images_of, open_facts, trust_facts  # noqa: PLC0415
     from pkgtools.image.inspect import labelled_target  # noqa: PLC0415
-    from pkgtools.image.model import Image  # noqa: PLC0415
+    from pkgtools.image.model import Image, Runnable  # noqa: PLC0415
     from pkgtools.image.reference import open_base  # noqa: PLC0415
 
     chosen = [catalog.target(n) for n in catalog.expanded(targets)]
@@ -173,21 +172,20 @@ def image(
             trust_facts(opened, known)
         said = images_of(opened)[0].config.labels
         chosen = chosen or [labelled_target(catalog, said) or catalog.target(None)]
-        pusher = _pushable(opened) if push else None
+        pusher = opened if push and isinstance(opened, Runnable) else None
+        if push and pusher is None:
+            raise UsageError(
+                "--push needs an image in the Docker engine: the base is elsewhere",
+                remedy="push the new image by its name: --tag docker://HOST/NAME:TAG",
+            )
         if not isinstance(opened, Image):
             index = build_index(catalog, chosen, opened, common.Progress(), tag)
-            if attest is not None:
-                from pkgtools.build.attest import attest_index  # noqa: PLC0415 - few ask for it
-
-                index = attest_index(chosen, index, attest)
+            index = index if attest is None else attest_index(chosen, index, attest)
             return Output(index, _index_lines(index))
         built = build_image(catalog, chosen, opened, common.Progress(), tag)
         if pusher is not None:
-            with common.Progress().task(f"pushing {built.reference}"):
-                built = replace(built, digest=_push(pusher, built))
+            built = replace(built, digest=_push(pusher, built))
     if attest is not None:
-        from pkgtools.build.attest import attest_image  # noqa: PLC0415 - few ask for it
-
         built = replace(built, attestations=attest_image(chosen, built, attest))
     return Output(built, _image_lines(built, is_pushed=push))
 
@@ -227,21 +225,10 @@ def _index_lines(built: BuiltIndex) -> Iterator[str]:
 def _push(pusher: Runnable, built: BuiltImage) -> str:
     """Push an image and return its digest; an error has the facts about what was built."""
     try:
-        return pusher.push(built.reference)
+        with common.Progress().task(f"pushing {built.reference}"):
+            return pusher.push(built.reference)
     except EngineError as error:
         raise EngineError(error.message, remedy=error.remedy, details=built) from None
-
-
-def _pushable(image: object) -> Runnable:
-    """Return the image as one that can be pushed; refuse --push before the build."""
-    from pkgtools.image.model import Runnable  # noqa: PLC0415
-
-    if not isinstance(image, Runnable):
-        raise UsageError(
-            "--push needs an image in the Docker engine: the base is elsewhere",
-            remedy="push the new image by its name: --tag docker://HOST/NAME:TAG",
-        )
-    return image
 
 
 def _source(target: Target, path: Path | None) -> WheelSource:
