@@ -46,6 +46,7 @@ from pkgtools.patch import parse_patch
 from pkgtools.port.model import Conflict, HunkOutcome, StepReport
 from pkgtools.port.route import Finder
 from pkgtools.port.step import PortStep
+from pkgtools.source.at_hand import Sources
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     catalog = load_catalog(options.catalog)
     wheels = sorted(options.wheels.glob("*.whl")) if options.wheels else []
-    finder = Finder(catalog, catalog.upstreams[0], Progress(), wheels, options.git)
+    finder = Finder(catalog, catalog.upstreams[0], Progress(), Sources(wheels, options.git))
     total: dict[str, Tally] = {}
     for step in tomllib.loads(options.steps.read_text())["step"]:
         if options.only not in step["name"]:

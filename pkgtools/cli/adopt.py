@@ -7,7 +7,8 @@ from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import note
-from pkgtools.cli.sources import Sources, source_options
+from pkgtools.cli.sources import source_options
+from pkgtools.source.at_hand import Sources
 from pkgtools.source.choose import open_tree, open_trees
 from pkgtools.transaction import reading
 from pkgtools.tree.apply import TreeChange, adopt_target
@@ -39,7 +40,7 @@ def adopt(
         trees = open_trees(catalog, catalog.upstreams, tree, python)
         with reading(trees, common.Progress()):
             chosen, where = target_of(catalog, trees)
-    originals = sources.at_hand(catalog, download=False).find_any(chosen)
+    originals = sources.at_hand(catalog, common.Progress(), download=False).find_any(chosen)
     done = adopt_target(catalog, chosen, where, originals, common.Progress())
     return Output(done, _lines(done, shadowed(where, chosen.series.paths)))
 

@@ -9,8 +9,9 @@ from pkgtools.authoring.work import CatalogWork
 from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import Sources, choose_series, series_option, source_options
+from pkgtools.cli.sources import choose_series, series_option, source_options
 from pkgtools.errors import UsageError
+from pkgtools.source.at_hand import Sources
 
 
 @common.command()
@@ -32,7 +33,7 @@ def drop(
       pkgtools drop limit.patch more.patch --series kimi-k3-ee560a2 --git ~/src/sglang
     """
     work = _open(catalog, series)
-    done = drop_patches(work, patches, sources.at_hand(work.catalog))
+    done = drop_patches(work, patches, sources.at_hand(work.catalog, common.Progress()))
     return _arranged(done, "dropped")
 
 
@@ -64,7 +65,7 @@ def reorder(
     if before is not None and after is not None:
         raise UsageError("--before and --after name two places", remedy="give one of them")
     work = _open(load_catalog(catalog_path), series)
-    at_hand = sources.at_hand(work.catalog)
+    at_hand = sources.at_hand(work.catalog, common.Progress())
     done = reorder_patches(work, patches, at_hand, before=before, after=after)
     return _arranged(done, "moved")
 

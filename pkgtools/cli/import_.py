@@ -12,9 +12,10 @@ from pkgtools.catalog import Catalog, load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import Sources, proving_lines, source_options
+from pkgtools.cli.sources import proving_lines, source_options
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
+from pkgtools.source.at_hand import Sources
 
 
 @common.command("import")
@@ -70,7 +71,7 @@ def import_(
     upstream = catalog.upstream(name) if start_name is not None or package_only else None
     source = None
     if start_name is not None and upstream is not None:
-        finder = Finder(catalog, upstream, common.Progress(), sources.wheels, sources.repositories)
+        finder = Finder(catalog, upstream, common.Progress(), sources)
         source = finder.find(start_name).source
     reader = LevelFinder(source, upstream if package_only else None, level)
     made = import_patches(patches, output, reader, catalog.shelf_of(output), common.Progress())

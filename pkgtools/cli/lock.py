@@ -10,8 +10,9 @@ from pkgtools.authoring.policy import check_policy
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import Sources, source_options
+from pkgtools.cli.sources import source_options
 from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.source.at_hand import Sources
 
 
 @common.command()
@@ -50,7 +51,7 @@ def lock(
     if not check:
         paths = {t.directory for t in chosen}
         chosen = [t for t in catalog.targets if t.directory in paths]  # all that share a lock
-    at_hand = sources.at_hand(catalog)
+    at_hand = sources.at_hand(catalog, common.Progress())
     if check:
         check_policy(catalog, chosen)
         proofs, last = check_locks(chosen, at_hand), []

@@ -12,13 +12,14 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.output import note
-from pkgtools.cli.sources import Sources, accept_option, choose_series, from_option, source_options
+from pkgtools.cli.sources import accept_option, choose_series, from_option, source_options
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport, StepReport
 from pkgtools.port.route import newest_target
 from pkgtools.port.target import check_writable, target_table, write_target
 from pkgtools.port.work import Job, PortReport, abort, resume, start
+from pkgtools.source.at_hand import Sources
 
 _SHOWN: Final = 12
 """Lines of a proposal; the whole of it is in the file with the conflict."""
@@ -124,7 +125,7 @@ def port(
     job = new_job(
         catalog,
         choose_series(catalog, series),
-        Route(start_name, end_name, via, sources.wheels, sources.repositories),
+        Route(start_name, end_name, via, sources),
         output,
         common.Progress(),
     )

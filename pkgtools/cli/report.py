@@ -14,11 +14,12 @@ from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.output import say
-from pkgtools.cli.sources import Sources, source_options
+from pkgtools.cli.sources import source_options
 from pkgtools.recipe.load import load_recipe
 from pkgtools.recipe.plan import RuleFinding, check_plan
 from pkgtools.report.matrix import build_matrix
 from pkgtools.report.page import render_page
+from pkgtools.source.at_hand import Sources
 
 if TYPE_CHECKING:
     from pkgtools.report.images import ShownImage
@@ -54,7 +55,7 @@ def report(folder: Path, sources: Sources, references: tuple[str, ...], catalog:
     """
     page = folder / "index.html"
     common.check_output(page, "name another folder with -o")
-    at_hand = sources.at_hand(catalog)
+    at_hand = sources.at_hand(catalog, common.Progress())
     matrix = build_matrix(catalog, at_hand)
     images = _images(catalog, references)
     text = render_page(_title(catalog), matrix, _recipes(catalog.path.parent), images)

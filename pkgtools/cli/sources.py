@@ -15,8 +15,8 @@ from pkgtools.cli.output import note
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 from pkgtools.source import Tree
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories, open_trees
+from pkgtools.source.at_hand import Sources
+from pkgtools.source.choose import open_trees
 from pkgtools.tree.choose import edited_target
 
 SOURCES: Final = ("wheels", "repositories")
@@ -44,25 +44,11 @@ accept_option = click.option(
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What --wheel and --git name."""
-
-    wheels: tuple[Path, ...]
-    repositories: tuple[Path, ...]
-
-    def at_hand(self, catalog: Catalog, *, download: bool = True) -> AtHand:
-        """Return these sources; pip downloads other releases."""
-        repositories = open_repositories(self.repositories)
-        wheels = check_wheels(catalog, self.wheels)
-        return AtHand(common.Progress(), wheels, repositories, download)
-
-
-@dataclass(frozen=True)
 class SeriesOptions(Sources):
     """A series to read or edit: what --series, --from, --wheel and --git name."""
 
-    series: str | None
-    start_name: str | None
+    series: str | None = None
+    start_name: str | None = None
 
     def open(
         self, catalog: Catalog, tree: Path | None = None, trees: Sequence[Tree] = ()
@@ -72,11 +58,11 @@ class SeriesOptions(Sources):
         Where no source is given, the repository of an edited checkout is one: it has the
         release's tag, and so all files of the release, of which a wheel may lack some.
         """
-        repositories = self.repositories
-        if tree is not None and not self.wheels and not repositories and (tree / ".git").exists():
-            repositories = (tree,)
+        sources: Sources = self
+        if not (self.wheels or self.repositories) and tree is not None and (tree / ".git").exists():
+            sources = Sources(repositories=[tree])
         named = choose_series(catalog, self.series, trees)
-        finder = Finder(catalog, named.upstream, common.Progress(), self.wheels, repositories)
+        finder = Finder(catalog, named.upstream, common.Progress(), sources)
         start = finder.find(named.source_name(self.start_name))
         return SeriesWork(catalog, named, common.Progress(), start.source, start.version)
 

@@ -5,11 +5,12 @@ import click
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.sources import Sources, accept_option, source_options
+from pkgtools.cli.sources import accept_option, source_options
 from pkgtools.errors import CheckFailedError, DoesNotApplyError
 from pkgtools.port.pull_request import text, title
 from pkgtools.port.upgrade import UpgradeOptions, UpgradeOutcome, release_page
 from pkgtools.port.upgrade import upgrade as run_upgrade
+from pkgtools.source.at_hand import Sources
 
 _EXIT_CODES = {
     UpgradeOutcome.CONFLICT: DoesNotApplyError.exit_code,
@@ -58,7 +59,7 @@ def upgrade(
       pkgtools upgrade --exec 'python "$PKGTOOLS_CATALOG/checks/smoke.py"'
       pkgtools upgrade --target v0.5.22 --git ~/src/sglang --json
     """
-    options = UpgradeOptions(sources.wheels, sources.repositories, checks, accept)
+    options = UpgradeOptions(sources, checks, accept)
     done = run_upgrade(catalog, target, options, common.Progress())
     page = release_page(catalog, done.start.upstream, done.version)
     facts = {

@@ -12,9 +12,10 @@ from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed
 from pkgtools.cli.render import error_facts, refusal_lines, show_error
-from pkgtools.cli.sources import Sources, source_options
+from pkgtools.cli.sources import source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
 from pkgtools.source import Source
+from pkgtools.source.at_hand import Sources
 from pkgtools.source.choose import installed_trees, open_revision, open_trees, open_wheel
 from pkgtools.transaction import reading
 from pkgtools.tree.choose import patched_trees
@@ -176,7 +177,7 @@ def _verdicts(request: _Request) -> Iterator[DryRun]:
         with reading(found, common.Progress()):
             yield from [dry_run_source(catalog, target, source) for source in found]
         return
-    at_hand = request.sources.at_hand(catalog, download=not is_given)
+    at_hand = request.sources.at_hand(catalog, common.Progress(), download=not is_given)
     if target is None:
         revisions = [(t, revision) for t in catalog.targets for revision in t.revisions]
     elif revision := target.revision_of(request.name):

@@ -12,6 +12,7 @@ from pkgtools.port.route import Finder
 from pkgtools.port.state import PortState, read_state
 from pkgtools.port.target import revision_of
 from pkgtools.port.work import Job
+from pkgtools.source.at_hand import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,7 @@ class Route:
     """A source, or ``latest`` for the newest release."""
     via: Sequence[str]
     """Empty: every release or commit between."""
-    wheels: Sequence[Path]
-    repositories: Sequence[Path]
+    sources: Sources
 
 
 def new_job(
@@ -43,7 +43,7 @@ def new_job(
         UsageError: a source of the route is unknown.
 
     """
-    finder = Finder(catalog, named.upstream, reporter, route.wheels, route.repositories)
+    finder = Finder(catalog, named.upstream, reporter, route.sources)
     series = named.load()
     last = finder.latest() if route.end == "latest" else route.end
     start, end = finder.find(named.source_name(route.start)), finder.find(last)
@@ -60,8 +60,8 @@ def new_job(
         stops=[stop.name for stop in stops],
         upstream=named.upstream.name,
         catalog=str(catalog.path.absolute()),
-        wheels=[str(path.absolute()) for path in route.wheels],
-        repositories=[str(path.absolute()) for path in route.repositories],
+        wheels=[str(path.absolute()) for path in route.sources.wheels],
+        repositories=[str(path.absolute()) for path in route.sources.repositories],
     )
     revision = revision_of(catalog, named.upstream, end)
     sources = [stop.source for stop in stops]
@@ -83,12 +83,12 @@ def unfinished_job(output: Path, reporter: Reporter) -> Job:
             f"{catalog.path} has no upstream {state.upstream} any more",
             remedy="put it back, or drop the port with --abort",
         )
-    wheels, repositories = map(Path, state.wheels), map(Path, state.repositories)
-    finder = Finder(catalog, upstream, reporter, list(wheels), list(repositories))
+    sources = Sources(list(map(Path, state.wheels)), list(map(Path, state.repositories)))
+    finder = Finder(catalog, upstream, reporter, sources)
     stops = [finder.find(name) for name in state.stops]
     revision = revision_of(catalog, upstream, stops[-1])
-    series, sources = load_series(Path(state.series)), [stop.source for stop in stops]
-    return Job(state, series, upstream, sources, output.absolute(), revision=revision)
+    series, opened = load_series(Path(state.series)), [stop.source for stop in stops]
+    return Job(state, series, upstream, opened, output.absolute(), revision=revision)
 
 
 def only_output(catalog: Catalog) -> Path:

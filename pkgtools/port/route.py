@@ -14,8 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source import WheelSource, find_tree
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories
+from pkgtools.source.at_hand import Sources
 from pkgtools.source.release import release_wheel, released_versions
 from pkgtools.source.wheel import wheel_version
 
@@ -68,18 +67,12 @@ class Finder:
     """Finds the sources of one upstream."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        upstream: Upstream,
-        reporter: Reporter,
-        wheels: Sequence[Path] = (),
-        repositories: Sequence[Path] = (),
+        self, catalog: Catalog, upstream: Upstream, reporter: Reporter, sources: Sources
     ) -> None:
         self._catalog = catalog
         self.upstream = upstream
         self._reporter = reporter
-        self._wheels = check_wheels(catalog, wheels)
-        self._repositories = open_repositories(repositories)
+        self._at_hand = sources.at_hand(catalog, reporter)
 
     def find(self, name: str) -> Stop:
         """Return the source that `name` is: a wheel, a tree, a target, a release or a commit.
@@ -100,7 +93,7 @@ class Finder:
         if path.is_dir():
             tree = find_tree(path, self.upstream)
             return Stop(str(path.absolute()), tree, version=tree.version)
-        for repository in self._repositories:
+        for repository in self._at_hand.repositories:
             source = repository.find(name)
             if source is not None:
                 return Stop(source.commit, source, commit=source.commit)
@@ -117,7 +110,7 @@ class Finder:
     def between(self, start: Stop, end: Stop, paths: Sequence[str]) -> list[Stop]:
         """Return the stops between two: commits that touch `paths`, or releases."""
         if start.commit and end.commit:
-            for repository in self._repositories:
+            for repository in self._at_hand.repositories:
                 if repository.find(start.commit) and repository.find(end.commit):
                     found = repository.between(start.commit, end.commit, paths)
                     return [Stop(s.commit, s, commit=s.commit) for s in found]
@@ -161,7 +154,7 @@ class Finder:
             with self._reporter.task("the package index did not answer: going by what is at hand"):
                 pass
         known += released
-        known += [wheel_version(path, self.upstream) for path in self._wheels]
+        known += [wheel_version(path, self.upstream) for path in self._at_hand.given]
         return {Version(version) for version in known if _is_version(version)}
 
     def _target(self, name: str) -> Stop | None:
@@ -174,8 +167,7 @@ class Finder:
                     f"{name} was not validated: its revision is not known in full",
                     remedy="give the commit that you mean",
                 )
-            at_hand = AtHand(self._reporter, self._wheels, self._repositories, download=True)
-            source = at_hand.find(target, revision)[0]
+            source = self._at_hand.find(target, revision)[0]
             return Stop(name, source, version=revision.version, commit=revision.commit)
         return None
 
@@ -187,14 +179,14 @@ class Finder:
             version = target.revision.version
             if target.upstream == self.upstream and version and Version(version) == wanted:
                 return self._target(target.name)
-        for path in self._wheels:
+        for path in self._at_hand.given:
             if Version(wheel_version(path, self.upstream)) == wanted:
                 return Stop(name, WheelSource(path, self.upstream), version=name)
-        for repository in self._repositories:
+        for repository in self._at_hand.repositories:
             source = repository.find(f"refs/tags/v{name}")
             if source is not None:
                 return Stop(name, source, version=name, commit=source.commit)
-        if _ABBREVIATED.fullmatch(name) and any(r.find(name) for r in self._repositories):
+        if _ABBREVIATED.fullmatch(name) and any(r.find(name) for r in self._at_hand.repositories):
             return None
         path = release_wheel(self.upstream, name, {}, self._reporter)
         return Stop(name, WheelSource(path, self.upstream), version=name)

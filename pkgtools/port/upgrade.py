@@ -30,13 +30,11 @@ from pkgtools.port.route import Finder, newest_target
 from pkgtools.port.state import work_folder
 from pkgtools.port.target import check_writable, release_tag, target_table, with_target
 from pkgtools.port.work import resume, start
-from pkgtools.source.at_hand import AtHand
-from pkgtools.source.choose import check_wheels, open_repositories
+from pkgtools.source.at_hand import Sources
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pkgtools.catalog import Catalog, Target, Upstream
     from pkgtools.port.exec import CheckRun
@@ -64,9 +62,8 @@ class UpgradeOutcome(StrEnum):
 class UpgradeOptions:
     """What a user gives an upgrade."""
 
-    wheels: Sequence[Path] = ()
-    """Where releases are looked for beside the package index, and the same for repositories."""
-    repositories: Sequence[Path] = ()
+    sources: Sources
+    """Where releases are looked for beside the package index."""
     checks: Sequence[str] = ()
     """Shell commands that run after each patch."""
     accept: Sequence[str] = ()
@@ -109,7 +106,7 @@ def upgrade(
 
     """
     begin = catalog.target(name) if name is not None else newest_target(catalog)
-    finder = Finder(catalog, begin.upstream, reporter, options.wheels, options.repositories)
+    finder = Finder(catalog, begin.upstream, reporter, options.sources)
     version = finder.latest()
     found = Upgrade(UpgradeOutcome.CURRENT, begin, version, begin == catalog.default)
     known = _target_of(catalog, begin, version)
@@ -125,9 +122,7 @@ def upgrade(
         found = replace(found, port=report)
         catalog = load_catalog(catalog.path)
         known = catalog.target(job.output.name)
-    wheels = check_wheels(catalog, options.wheels)
-    repositories = open_repositories(options.repositories)
-    at_hand = AtHand(reporter, wheels, repositories, download=True)
+    at_hand = options.sources.at_hand(catalog, reporter)
     write_locks([known], at_hand)
     source = at_hand.find(known, known.revision)[0]
     runs = tuple(
@@ -171,7 +166,7 @@ def _port(
             f"--accept: no port to {output} waits",
             remedy="leave it out: conflicts and their proposals come first",
         )
-    route = Route(None, version, (), options.wheels, options.repositories)
+    route = Route(None, version, (), options.sources)
     job = new_job(catalog, named, route, output, reporter)
     check_writable(catalog, job)
     return job, start(job, reporter)

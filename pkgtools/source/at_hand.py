@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from pkgtools.catalog import Revision, Target
+from pkgtools.catalog import Catalog, Revision, Target
 from pkgtools.catalog.lock import read_lock
 from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source.base import Source
+from pkgtools.source.choose import open_repositories, open_wheel
 from pkgtools.source.release import release_wheel
 from pkgtools.source.wheel import WheelSource, fits_wheel, wheel_version
 from pkgtools.util.progress import Reporter
@@ -87,3 +88,19 @@ class AtHand:
             f"no repository was given that has {revision}",
             remedy="give a clone or a git directory that has it with --git",
         )
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a user names to look for revisions in: wheel files and git repositories."""
+
+    wheels: Sequence[Path] = ()
+    repositories: Sequence[Path] = ()
+
+    def at_hand(self, catalog: Catalog, reporter: Reporter, *, download: bool = True) -> AtHand:
+        """Open these sources, each wheel of a known upstream; pip downloads other releases."""
+        repositories = open_repositories(self.repositories)
+        for path in self.wheels:
+            with open_wheel(catalog, path):
+                pass
+        return AtHand(reporter, self.wheels, repositories, download)

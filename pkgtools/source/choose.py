@@ -69,14 +69,6 @@ def open_wheel(catalog: Catalog, path: Path) -> WheelSource:
     return WheelSource(path, last)  # or say why not
 
 
-def check_wheels(catalog: Catalog, paths: Sequence[Path]) -> Sequence[Path]:
-    """Return the wheels that were given, each of a known upstream."""
-    for path in paths:
-        with open_wheel(catalog, path):
-            pass
-    return paths
-
-
 def open_repositories(paths: Sequence[Path]) -> list[Repository]:
     """Return the repositories at `paths`, importing what knows git only for some."""
     if not paths:

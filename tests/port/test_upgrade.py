@@ -14,7 +14,7 @@ from pkgtools.authoring.changelog import with_entry
 from pkgtools.authoring.lock import write_locks
 from pkgtools.catalog import load_catalog
 from pkgtools.port import upgrade as upgrades
-from pkgtools.source.at_hand import AtHand
+from pkgtools.source.at_hand import AtHand, Sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,7 +184,7 @@ def test_a_run_that_ended_before_the_proof_is_made_good(
             upgrades.upgrade(
                 load_catalog(small.catalog),
                 None,
-                upgrades.UpgradeOptions(sorted((small.root / "wheels").iterdir())),
+                upgrades.UpgradeOptions(Sources(sorted((small.root / "wheels").iterdir()))),
                 Silent(),
             )
     assert "patches/widget/v1.2/lock.toml" not in changed(small)
