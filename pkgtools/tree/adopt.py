@@ -53,7 +53,7 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
         return None
     # A later entry's content is not its own.
     covering = draft.stack.covering(own, target.series.paths)
-    if covering or draft.applied.left_over(target, own):
+    if covering or draft.applied.held(own, matches[0], own):
         return None
     try:
         return adopt(catalog, target, draft, own)

@@ -85,8 +85,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     matches = match_target(target, draft)
     if own is not None and _is_done(target, draft, own):
         return replace(answer, revisions=tuple(own.revisions))
-    left = draft.applied.left_over(target, own) if own is not None else frozenset()
-    if matches[0].state is State.PATCHED and not left:
+    if matches[0].state is State.PATCHED and not (own and draft.applied.held(own, matches[0], own)):
         has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
         if own is not None and not has_receipt:
             has_receipt = renew(catalog, target, draft, own) is not None
@@ -175,10 +174,9 @@ def adopt_target(
         if own is None:
             adopt(catalog, target, draft, None, sources)
         elif not _is_done(target, draft, own):
-            if left := draft.applied.left_over(target, own):
+            if left := draft.applied.held(own, matches[0], own):
                 raise ForeignError(
-                    f"{tree.label}: an older series of {target.name} is still in "
-                    f"{', '.join(sorted(left))}",
+                    f"{tree.label}: an older series of {target.name} is still in {', '.join(left)}",
                     remedy=f"replace it: pkgtools apply --target {target.name} --tree {tree.root}",
                 )
             verb = f"replace the receipt of {own.target}"

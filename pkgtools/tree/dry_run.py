@@ -94,7 +94,7 @@ def _settled(catalog: Catalog, target: Target, stack: Stack, tree: Tree) -> Stac
     """Return an edited tree's stack as `apply` would settle it."""
     own, match = stack.find(catalog, target), match_target(target, tree)[0]
     applied = AppliedStack(stack, tree, tree)
-    if match.state is State.PATCHED and not (own and applied.left_over(target, own)):
+    if match.state is State.PATCHED and not (own and applied.held(own, match, own)):
         return NOTHING_APPLIED
     return applied.settled(target, match, own)
 

@@ -80,15 +80,6 @@ class AppliedStack:
             void.append(entry)
         return self.stack.without(void)
 
-    def left_over(self, target: Target, own: StackEntry) -> frozenset[str]:
-        """Return what an older series patched and the target's does not, and is still to be undone.
-
-        An edit on top leaves it to be undone: only the receipt has the original.
-        """
-        now = self.stack.at(own, self.source)
-        others = (file for file in own.files if file.path not in target.series.paths)
-        return frozenset(file.path for file in others if now.read(file.path) != file.before())
-
     def _replaced(self, entry: StackEntry, drifted: set[str], match: Identity) -> set[str]:
         """Return the drifted paths that are another revision's."""
         if self.tree.dist_info is not None or not drifted:

@@ -146,6 +146,20 @@ def test_the_receipt_of_another_revision_is_void(tmp_path: Path, kind: str) -> N
     assert {name: (tree.package / name).read_text() for name in _NEW} == _NEW
 
 
+def test_the_receipt_of_what_moves_along_is_renewed(tmp_path: Path) -> None:
+    """One file is patched still; the others, of patches that were dropped, are the new commit's."""
+    tree = _Tree(tmp_path, "git")
+    assert tree("apply", "-t", "one").code == 0
+    patched = (tree.package / "keep.py").read_text()
+    tree.write("1.1")
+    tree.put("keep.py", patched)
+    tree.drop("0001-a.patch")
+    tree.drop("0002-b.patch")
+    assert "without a receipt" not in tree("apply", "-t", "one").out
+    assert tree("reverse").code == 0
+    assert {name: (tree.package / name).read_text() for name in _NEW} == _NEW
+
+
 def test_an_edit_that_moves_along_keeps_the_receipt(tmp_path: Path) -> None:
     """The other files are the new commit's, the edited one was carried over."""
     tree = _Tree(tmp_path, "git")
