@@ -20,20 +20,21 @@ import subprocess
 import tempfile
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkgtools.catalog import load_catalog
-from pkgtools.merge import merge
+from pkgtools.merge import OtherFiles, merge
 from pkgtools.merge.blocks import Shape, parse, starts_line
 from pkgtools.merge.lines import Chunk, diff
 from pkgtools.source import WheelSource
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 _UNORDERED = (
@@ -72,9 +73,11 @@ def main() -> None:
     counts: Counter[tuple[str, str, str]] = Counter()
     chance = random.Random(options.seed)  # noqa: S311 - chance, not secrecy
     for old, new in pairwise(sources):
+        modules = OtherFiles(old=_modules(old), new=_modules(new))
         for case in _cases(old, new, chance, options.number):
             counts[case.kind, "merge-file", _by_git(case)] += 1
-            merged = merge(case.base, case.ours, case.theirs, python=True)
+            others = replace(modules, package=case.name.rpartition("/")[0].replace("/", "."))
+            merged = merge(case.base, case.ours, case.theirs, python=True, others=others)
             verdict = "conflict" if merged.conflicts else _verdict(merged.data, case.right)
             counts[case.kind, "pkgtools", verdict] += 1
             if verdict == "differs":
@@ -87,6 +90,19 @@ def main() -> None:
         for tool in ("merge-file", "pkgtools"):
             row = [counts[kind, tool, verdict] for verdict in verdicts]
             print(f"{kind:8} {tool:10} " + " ".join(f"{count:8}" for count in row))
+
+
+def _modules(source: WheelSource) -> Callable[[str], bytes | None]:
+    """Return what reads a module of a release by its dotted name."""
+    names = {info.filename for info in source.members()}
+
+    @cache
+    def read(dotted: str) -> bytes | None:
+        stem = dotted.replace(".", "/")
+        found = (name for name in (f"{stem}.py", f"{stem}/__init__.py") if name in names)
+        return next(map(source.read_member, found), None)
+
+    return read
 
 
 def _show(case: Case, made: bytes) -> None:

@@ -102,16 +102,13 @@ def _is_prose(
     base = _base_kinds(texts, kinds)
     told = {change: _kinds_of(change, texts, (base, *kinds)) for change in found}
     sides = [[told[c] for c in found if c[1] == side] for side in (1, 2)]
-    are_prose = [["" not in one for one in side] for side in sides]
-    has_code = not all(map(all, are_prose))
-    if not (all(map(any, are_prose)) and any(map(all, are_prose))):
+    has_code = ["" in set().union(*side) for side in sides]
+    if all(has_code) or not all(any(one - {""} for one in side) for side in sides):
         return False
-    if has_code and any(_COMMENT in one for one in told.values()):
+    if any(has_code) and any(_COMMENT in one for one in told.values()):
         return False
-    for one, other in pairwise(found):
-        is_apart = has_word(texts[0][one[0].old_end : other[0].old])
-        if one[1] != other[1] and not is_apart and "" in told[one] | told[other]:
-            return False
+    if not all(_are_apart(*pair, texts, (base, *kinds)) for pair in pairwise(found)):
+        return False
     new = [[p for c, of in found if of == n for p in texts[n][c.new : c.new_end]] for n in (1, 2)]
     added = [{p for p in pieces if has_word([p]) and p[0] not in _FILLERS} for pieces in new]
     words = {n for n, piece in enumerate(texts[0]) if base[n] and has_word([piece])}
@@ -119,6 +116,21 @@ def _is_prose(
     known = {texts[0][n] for n in words}
     is_new = all(len(one & known) < _REPEATED for one in added) and added[0].isdisjoint(added[1])
     return is_new and len(words - gone) >= ALIKE * len(words)
+
+
+def _are_apart(
+    one: _Change, other: _Change, texts: Sequence[_Pieces], kinds: Sequence[Sequence[str]]
+) -> bool:
+    """Whether a word is between two changes, or both are prose where they face each other."""
+    if one[1] == other[1] or has_word(texts[0][one[0].old_end : other[0].old]):
+        return True
+    facing = [
+        kinds[0][one[0].old : one[0].old_end][-1:],
+        kinds[0][other[0].old : other[0].old_end][:1],
+    ]
+    facing += [kinds[one[1]][one[0].new : one[0].new_end][-1:]]
+    facing += [kinds[other[1]][other[0].new : other[0].new_end][:1]]
+    return all(kind for found in facing for kind in found)
 
 
 def _kinds_of(

@@ -9,11 +9,10 @@ from pkgtools.merge.blocks import Block, is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
-from pkgtools.merge.markers import conflicts_in
-from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles, Proposal
+from pkgtools.merge.markers import ConflictLines
+from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.names import definitions, new_names, owner_of_lines
-from pkgtools.merge.proposals import accepted, holds
-from pkgtools.merge.prose import merge_prose
+from pkgtools.merge.proven import with_proven
 from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import RENESTING, merge_structure
@@ -59,7 +58,7 @@ def merge(
         return _merge(versions, {}, python=False)
     try:
         merged = _with_renames(versions, _checked(versions, others), others)
-        return _with_words(versions, merged, others)
+        return _with_proven(versions, merged, others)
     except RecursionError:  # generated code can be nested very deep
         return _merge(versions, {}, python=False)
 
@@ -89,20 +88,16 @@ def _with_renames(versions: Versions, merged: Merge, others: OtherFiles) -> Merg
     return replace(again, chunks=tuple(chunks))
 
 
-def _with_words(versions: Versions, merged: Merge, others: OtherFiles) -> Merge:
-    """Return a merge without the conflicts that can be merged by words for sure."""
-    if not merged.conflicts or not versions.are_sound:
-        return merged
-    base, ours = (b"".join(lines) for lines in versions.lines[:2])
-    theirs = parse(merged.data)
-    chosen: list[Proposal] = []
-    for conflict in conflicts_in(base, ours, merged):
+def _with_proven(versions: Versions, merged: Merge, others: OtherFiles) -> Merge:
+    """Return a merge without the conflicts of which the words prove what is right."""
+
+    def is_half(conflict: ConflictLines) -> bool:
         rest = [c.chunk for c in merged.conflicts if c.chunk not in conflict.chunks]
-        text = merge_prose(conflict, versions.ours, theirs)
-        if text is not None and not _halves(conflict.chunks, rest, versions.lines):
-            found = Proposal(conflict.chunks, conflict.lines, text, "words-in-text")
-            chosen += [found] if holds(versions, merged, others, [*chosen, found]) else []
-    return accepted(merged, chosen) if chosen else merged
+        return bool(_halves(conflict.chunks, rest, versions.lines))
+
+    if not (merged.conflicts and versions.are_sound):
+        return merged
+    return with_proven(versions, merged, others, is_half)
 
 
 def _checked(versions: Versions, others: OtherFiles) -> Merge:

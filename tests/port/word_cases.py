@@ -12,6 +12,7 @@ _METHOD: Final = (
     "class A:\n    def on_cuda(self, m):\n        return m.cuda\n\n    def f(self, m):\n"
     "        was = self.on_cuda(m)\n        m.load()\n        return was\n"
 )
+_SPLIT: Final = 'raise ValueError(\n    "the size is "\n    f"{a.b}."\n)\n'
 _TOLD: Final = 'raise ValueError(f"the size {a.b} of this is wrong")\n'
 
 WORDS: Final = (
@@ -245,6 +246,21 @@ WORDS: Final = (
         _METHOD,
         _METHOD.replace("was", "before"),
         _METHOD.replace("on_cuda", "on_device").replace("load()", "load(was)"),
+        None,
+    ),
+    Case(
+        "two strings that one side joins, and of which the other one makes the first an f-string",
+        _SPLIT,
+        _SPLIT.replace('is "\n    f"', "is "),
+        _SPLIT.replace('"the', 'f"the'),
+        _SPLIT.replace('is "\n    f"', "is ").replace('"the', 'f"the'),
+        "same-value",
+    ),
+    Case(
+        "two strings that one side joins, and of which the other one changes the first, too",
+        _SPLIT,
+        _SPLIT.replace('is "\n    f"', "is "),
+        _SPLIT.replace('"the size', 'f"the {a}'),
         None,
     ),
     Case(

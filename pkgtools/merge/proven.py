@@ -1,0 +1,100 @@
+"""Conflicts that can be merged word by word, because something proves the result right.
+
+- *same-value*: each side changes a part, and both together leave the program what it was. Example:
+  ours puts an ``f`` before a string, and theirs makes it one string with the next one, which had
+  that ``f``.
+- *joined-import*: both change one import, and only the import with both changes exists in the new
+  package. Example: upstream moved ``a`` to ``b.a``, and the patch imports from ``a.c``.
+- *words-in-text*: see `pkgtools.merge.prose`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.check import syntax_error
+from pkgtools.merge.markers import conflicts_in
+from pkgtools.merge.model import Proposal
+from pkgtools.merge.modules import Module
+from pkgtools.merge.proposals import accepted, filled, holds
+from pkgtools.merge.prose import merge_prose
+from pkgtools.merge.words import merge_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pkgtools.merge.markers import ConflictLines
+    from pkgtools.merge.model import Merge, OtherFiles
+    from pkgtools.merge.versions import Versions
+
+
+def with_proven(
+    versions: Versions,
+    merged: Merge,
+    others: OtherFiles,
+    is_half: Callable[[ConflictLines], bool],
+) -> Merge:
+    """Return a merge without the conflicts of which the words prove what is right.
+
+    Args:
+        versions: the files.
+        merged: the merge.
+        others: what is known of other files.
+        is_half: whether a conflict moves something together with another one.
+    """
+    base, ours = (b"".join(lines) for lines in versions.lines[:2])
+    chosen: list[Proposal] = []
+    for conflict in conflicts_in(base, ours, merged):
+        for text, rule in _proven(versions, merged, others, conflict):
+            found = [*chosen, Proposal(conflict.chunks, conflict.lines, text, rule)]
+            if not is_half(conflict) and holds(versions, merged, others, found):
+                chosen = found
+                break
+    return accepted(merged, chosen) if chosen else merged
+
+
+def _proven(
+    versions: Versions, merged: Merge, others: OtherFiles, conflict: ConflictLines
+) -> Iterator[tuple[bytes, str]]:
+    """Yield what is proven to be right, with the rule."""
+    prose = merge_prose(conflict, versions.ours, parse(merged.data))
+    if prose is not None:
+        yield prose, "words-in-text"
+    words = merge_words(conflict.base, conflict.ours, conflict.theirs)
+    if words is None or words in (conflict.ours, conflict.theirs):
+        return
+    before, made = (
+        filled(merged.data, [Proposal(conflict.chunks, conflict.lines, text, "")])
+        for text in (conflict.base, words)
+    )
+    if b'"' in words + conflict.base and _is_same_program(before, made):
+        yield words, "same-value"
+    rows = range(conflict.lines.start, conflict.lines.start + words.count(b"\n"))
+    there = Module(parse(made).raw[0], others.package, others.new)
+    mine = Module(versions.ours.raw[0], others.package, others.new)
+    if _imports(there, rows) is True and _imports(mine, conflict.mine) is False:
+        yield words, "joined-import"
+
+
+def _is_same_program(one: bytes, other: bytes) -> bool:
+    if syntax_error(one) or syntax_error(other):
+        return False
+    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+
+
+def _imports(module: Module, rows: range) -> bool | None:
+    """Return whether all that some lines import exists; None unless they import, and only that."""
+    found = [n for n in module.root.named_children if n.type != "comment"]
+    found = [n for n in found if n.start_point.row < rows.stop and rows.start <= n.end_point.row]
+    if not found or any(n.type != "import_from_statement" for n in found):
+        return None
+    for statement in found:
+        text = module.read(module.absolute(statement))
+        names = statement.children_by_field_name("name")
+        plain = [(n.child_by_field_name("name") or n).text or b"" for n in names]
+        if text is None or not all(re.search(rb"\b%b\b" % re.escape(n), text) for n in plain):
+            return False
+    return True

@@ -1,0 +1,46 @@
+"""Merging by words what only the new package can prove."""
+
+from __future__ import annotations
+
+import pytest
+
+from pkgtools.merge import OtherFiles, merge
+
+_USE = "\n\ndef f(x):\n    return parse(x)\n"
+_BASE = f"from p.a import parse{_USE}"
+_OURS = f"from p.a.fast import parse{_USE}"
+_THEIRS = f"from p.b.a import parse{_USE}"
+_JOINED = f"from p.b.a.fast import parse{_USE}"
+
+
+def _merged(new: dict[str, bytes], ours: str = _OURS) -> tuple[bytes, list[str | None]]:
+    others = OtherFiles(old={"p.a": b"parse = 1"}.get, new=new.get, package="p")
+    merged = merge(_BASE.encode(), ours.encode(), _THEIRS.encode(), python=True, others=others)
+    return merged.data, [rule for c in merged.chunks for rule in (c.rules or (c.reason,))]
+
+
+def test_an_import_that_both_change_is_joined_if_only_the_joined_one_exists() -> None:
+    new = {"p.b.a": b"parse = 1", "p.b.a.fast": b"def parse(x): ..."}
+    assert _merged(new) == (_JOINED.encode(), ["joined-import"])
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"p.b.a": b"parse = 1"},
+        {"p.b.a": b"parse = 1", "p.b.a.fast": b"read = 1"},
+        {"p.b.a": b"parse = 1", "p.b.a.fast": b"parse = 2", "p.a.fast": b"parse = 3"},
+        {},
+    ],
+    ids=["no module", "no name", "ours is there, too", "nothing is known"],
+)
+def test_an_import_that_both_change_is_a_conflict_otherwise(new: dict[str, bytes]) -> None:
+    data, told = _merged(new)
+    assert data == _THEIRS.encode()
+    assert told == ["both change the same expression"]
+
+
+def test_an_import_beside_other_code_is_a_conflict() -> None:
+    new = {"p.b.a": b"parse = 1", "p.b.a.fast": b"def parse(x): ..."}
+    data, _ = _merged(new, _OURS.replace("parse\n", "parse; run()\n", 1))
+    assert data == _THEIRS.encode()
