@@ -6,6 +6,7 @@ Whatever has no single right place comes back as `Unsure`: then a person decides
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -129,11 +130,18 @@ class Transplant:
             return Siblings(self, base, ours, theirs).carry()
         triples = list(zip(base.elements, ours.elements, theirs.elements, strict=True))
         if any(
-            not same(old, new) and old.key != other.key and not same(old, other)
+            not same(old, new) and _label(old) != _label(other) and not same(old, other)
             for old, new, other in triples
         ):
             return Unsure("the branches of a statement differ")
         return join(self.carry(*triple) for triple in triples)
+
+
+def _label(block: Block) -> object:
+    """Return what says which decorator or branch it is: of a call, what it calls."""
+    if block.kind != "decorator":
+        return block.key
+    return tuple(itertools.takewhile(lambda token: token != b"(", block.tokens))
 
 
 def _frame(block: Block) -> list[bytes]:

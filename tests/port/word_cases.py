@@ -12,6 +12,7 @@ _METHOD: Final = (
     "class A:\n    def on_cuda(self, m):\n        return m.cuda\n\n    def f(self, m):\n"
     "        was = self.on_cuda(m)\n        m.load()\n        return was\n"
 )
+_MARKED: Final = "@mark([one(1), two(1), three(1)])\ndef f(a):\n    run(a)\n"
 _SPLIT: Final = 'raise ValueError(\n    "the size is "\n    f"{a.b}."\n)\n'
 _TOLD: Final = 'raise ValueError(f"the size {a.b} of this is wrong")\n'
 
@@ -261,6 +262,21 @@ WORDS: Final = (
         _SPLIT,
         _SPLIT.replace('is "\n    f"', "is "),
         _SPLIT.replace('"the size', 'f"the {a}'),
+        None,
+    ),
+    Case(
+        "two parameters of one decorator",
+        _MARKED,
+        _MARKED.replace("one(1)", "one(2)"),
+        _MARKED.replace("three(1)", "three(2)"),
+        _MARKED.replace("one(1)", "one(2)").replace("three(1)", "three(2)"),
+        "tokens-disjoint",
+    ),
+    Case(
+        "a parameter of a decorator in the place of which upstream has another decorator",
+        _MARKED,
+        _MARKED.replace("one(1)", "one(2)"),
+        _MARKED.replace("@mark", "@skip"),
         None,
     ),
     Case(
