@@ -67,7 +67,7 @@ def wheel(
     """Build the upstream's wheel with a target's series in it.
 
     Without --wheel, pip downloads the release into a cache. The version gets a
-    local part that names the target and its series (0.5.23+v0.5.23.s2d5cf77c88ff).
+    local part that names the target and its series (0.5.23+v0.5.23.sDIGEST).
     The same target and wheel give the same bytes. A CycloneDX SBOM of the patches is
     in .dist-info/sboms (PEP 770). pip and uv can use the folder as --find-links, or
     with --index as --index-url. The printed requirement pins the wheel.

@@ -45,8 +45,10 @@ def _between(
 ) -> Iterator[tuple[int, int, int]]:
     if a[0] == a[1] or b[0] == b[1]:
         return
+    # Patience diff (Bram Cohen): unique lines do not pair braces and blank lines by chance.
     anchors = _anchors(old, new, a, b)
     if not anchors:
+        # autojunk would drop items that are frequent in long sequences.
         matcher = SequenceMatcher(None, old[a[0] : a[1]], new[b[0] : b[1]], autojunk=False)
         for one, other, size in matcher.get_matching_blocks():
             if size:
@@ -83,6 +85,7 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     where: list[int] = []
     before: list[int] = []
     for index, (_, number) in enumerate(pairs):
+        # Patience sorting: the longest increasing subsequence in O(n log n).
         at = bisect.bisect_left(tails, number)
         before.append(where[at - 1] if at else -1)
         if at == len(tails):
@@ -108,6 +111,7 @@ def align(old: Sequence[Block], new: Sequence[Block]) -> dict[int, int]:
     pairs: dict[int, int] = {}
     for one, other, size in matching_blocks([n.text for n in old], [n.text for n in new]):
         pairs.update(zip(range(one, one + size), range(other, other + size), strict=True))
+    # The surest label first: a name identifies a definition even after it was rewritten.
     for label in (_key, _squeezed, _text):
         _pair_unique(old, new, pairs, label)
     _pair_alike(old, new, pairs)
@@ -160,6 +164,7 @@ def _pair_alike(old: Sequence[Block], new: Sequence[Block], pairs: dict[int, int
     for ratio, i, j in fits:
         if ratio < ALIKE:
             break
+        # Of two that fit nearly as well, the choice would be a guess.
         rivals = [r for r, k, m in fits if (k == i) != (m == j)]
         if ratio - max(rivals, default=0.0) >= _MARGIN:
             pairs[i] = j

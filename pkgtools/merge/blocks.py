@@ -166,6 +166,7 @@ class Block:
         if self.shape is Shape.BODY:
             return tuple(_statements(self))
         if self.shape is Shape.LIST:
+            # tree-sitter makes comments named children of a list.
             raws = [c for r in self.raw for c in _list_children(r)]
             return tuple(_make(self.source, c) for c in raws)
         if self.shape in (Shape.CLAUSES, Shape.DECORATORS):
@@ -231,6 +232,7 @@ def squeezed(text: bytes) -> bytes:
 
     Where the rest differs, so do the tokens. This is much faster than reading these.
     """
+    # What black adds or removes: magic trailing commas, parentheses, quotes and line breaks.
     return text.translate(_ONE_QUOTE, b" \t\r\n\f,()\\")
 
 
@@ -254,6 +256,7 @@ def similarity(one: Block, other: Block, *, at_least: float = 0.0) -> float:
 
     Where their lengths alone keep it below `at_least`, the answer is 0.
     """
+    # The Dice coefficient of two multisets; with lengths too different, counting is not needed.
     total = len(one.tokens) + len(other.tokens)
     if not total or 2 * min(len(one.tokens), len(other.tokens)) < at_least * total:
         return 0.0 if total else 1.0
@@ -279,6 +282,7 @@ def _statements(body: Block) -> Iterator[Block]:
 def _make(source: bytes, raw: tree_sitter.Node) -> Block:
     start, end = raw.start_byte, raw.end_byte
     kind = raw.type
+    # tree-sitter wraps calls and assignments; their parts are of the inner node.
     if kind == "expression_statement" and raw.named_child_count == 1:
         inner = raw.named_children[0]
         if inner.type in _RECORDS:

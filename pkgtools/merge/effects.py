@@ -201,6 +201,7 @@ def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
             _visit(child, found)
     if target is not None:
         _write([target], found)
+        # `a += 1` reads `a`, too.
         if raw.type == "augmented_assignment":
             _visit(target, found)
 
@@ -256,6 +257,7 @@ def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
     uses = list(identifiers(outer, name))
     made = [n.parent for n in uses if n.parent is not None and _use(n) == "assignment"]
     values = [n.child_by_field_name("right") for n in made]
+    # A container from elsewhere can have another name, through which it is read.
     is_made = all(
         value is not None and (value.type in _DISPLAYS or _EMPTY.fullmatch(value.text or b""))
         for value in values
@@ -273,6 +275,7 @@ def _use(raw: tree_sitter.Node) -> str:
 
 def _is_harmless(name: bytes) -> bool:
     """Whether a call only makes a value: a builtin, or a class by the look of its name."""
+    # PEP 8: class names are in CapWords.
     last = name.rpartition(b".")[2]
     return name in _HARMLESS or _CLASS.fullmatch(last) is not None
 
@@ -313,5 +316,6 @@ def imported_names(raw: tree_sitter.Node) -> list[bytes]:
             names.append(alias.text or b"")
         else:
             text = node.text or b""
+            # `import a.b` binds `a`, `from a import b` binds `b`.
             names.append(text if raw.type != "import_statement" else text.split(b".")[0])
     return names

@@ -61,6 +61,7 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
     if siblings.kind in ("module", "block"):
         if code and all(n.kind in _IMPORTS for n in code):
             return Order.SORTED
+        # The order of a dataclass's fields is that of its positional arguments.
         if owner == "class_definition" and all(_is_field(n) for n in code):
             return Order.APPEND
         if owner == "match_statement":
@@ -68,12 +69,15 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
         return Order.FLOW
     if siblings.kind == "argument_list":
         keywords = all(n.kind == "keyword_argument" for n in code)
+        # In a class's argument list, base classes have an order: the MRO.
         return Order.SET if keywords and owner != "class_definition" else Order.STRICT
     if siblings.kind in ("parameters", "lambda_parameters"):
+        # PEP 3102: keyword-only parameters have no position.
         if _behind_star(siblings, added):
             return Order.SET
         return Order.APPEND if all(n.kind in _DEFAULTED for n in code) else Order.STRICT
     if siblings.kind == "dictionary":
+        # `**other` overrides the keys before it.
         return Order.SET if all(n.kind == "pair" for n in code) else Order.STRICT
     if siblings.kind == "set":
         return Order.SET
@@ -92,6 +96,7 @@ def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> boo
         patterns = [_pattern(n) for n in cases if all(map(_is_literal_case, others))]
         kinds = {raw.type for raw in patterns if raw is not None}
         return len({tokens_of(raw) for raw in patterns if raw}) == len(cases) and len(kinds) == 1
+    # Two reads of one stream or container get each other's value if they change places.
     if all(any(_TAKES.search(n.text) for n in side) for side in (added, others)):
         return False
     if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):

@@ -50,6 +50,7 @@ def merge(
     """
     others = others or OtherFiles()
     if python and all(map(has_crlf, (base, ours, theirs))):
+        # The structural merge copies spans between versions, which would mix both line ends.
         plain = [text.replace(b"\r\n", b"\n") for text in (base, ours, theirs)]
         merged = merge(*plain, python=True, others=replace(others, find=OtherFiles().find))
         return replace(merged, data=merged.data.replace(b"\n", b"\r\n"))
@@ -71,6 +72,7 @@ def _with_renames(versions: Versions, merged: Merge, others: OtherFiles) -> Merg
         return merged
     renamed = Versions(found.base, found.ours, versions.theirs.source, versions.find)
     again = _checked(renamed, others) if renamed.mine == versions.mine else merged
+    # A strict subset: following a rename must not trade one conflict for another.
     if not left > {c.chunk for c in again.conflicts}:
         return merged
     if not found.binds_first(again.data, versions.theirs.source):
@@ -124,6 +126,7 @@ def _merge(versions: Versions, left: Mapping[Chunk, str], *, python: bool) -> Me
         clean = [c for c in clean if c not in apart]
     decided = {*clean, *(c for c in merges if merges[c].how is not How.MOVED)}
     halves = _halves(clean, [c for c in mine if c not in decided], lines)
+    # Half of a moved block without the other half would lose or double the code.
     clean = [c for c in clean if c not in halves]
     decided -= set(halves)
     merges = {c: merge for c, merge in merges.items() if c in decided}
@@ -146,6 +149,7 @@ def _by_lines(versions: Versions, chunks: Sequence[Chunk]) -> dict[Chunk, ChunkM
     for chunk in chunks:
         rivals = [c for c in versions.upstream if touches(chunk, c)]
         twin = next((c for c in rivals if _is_twin(chunk, c, versions.lines)), None)
+        # Adjacent changes count as rivals, as in `git merge-file`.
         if not rivals:
             line = shift(versions.upstream, chunk.old) + 1
             found[chunk] = ChunkMerge(chunk, How.MOVED, line=line)
@@ -207,6 +211,7 @@ def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
     known, new = definitions(versions.base), definitions(versions.theirs)
     strayed = []
     for chunk in clean:
+        # Chunks above this one have shifted its lines in the merged file.
         grown = sum(c.new_end - c.new - c.old_end + c.old for c in clean if c.old < chunk.old)
         line = shift(versions.upstream, chunk.old) + grown
         if chunk.new < chunk.new_end:
@@ -216,6 +221,7 @@ def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
             line -= grown
             before = owner_of_lines(versions.base, chunk.old, chunk.old_end)
             after = owner_of_lines(versions.theirs, line, line + chunk.old_end - chunk.old)
+        # A renamed definition is not another one: the old name is gone and the new one is new.
         if before != after and (before in new or after in known):
             strayed.append(chunk)
     return strayed
@@ -280,6 +286,7 @@ def _moves(group: Sequence[Chunk], other: Chunk, lines: Lines) -> bool:
     """Whether one chunk adds lines that the other one removes."""
 
     def removed(chunk: Chunk) -> list[bytes]:
+        # Moved code is often indented anew.
         gone = [x.strip() for x in lines[0][chunk.old : chunk.old_end]]
         return [x for x in gone if len(x) > 8 or _DOES.search(x)]
 

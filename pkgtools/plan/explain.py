@@ -36,10 +36,12 @@ def nearest_place(data: bytes, block: bytes) -> Nearest | None:
     votes: Counter[int] = Counter()
     for number, line in enumerate(wanted):
         places = where.get(line.strip(), [])
+        # Each line votes for the start that it would give: the cost is linear, unlike a diff's.
         if line.strip() and len(places) <= _COMMON:
             votes.update(max(place - number, 0) for place in places)
     starts = [start for start, _ in votes.most_common(_CANDIDATES)]
     windows = [lines[start : start + len(wanted)] for start in starts]
+    # autojunk would ignore lines that are frequent in blocks of 200 lines and more.
     matchers = [difflib.SequenceMatcher(None, wanted, each, autojunk=False) for each in windows]
     if not matchers:
         return None

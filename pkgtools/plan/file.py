@@ -15,6 +15,7 @@ Placed = tuple[tuple[Placement, ...], tuple[Rejection, ...]]
 """The places of the hunks of a section, or why it is rejected."""
 
 
+# git's null id: in an `index` line it stands for a file that does not exist.
 _NO_BLOB: Final = "0" * 40
 
 
@@ -88,6 +89,7 @@ def apply_file(draft: PatchProgress, file: FilePatch) -> Placed:
         rejections = _check_link(draft, file, data)
     if rejections:
         return (), rejections
+    # git apply refuses this, too: "removal patch leaves file contents".
     if file.kind is Kind.DELETE and data:
         return (), (draft.reject(file, Reason.NOT_EMPTIED, "the file holds more than the patch"),)
     draft.record(file, Blob(data, mode))
@@ -98,6 +100,7 @@ def _lost_more(file: FilePatch, old: Blob, made: bytes) -> bool:
     """Whether a converted patch added lines whose ends differ from those of their file."""
     if not (file.lost_line_ends and file.old_id and file.new_id):
         return False
+    # The promised id holds only for the base that the patch was made from.
     is_base = file.kind is not Kind.DELETE and old.id.startswith(file.old_id)
     return is_base and not Blob(made).id.startswith(file.new_id)
 
@@ -200,6 +203,7 @@ def _binary_content(
 ) -> tuple[bytes, tuple[Placement, ...], tuple[Rejection, ...]]:
     """Apply a binary change: the pre-image must be the very blob that the patch names."""
     found = Blob(old).id
+    # The id proves the content, so the data in the patch is not needed.
     if file.kind is Kind.DELETE and file.old_id == found and file.new_id == _NO_BLOB:
         return b"", (), ()
     absorbed = None

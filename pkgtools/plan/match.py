@@ -56,6 +56,7 @@ class Text:
 
     @cached_property
     def _starts(self) -> list[int]:
+        # bytes.splitlines() also splits at a lone CR, where git does not.
         lengths = (len(line) + 1 for line in self.data.split(b"\n")[:-1])
         return [0, *accumulate(lengths)]
 
@@ -128,6 +129,7 @@ def apply_hunks(
             else:
                 misfits.append(Misfit(number, lines, present=present))
     chosen.sort()
+    # Hunks may move independently, so those in order in the patch can meet in the file.
     misfits += _overlaps(text, hunks, chosen)
     if misfits:
         return data, (), tuple(misfits)
@@ -196,6 +198,7 @@ def _as_stated(text: Text, hunks: Sequence[Hunk]) -> list[tuple[int, int]] | Non
 def _overlaps(text: Text, hunks: Sequence[Hunk], chosen: list[tuple[int, int]]) -> Iterator[Misfit]:
     end, before = 0, 0
     for at, number in chosen:
+        # Two insertions at one place have no order.
         if at < end or (at == end and before and not hunks[number - 1].old):
             yield Misfit(number, (text.line_of(at),), overlaps=before)
         end, before = at + len(hunks[number - 1].old), number

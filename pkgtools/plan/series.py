@@ -53,6 +53,8 @@ class _SeriesProgress:
         for path, steps in sorted(self.history.items()):
             before = self.original[path]
             *between, after = [blob for _, blob in steps]
+            # A file that a later patch restores is still listed: its intermediate states can be
+            # found.
             if between or before != after:
                 modes = {blob.mode for blob in (before, *between, after) if blob is not None}
                 patches = tuple(patch for patch, _ in steps)
@@ -74,6 +76,7 @@ def _plan_patch(patch: Patch, state: _SeriesProgress) -> None:
             Step(patch.name, file.new_path, file.kind, placements, rejected=bool(rejections))
         )
         state.rejections += rejections
+        # An absorbed section leaves the file as the patch would: later patches can be tried.
         if rejections and not _is_absorbed(file, rejections):
             state.broken |= {file.old_path, file.new_path}
     for file, parent in _collisions(patch, draft, state):

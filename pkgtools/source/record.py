@@ -53,6 +53,7 @@ def restore_record(raw: bytes, edit: RecordEdit, added: Collection[str]) -> byte
     rows = raw.splitlines(keepends=True)
     exact = rows[: edit.kept]
     for number, row in edit.dropped:
+        # In ascending order, each insertion finds its original place.
         exact.insert(number, row)
     # The last row before may have had no line end, which an appended row gave it.
     for whole in (b"".join(exact), b"".join(exact).removesuffix(_line_end(rows))):
@@ -81,6 +82,7 @@ def recorded_in(raw: bytes, label: str) -> dict[str, str]:
 def row_path(row: bytes) -> str:
     """Return a row's path; empty where it has none."""
     text = row.decode("utf-8", "surrogateescape")
+    # RFC 4180: only a quoted field can contain a comma, a quote or a line end.
     if '"' not in text:  # nearly every row; the csv module takes ten times as long
         return text.rstrip("\r\n").partition(",")[0]
     try:
@@ -105,6 +107,7 @@ def make_row(path: str, data: bytes | None) -> bytes:
     """Return the row of a file, ending in LF."""
     fields: list[object] = [path, "", ""]
     if data is not None:
+        # PEP 427: URL-safe base64 without padding.
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         fields = [path, f"sha256={digest}", len(data)]
     return _write_row(fields)
@@ -125,4 +128,5 @@ def _join(rows: list[bytes], more: list[bytes]) -> bytes:
 
 
 def _line_end(rows: list[bytes]) -> bytes:
+    # Some installers write CRLF, the default of Python's csv module (RFC 4180).
     return b"\r\n" if rows and rows[0].endswith(b"\r\n") else b"\n"

@@ -169,6 +169,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         remedy = f"{_hint(path)}; --catalog names another package's"
         raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
     container, real = folder.absolute().parent, folder.resolve().parent
+    # https://setuptools.pypa.io/en/latest/userguide/development_mode.html#strict-editable-installs
     if real.name.startswith(_STRICT):
         raise TreeError(
             f"{folder} is made of links to a source checkout: it is an editable install of "
@@ -266,7 +267,9 @@ def home_of(root: Path) -> Path:
 def _git_dir(marker: Path) -> Path | None:
     if marker.is_file():  # of a linked worktree
         text = read_bytes(marker).decode(errors="replace")
+        # https://git-scm.com/docs/gitrepository-layout: a .git file names the real directory.
         if not text.startswith("gitdir: "):
             return None
         marker = marker.parent / text.removeprefix("gitdir: ").strip()
+    # Any folder can be called .git; a repository has HEAD.
     return marker.resolve() if (marker / "HEAD").is_file() else None

@@ -65,6 +65,7 @@ class WheelSource:
             raise self._damaged(f" cannot be read as a wheel: {error}") from None
         self._members: dict[str, zipfile.ZipInfo] = {}
         for info in self._zip.infolist():
+            # zipfile keeps the last of two, other tools the first: they would see different files.
             if info.filename in self._members:
                 raise self._damaged(f" holds {info.filename} twice")
             self._members[info.filename] = info
@@ -77,6 +78,7 @@ class WheelSource:
         """The .dist-info folder: as in pip, the one whose name starts with the distribution's."""
         found = sorted(top for top in self._tops if top.endswith(_INFO))
         name = canonicalize_name(self.upstream.distribution)
+        # pip's parse_wheel() accepts such a name, too, so RECORD must be there.
         if len(found) != 1 or not canonicalize_name(found[0]).startswith(name):
             shown = " and ".join(found) or "none"
             raise self._damaged(f" has to have one .dist-info folder of {name}, but has {shown}")
@@ -90,6 +92,7 @@ class WheelSource:
     def _roots(self) -> tuple[str, ...]:
         """The folders whose content an installer puts into site-packages."""
         data = [top for top in sorted(self._tops) if top.endswith(_DATA)]
+        # PEP 427: an installer spreads NAME.data/purelib and /platlib into site-packages.
         return ("", *(f"{top}/{scheme}/" for top in data for scheme in _SCHEMES))
 
     @cached_property
@@ -144,6 +147,7 @@ class WheelSource:
         """Return a member's content."""
         try:
             info = self._members[name]
+            # The size in the directory is a claim, and zipfile allocates what it inflates.
             if info.file_size > LIMIT:
                 raise self._damaged(f": {name} claims {info.file_size} bytes")
             return self._zip.read(info)
@@ -230,6 +234,7 @@ def wheel_environment(path: Path) -> dict[str, str]:
     """Return what all tags in a wheel's file name tell of its environments."""
     *_, tags = parse_wheel_filename(path.name)
     known = [environment_of_tag(tag).items() for tag in tags]
+    # A name like py2.py3-none-any stands for several tags: only what all of them say is certain.
     return dict(set(known[0]).intersection(*known[1:]))
 
 

@@ -44,6 +44,7 @@ def locked(trees: Sequence[Tree], reporter: Reporter) -> Iterator[None]:
             for root in sorted(wanted):  # in one order, so that two runs never wait in a circle
                 with _as_tree_error(root):
                     stack.enter_context(_lock(root, reporter))
+            # A killed run's transaction can bind trees that this run did not name.
             bound = {part.tree.root for tree in trees for part in load_parts(tree)}
             if bound <= wanted:
                 yield
@@ -88,6 +89,7 @@ def commit(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> None:
             _prepare(parts, [write for _, writes in changes for write in writes])
             parts[0].journal.enter("commit", parts[0].tree.home)
             _put_in_place(parts)
+        # KeyboardInterrupt and SystemExit, too, must not leave a half-patched tree.
         except BaseException:
             _roll_back(parts)
             raise
@@ -97,6 +99,7 @@ def commit(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> None:
 def _new_parts(changes: Sequence[tuple[Tree, Sequence[Write]]]) -> list[Part]:
     """Return the parts of a new transaction, with journals that are not on disk yet."""
     leader, *others = [tree for tree, _ in changes]
+    # Distinguishes this journal from one that an earlier transaction left in another tree.
     number = os.urandom(8).hex() if others else ""
     parts: list[Part] = []
     made: set[Path] = set()
@@ -127,9 +130,11 @@ def _prepare(parts: Sequence[Part], writes: Sequence[Write]) -> None:
     staged = _files(parts)
     for write, file in zip(writes, staged, strict=True):
         stage(write, file)
+    # fsync(2) of a file does not make its directory entry durable.
     folders.sync(file.target.parent for file in staged)
     _refuse_miswritten(staged)
     for file in staged:
+        # Editors do not take the tree lock: compare again with what the plan read.
         if not file.operation.is_cache and file.found() != file.operation.before:
             raise _changed(file)
 
@@ -158,8 +163,11 @@ def recover(tree: Tree) -> str | None:
         leader, staged = parts[0], _files(parts)
         for part in parts:
             for folder in part.journal.folders:
+                # Raises if a folder has become a symbolic link: nothing outside the tree is
+                # removed.
                 files.inside(part.tree.root, folder)
         if leader.journal.phase == "commit":
+            # The package manager's files are right; the renames that are left would spoil them.
             if len(parts) == 1 and _is_reinstalled(staged):
                 leader.journal.enter("done", leader.tree.home)
             elif _can_finish(staged):
@@ -209,6 +217,7 @@ def _put_in_place(parts: Sequence[Part]) -> None:
         file.commit()
     folders.sync(file.target.parent for file in staged)
     for file in staged:
+        # A process that had the old file open still writes to its inode after the rename.
         if file.is_edited_late:
             raise _changed(file)
     parts[0].journal.enter("done", parts[0].tree.home)

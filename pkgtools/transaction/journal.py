@@ -25,6 +25,7 @@ from pkgtools.util.files import inside, read_bytes, read_file, replace_file, scr
 NAME: Final = "pkgtools-journal.json"
 
 Phase = Literal["prepare", "commit", "done", "undo", "led"]
+# NUL is the one byte that a POSIX path cannot have; os functions raise ValueError on it.
 _Reference = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*\Z")]
 
 
@@ -76,6 +77,7 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
         """Put it on disk with a new phase, whole or not at all."""
         self.phase = phase
         path = home / NAME
+        # rename(2) is atomic: a killed run leaves the journal before or after, never a torn one.
         replace_file(path, msgspec.json.encode(self), scratch_of(path))
 
 
@@ -97,6 +99,7 @@ def load_journal(home: Path) -> Journal | None:
 def _check(journal: Journal) -> None:
     """Raise a `ValueError` where a path leads out of the tree, or the leader is not named."""
     for name in [*(operation.name for operation in journal.operations), *journal.folders]:
+        # A downloaded checkout can bring a hostile journal in its git directory.
         safe_path(name.encode())
     if journal.phase == "led" and len(journal.trees) != 1:
         raise ValueError("it does not name the leader")

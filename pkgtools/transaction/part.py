@@ -84,6 +84,7 @@ def _referred(tree: Tree, reference: TreeReference) -> Tree | None:
         Path(os.path.normpath(tree.home / unquote(path, errors="surrogateescape")))
         for path in (reference.root, reference.home)
     )
+    # A symbolic link could lead the operations to another folder than the one that was locked.
     if not root.is_dir() or root.resolve() != root or home.resolve() != home:
         return None
     is_installed = home.suffix == ".dist-info" and _belongs(root, home)

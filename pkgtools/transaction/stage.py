@@ -12,6 +12,7 @@ from pkgtools.transaction import folders
 from pkgtools.transaction.journal import Base, Operation, StagedFile
 from pkgtools.util import files
 
+# link(2) fails like this on FAT, across bind mounts, and under fs.protected_hardlinks.
 _NO_LINKS: Final = {
     errno.EPERM,
     errno.EACCES,
@@ -55,6 +56,7 @@ def stage(write: Write, place: StagedFile) -> None:
         place.new.symlink_to(os.fsdecode(write.after.data))
     else:
         files.write_new(place.new, write.after.data, _permissions(write, status))
+    # rename(2) puts a new inode in place, which would otherwise belong to the caller.
     folders.give_owner(place.new, status or place.new.parent.stat())
     if write.after.mode == SYMLINK:
         return
@@ -87,5 +89,6 @@ def _permissions(write: Write, status: os.stat_result | None) -> int:
     old = stat.S_IMODE(status.st_mode)
     if write.after is None or write.after.mode == write.before.mode:
         return old
+    # As `chmod +x` does under a umask: whoever may read the file may run it.
     readers = (old & 0o444) >> 2
     return old | readers if write.after.mode != REGULAR else old & ~0o111

@@ -69,6 +69,7 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
 
     Nothing is written where the block raises.
     """
+    # Packages of one checkout share a home, and so one draft.
     by_home = {tree.home: tree for tree in trees}
     with locked(list(by_home.values()), reporter):
         unchanged = {home: _recovered(tree) for home, tree in by_home.items()}
@@ -100,6 +101,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         refuse_covered(draft, own, target.series.paths, f"replace {own.target} in it")
         at = draft.stack.entries.index(own)
         changed |= own.paths
+        # Plan on what the older series found; the draft still has its result.
         before = draft.stack.before(own, draft)
     revisions, plan = check(catalog, target, before, draft.stack)
     if own is not None:

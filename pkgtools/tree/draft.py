@@ -136,6 +136,8 @@ class TreeDraft:
             stale = {b.name for entry in entries for b in entry.bytecode} | {
                 write.name for write in self._writes.values() if write.after is None
             }
+            # From the whole stack: RECORD before it and the receipt then suffice to restore
+            # RECORD.
             rows = {name: row_data(blob) for name, blob in paths if blob is not None}
             gone = {name for name, blob in paths if blob is None}
             kept, record = drop_rows(raw, {*stale, *gone, *rows, self._receipt_row})
@@ -178,6 +180,7 @@ class TreeDraft:
             return Original.pack(blob, place.lstat(), blob)
         # Written earlier in this transaction, so there is no file yet to ask.
         status = (place if write.before is not None else self.tree.root).lstat()
+        # A new second: the restored file must not match bytecode of the one that it replaces.
         mtime = (status.st_mtime_ns // _SECOND + 1) * _SECOND
         return Original.pack(blob, status, write.before, mtime)
 
@@ -250,6 +253,7 @@ def bytecode_of(source: Path) -> Iterator[Path]:
         # The tag of a Python is text; what has another name is imported by none, nor is a
         # journal or RECORD able to list it.
         yield from (path for path in found if path.name.isprintable())
+    # PEP 3147: Python imports it only if the source is gone, which a series can do.
     legacy = source.with_suffix(".pyc")
     if legacy.exists():
         yield legacy

@@ -82,9 +82,11 @@ class AppliedStack:
 
     def _replaced(self, entry: StackEntry, drifted: set[str], match: Identity) -> set[str]:
         """Return the drifted paths that are another revision's."""
+        # An upgrade replaces the .dist-info with the receipt, so each change below one is an edit.
         if self.tree.dist_info is not None or not drifted:
             return set()
         head = _head(self.tree)
+        # Untracked files say nothing: `any` asks whether git knows the package at all.
         if head is not None and any(map(head, entry.paths)):
             return {path for path in drifted if head(path) == self.source.read(path)}
         base = self.stack.pristine(self.source)

@@ -87,6 +87,7 @@ def _renewed(catalog: Catalog, draft: TreeDraft, entry: StackEntry) -> StackEntr
 
 def _refuse_patched_otherwise(catalog: Catalog, tree: Tree) -> None:
     """Raise where there is something to reverse and no receipt to do it with."""
+    # Exit 0 would claim that the tree is pristine.
     best = identify(catalog, tree)[0]
     state = best.state
     if state is State.PARTIAL:

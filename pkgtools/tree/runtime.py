@@ -86,6 +86,7 @@ def compile_for(source: Source) -> Compile:
     if required is None:
         return compile_and_remember
     if required.contains("{}.{}.{}".format(*sys.version_info)):
+        # ast.parse(feature_version=...) checks the syntax of the oldest one without running it.
         oldest = next((minor for minor in range(7, _HERE[1]) if _allows(required, minor)), None)
         return partial(compile_and_remember, oldest=oldest)
     for minor in range(6, 40):
@@ -95,6 +96,7 @@ def compile_for(source: Source) -> Compile:
 
 
 def _allows(required: SpecifierSet, minor: int) -> bool:
+    # A late patch release: `>=3.9.2` must count as allowing 3.9.
     return required.contains(f"3.{minor}.99")
 
 

@@ -178,6 +178,7 @@ def _by_version(revision: LockedRevision, source: Source) -> State:
     version = getattr(source, "version", None)
     if version is None or revision.release is None:
         return State.PRISTINE
+    # A patched wheel adds a local part (PEP 440) to the release's version.
     same = Version(version).public == Version(revision.release).public
     return State.PRISTINE if same else State.FOREIGN
 
@@ -196,6 +197,7 @@ def _file_state(file: LockedFile, blob: Blob | None) -> FileState:
     elif blob is None:
         state = State.MISSING
     elif b"\r\n" in blob.data:
+        # core.autocrlf, or a copy through Windows: worth its own remedy.
         unix = Blob(blob.data.replace(b"\r\n", b"\n"), blob.mode)
         crlf = entry_id(unix, with_mode=file.has_mode) in chain
     return FileState(

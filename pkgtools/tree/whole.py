@@ -74,6 +74,7 @@ def _beyond_wheel(wheel: WheelSource) -> Iterator[Difference]:
             data = wheel.read_member(path)
             if not _has_digest(data, digest):
                 yield Difference(path, "changed")
+    # PEP 427: RECORD cannot list its own signatures.
     signed = {f"{name}.jws", f"{name}.p7s"}
     yield from (Difference(path, "extra") for path in sorted(members.keys() - rows.keys() - signed))
 
@@ -131,9 +132,11 @@ def _beyond_record(tree: Tree) -> Iterator[Difference]:
 
 def _has_digest(data: bytes, recorded: str) -> bool:
     algorithm, _, value = recorded.partition("=")
+    # shake has no fixed length; an algorithm of another Python cannot be checked.
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake"):
         return True
     made = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest())
+    # PEP 376 had padding, PEP 427 has none.
     return made.rstrip(b"=").decode() == value.rstrip("=")
 
 

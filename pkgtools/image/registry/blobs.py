@@ -39,6 +39,7 @@ def read_range(client: RegistryClient, path: str, start: int, end: int) -> bytes
         headers = {"Range": f"bytes={start}-{end - 1}"}
         with client.request("GET", path, ok={200, 206, 416}, headers=headers, tries=1) as response:
             said = response.headers.get("Content-Range", "")
+            # A server may ignore Range and send 200 with everything (RFC 9110, section 14.2).
             if response.status_code != 206 or not said.startswith(f"bytes {start}-{end - 1}/"):
                 return None
             part = client.body(response, end - start)
@@ -87,6 +88,8 @@ class BlobStream:
             try:
                 if self._response is None:
                     self._open()
+                # read() would block until all of `wanted` is there, and a slow sender would go
+                # unnoticed.
                 part: bytes = self._response.raw.read1(wanted)
             except BROKEN as error:
                 part, reason = b"", type(error).__name__
@@ -115,6 +118,7 @@ class BlobStream:
             if not said.get("Content-Range", "").startswith(f"bytes {self._at}-"):
                 raise RegistryError(f"{self._label}: the registry sent another range")
         else:
+            # The registry ignored Range and starts again: skip what was already read.
             skipped = self._at
         length = said.get("Content-Length", "")
         if length.isdigit() and int(length) != self._size - self._at + skipped:

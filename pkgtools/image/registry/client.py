@@ -60,6 +60,7 @@ class RegistryClient:
         self._secrets: set[str] = set()
         self._session = requests.Session()
         self._session.auth = lambda request: request  # or requests would use ~/.netrc
+        # A cookie could follow a redirect to another host.
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._session.headers.update(
             {"User-Agent": f"pkgtools/{__version__}", "Accept-Encoding": "identity"}
@@ -145,6 +146,7 @@ class RegistryClient:
 
     def pause(self, error: BrokenConnectionError, count: int) -> None:
         """Wait before the next try: longer each time, or as the registry asks."""
+        # Exponential: a busy registry recovers only if its clients back off.
         time.sleep(min(max(error.wait, 0.25 * 2**count), _LONGEST_WAIT))
 
     def body(self, response: Any, limit: int) -> bytes:
@@ -174,6 +176,7 @@ class RegistryClient:
             with response:
                 asked = response.headers.get("WWW-Authenticate", "")
             self._log_in(bearer_of(asked, self.host))
+            # Once: a second 401 means that the credentials are wrong, not that the token expired.
             response = self._redirected(request)
         return response
 
@@ -186,6 +189,8 @@ class RegistryClient:
             if self._authorization and _origin(url) == _origin(self.root):
                 headers["Authorization"] = self._authorization
             response = self._send(requests.Request(request.method, url, headers, data=request.data))
+            # After 301 to 303 a client may change the method (RFC 9110, 15.4): uploads are not
+            # redirected.
             if response.status_code not in _REDIRECTS or request.method not in {"GET", "HEAD"}:
                 return response
             with response:
@@ -220,6 +225,7 @@ class RegistryClient:
             if is_loopback(address):
                 settings["proxies"] = {}  # no proxy has this machine's own address
             settings["timeout"] = (_CONNECT_SECONDS, _READ_SECONDS)
+            # An adapter's send() streams: the body is read only within a bound.
             response = self._session.get_adapter(url).send(prepared, **settings)
         except BROKEN as error:
             what = f"{address} does not answer: {_reason(error)}"
@@ -264,6 +270,7 @@ class RegistryClient:
             return
         realm = self.followed(self.root, bearer["realm"])
         service = bearer.get("service", "")
+        # One token for base and result, because a mount needs to pull one and to push the other.
         scopes = [f"repository:{name}:{what}" for name, what in sorted(self._scopes.items())]
         if found and found.identity_token:  # distribution's "Oauth2 Token Authentication"
             form = {"grant_type": "refresh_token", "refresh_token": found.identity_token}
@@ -278,7 +285,9 @@ class RegistryClient:
             if response.status_code == 200:
                 with contextlib.suppress(ValueError, RecursionError, AttributeError):
                     facts = json.loads(self.body(response, _TOKEN_LIMIT))
+                    # Registries send either name; OAuth2 has only access_token (RFC 6749, 5.1).
                     token = facts.get("token") or facts.get("access_token")
+        # A line end in a token would add a header to the next request.
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise RegistryError(
                 f"{self.host} gave no token: status {response.status_code}",

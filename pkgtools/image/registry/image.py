@@ -53,6 +53,7 @@ def open_registry(
             return RegistryImage(name, client, tree, found, top[1]["digest"])
 
         image = open_manifest(f"{REGISTRY}{name.name}", platform, top, fetch, opened)
+        # The image closes the client from here on.
         stack.pop_all()
     return image
 
@@ -121,6 +122,7 @@ class RegistryStore(ManifestStore):
         path, headers = f"{at.repository}/manifests/{at.tag}", {"Accept": ACCEPT}
         with self._client(at).request("HEAD", path, ok={200, 404}, headers=headers) as response:
             taken = response.headers.get("Docker-Content-Digest", "")
+        # A tag is a pointer: pushing under the base's name would take the base away from others.
         if at == self._source or taken in self._names:
             raise base_is_kept(name)
 

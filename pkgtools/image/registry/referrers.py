@@ -91,6 +91,7 @@ class ReferrerFacts:
         }
         raw = to_json(manifest)
         entry = described(OCI_MANIFEST, raw)
+        # Without the OCI-Subject header the client must maintain the tag schema itself.
         if not uploads.put_manifest(entry["digest"], OCI_MANIFEST, raw):
             extra = {"artifactType": ARTIFACT_TYPE, "annotations": {KEY: key}}
             self._list(uploads, str(subject["digest"]), {**entry, **extra})
@@ -100,6 +101,7 @@ class ReferrerFacts:
         """Add a referrer to the index that takes the API's place."""
         tag = _tag(subject)
         index = self._index(f"manifests/{tag}") or {"schemaVersion": 2, "manifests": []}
+        # The tag schema has no lock: of two concurrent pushes, one entry can be lost.
         others = [each for each in index["manifests"] if each["digest"] != entry["digest"]]
         raw = to_json({**index, "mediaType": OCI_INDEX, "manifests": [*others, entry]})
         uploads.put_manifest(tag, OCI_INDEX, raw)

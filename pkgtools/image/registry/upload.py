@@ -141,6 +141,7 @@ class Uploads:
                         return self._location(response)
             location, at = self._status(location)
             done = at - start
+            # The registry has other bytes than were sent: only a new upload is certain.
             if not 0 <= done <= len(chunk):
                 raise _LostUploadError
             start, chunk = at, chunk[done:]
