@@ -92,14 +92,8 @@ def build_image(
 ) -> BuiltImage:
     """Store `image` plus one layer with the series of all `targets`.
 
-    The same targets and base give the same bytes, with the same pkgtools, Python and zlib.
-
-    Args:
-        catalog: used to find the nearest revision of a refused base.
-        targets: whose series, of one package or several.
-        image: the base.
-        reporter: receives progress.
-        name: the new image's name; default: the base's, each target and its series' digest.
+    The same targets and base give the same bytes, with the same pkgtools, Python and zlib. The
+    default name is that of the base, with each target and its series' digest.
 
     Raises:
         PkgtoolsError: a refusal, as `apply_targets` raises it.

@@ -193,11 +193,7 @@ def add_image(
 ) -> None:
     """Add an image to an archive: its configuration, its new layer, and the manifest.
 
-    Args:
-        archive: which has the base's layers, or is for an engine that has them.
-        new: the image.
-        layers: the names of the base's layers.
-        tags: the names that the image gets.
+    The archive has the base's layers, whose names are given, or is for an engine that has them.
     """
     config = f"{new.config.digest.removeprefix('sha256:')}.json"
     layer = layer_name(new.layer.diff_id)

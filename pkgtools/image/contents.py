@@ -43,6 +43,7 @@ from pkgtools.image.layer import (
 from pkgtools.image.streams import decompressed
 
 ReadRange = Callable[[int, int], bytes | None]
+"""Reads a part of a blob; returns None if the registry sends only all of it."""
 
 _STARGZ: Final = "containerd.io/snapshot/stargz/toc.digest"
 _FOOTER_BYTES: Final = 51
@@ -118,12 +119,8 @@ def table_of(
 ) -> TableOfContents | None:
     """Return a layer's table of contents; None if it has none with a valid digest.
 
-    Args:
-        descriptor: the layer's, with the digest of the table in its annotations.
-        read_range: reads a part of the blob; returns None if the registry sends only all of it.
-        label: the layer's name in errors.
+    A layer whose table is damaged is read whole, and its digest checked.
     """
-    # The whole layer is read, and its digest checked, where its table is damaged.
     with contextlib.suppress(MalformedError, msgspec.DecodeError, ValueError), readable(label):
         found = _read_table(descriptor, read_range) if read_range else None
         if read_range and found:
@@ -249,11 +246,7 @@ class TableOfContents:
         return map(self._decode, itertools.islice(self._entries, number + 1, None))
 
     def _check_headers(self, number: int) -> None:
-        """Compare the table with the archive's headers between two files.
-
-        Args:
-            number: of the second file's entry, whose content follows its header; or behind all.
-        """
+        """Compare the table with the archive's headers before a file's content, or at the end."""
         if number in self._checked:
             return
         start = number
@@ -277,9 +270,7 @@ class TableOfContents:
     def _between(self, before: int, number: int) -> bytes:
         """Return the uncompressed bytes between the contents of two files.
 
-        Args:
-            before: of the first file's last entry; -1 for the start of the archive.
-            number: of the second file's entry, or behind all.
+        They are from the first one's last entry, or the start (-1), to the second one's or the end.
         """
         at, skipped, size = 0, 0, 0
         if before >= 0:

@@ -91,14 +91,10 @@ def export_facts(
     place: str,
     reporter: Reporter,
 ) -> ExportedFacts:
-    """Write the facts of an image to a file or a repository.
+    """Write the facts of an image, or of all its platforms, to a file or a repository.
 
-    Args:
-        catalog: the catalog, whose series say which files matter.
-        upstreams: the packages; default: the one that the image's labels name.
-        opened: the image, or all its platforms.
-        place: a file, or ``docker://HOST/NAME`` for referrers to the image's manifest.
-        reporter: receives progress.
+    The series of the catalog say which files matter. Without `upstreams`, the image's labels name
+    the package. A place of the form ``docker://HOST/NAME`` gets referrers to the image's manifest.
     """
     found = []
     for image in images_of(opened):

@@ -153,11 +153,8 @@ def layer_entry(info: tarfile.TarInfo, read: Callable[[], bytes], label: str) ->
 def read_layer(raw: IO[bytes], label: str) -> Iterator[LayerEntry]:
     """Yield each entry of a layer, in the archive's order.
 
-    An entry is forgotten once the next is read: a layer has hundreds of thousands.
-
-    Args:
-        raw: the layer: tar, plain or compressed with gzip or zstd. It is only read forwards.
-        label: the layer's name in errors.
+    The layer is tar, plain or compressed with gzip or zstd, and only read forwards. An entry is
+    forgotten once the next is read: a layer has hundreds of thousands.
     """
     with readable(label), open_tar(decompressed(raw)) as archive:
         for info in entries(archive):

@@ -101,13 +101,7 @@ class Overlay:
         kept: PathFilter | None = None,
         cache: LayerCache | None = None,
     ) -> None:
-        """Prepare to read.
-
-        Args:
-            wanted: the paths whose content is read.
-            kept: the paths that are of interest; default: all.
-            cache: the changes of layers that were read before.
-        """
+        """Read the content of `wanted` paths; `kept` ones are of interest, by default all."""
         self.members: dict[str, Member] = {}
         """The visible files that are of interest, by path."""
         self.depths: dict[str, int] = {}

@@ -153,9 +153,6 @@ class Image(ABC):
     def find(self, query: PackageQuery) -> FoundPackage:
         """Return the location of the package in the image.
 
-        Args:
-            query: the package, and the files of it that are read.
-
         Raises:
             UsageError: it is not there, or in several places.
             MalformedError: the image is damaged, or leads out of itself.
@@ -221,9 +218,7 @@ class Runnable(Image, ImageStore):
     def run(self, arguments: Sequence[str], files: bytes = b"") -> Iterator[str]:
         """Run the image's Python in a container; yield what it prints, line by line.
 
-        Args:
-            arguments: of the interpreter.
-            files: a tar archive that is unpacked at the container's root first.
+        The tar archive `files` is unpacked at the container's root first.
 
         Raises:
             UsageError: the image does not contain the interpreter.

@@ -148,13 +148,9 @@ class FoundPackage:
 
 
 def choose_folder(query: PackageQuery, folders: Iterable[str], tree: str | None, label: str) -> str:
-    """Return the folder that contains the package.
+    """Return which of the folders contains the package; see `location.candidates`.
 
-    Args:
-        query: the package.
-        folders: the candidates; see `location.candidates`.
-        tree: the user's choice: such a folder, the package's own folder, or a checkout.
-        label: the image, in errors.
+    The user's choice `tree` is such a folder, the package's own folder, or a checkout.
     """
     upstream = query.upstream
     found = sorted(folders)

@@ -27,11 +27,8 @@ def open_image(
 ) -> Runnable | LayeredImage:
     """Open an image; of a multi-platform image, the given platform or this machine's.
 
-    Args:
-        reference: the image's name.
-        tree: the folder in it that contains the package; default: where it is found.
-        python: the interpreter in it whose package is meant, for images in an engine.
-        platform: ``os/architecture[/variant]``.
+    The package is in the folder `tree`, or where it is found. For images in an engine, `python` is
+    the interpreter whose package is meant. A platform is ``os/architecture[/variant]``.
 
     Raises:
         UsageError: there is no such image, or an option does not fit it.

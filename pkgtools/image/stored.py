@@ -55,19 +55,12 @@ class LayeredImage(Image):
 
         Layers are read from the highest to the lowest, each to its end, so that its digest is
         checked. Reading stops when lower layers cannot change the answer; see `installed_last`.
-
-        Args:
-            query: the package, and the files of it that are read.
-            cache: the changes of layers that were read before.
         """
-
-        def is_read(path: str) -> bool:
-            return query.wants(path) or is_evidence(query, path)
-
-        def is_kept(path: str) -> bool:
-            return query.keeps(path) or is_evidence(query, path)
-
-        overlay = Overlay(is_read, is_kept, cache)
+        overlay = Overlay(
+            lambda path: query.wants(path) or is_evidence(query, path),
+            lambda path: query.keeps(path) or is_evidence(query, path),
+            cache,
+        )
         folder, env = None, self.config.env
         for layer in reversed(self.layers):
             overlay.add(layer)
@@ -101,14 +94,7 @@ class ManifestImage(LayeredImage):
     """An image with a manifest, in a registry or a layout."""
 
     def __init__(self, reference: str, found: FoundManifest, top: str, tree: str | None) -> None:
-        """Read an image's manifest and its configuration.
-
-        Args:
-            reference: the user's name for it.
-            found: its manifest.
-            top: the digest that the name leads to: of the manifest, or of an index.
-            tree: the user's choice of the folder that contains the package.
-        """
+        """Read an image; `top` is the digest that its name leads to: of it, or of an index."""
         raw, entry = found
         self.reference, self.tree = reference, tree
         self.manifest_digest = str(entry["digest"])
@@ -181,12 +167,7 @@ def open_manifest(
 ) -> ManifestImage | ImageIndex:
     """Open the image of a manifest; of an index, the image of the given platform, or all.
 
-    Args:
-        reference: the user's name for it.
-        platform: ``os/architecture[/variant]``.
-        found: the manifest or index.
-        fetch: returns the manifest of an entry of the index.
-        opened: opens the image of a manifest.
+    `fetch` returns the manifest of an index's entry, and `opened` the image of a manifest.
     """
     raw, top = found
     if top.get("mediaType") not in INDEXES:

@@ -76,10 +76,7 @@ class ExtractedPackage:
 
         New files and folders get the package's owner. Existing folders are left out, so that they
         keep their owners and permissions; one that becomes empty is removed, as in any other tree.
-
-        Args:
-            mtime: the time of written files, in seconds since the epoch; restored files keep
-                their own.
+        Written files get `mtime`, in seconds since the epoch; restored files keep their own.
         """
         owner = self._owner()
         known = _with_folders({*self.package.names, *self.members})

@@ -116,13 +116,8 @@ class RegistryClient:
     ) -> Any:
         """Return the response to a request, before its body is read; the caller closes it.
 
-        Args:
-            method: the HTTP method.
-            path: relative to the API, or a URL that the registry gave.
-            ok: the expected statuses.
-            headers: headers other than the credentials.
-            data: the body.
-            tries: the number of tries.
+        The path is relative to the API, or a URL that the registry gave. The statuses `ok` are
+        expected. The headers are without the credentials.
 
         Raises:
             BrokenConnectionError: all tries failed.

@@ -70,10 +70,7 @@ class ReferrerFacts:
     def attach(self, subject: Mapping[str, Any], key: str, package: FoundPackage) -> str:
         """Push the facts of an image; return the digest of the referrer.
 
-        Args:
-            subject: the descriptor of the image's manifest.
-            key: see `facts_key`.
-            package: the package in the image.
+        The subject is the descriptor of the image's manifest; for the key, see `facts_key`.
         """
         self._client.allow(self._repository, "pull,push")
         uploads = Uploads(self._client, self._repository)
