@@ -211,7 +211,7 @@ def _patched(  # noqa: PLR0913 - keywords
         info = part.tree.dist_info
         version = info.stem.rpartition("-")[2] if info else outcome.revisions[0]
         built.append(BuiltTarget(target.name, outcome.revisions, outcome.replaced, version))
-        own = labels_of(target, outcome.revisions, image, part.package.folder)
+        own = labels_of(target, outcome.revisions, image, part.tree.package.folder)
         labels = merged_labels(image.config.labels, labels, own)
     step = "pkgtools build image" + "".join(f" --target {target.name}" for target in targets)
     new = NewImage(image.config.extended(layer, labels, step, when), layer, labels)
@@ -232,7 +232,7 @@ def _patched(  # noqa: PLR0913 - keywords
         base_digest=image.manifest_digest or image.id,
         created=when.isoformat(),
         also=tuple(others),
-        by_table=tuple(sorted({d for part in parts.values() for d in part.package.by_table})),
+        by_table=tuple(sorted({d for part in parts.values() for d in part.tree.package.by_table})),
     )
 
 

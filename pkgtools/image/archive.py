@@ -82,7 +82,7 @@ class ArchiveImage(LayeredImage):
     def parts(self) -> Iterator[tuple[str, StoredLayer]]:
         """Yield each layer by its name, with its bytes unchanged, and their size alone."""
         for name in self._entry.Layers:
-            opened = partial(self._opened, self._archive.getmember(name))
+            opened = partial(self._opened, name)
             with opened() as file:
                 yield name, StoredLayer(name, opened, {"size": file.seek(0, io.SEEK_END)})
 
@@ -109,13 +109,13 @@ class ArchiveImage(LayeredImage):
 
     def _layer(self, name: str, diff_id: str) -> StoredLayer:
         """Return a layer that is checked against its digest in the configuration."""
-        info, label = self._archive.getmember(name), f"{self.reference} {name}"
-        return StoredLayer(label, partial(self._verified, info, diff_id, label), digest=diff_id)
+        label = f"{self.reference} {name}"
+        return StoredLayer(label, partial(self._verified, name, diff_id, label), digest=diff_id)
 
     @contextlib.contextmanager
-    def _verified(self, info: tarfile.TarInfo, diff_id: str, label: str) -> Iterator[IO[bytes]]:
+    def _verified(self, name: str, diff_id: str, label: str) -> Iterator[IO[bytes]]:
         with (
-            self._opened(info) as file,
+            self._opened(name) as file,
             readable(label),
             verified(decompressed(file), diff_id, label) as layer,
         ):
@@ -123,21 +123,20 @@ class ArchiveImage(LayeredImage):
 
     def _described(self, name: str) -> StoredLayer:
         """Return a layer with its bytes unchanged and their descriptor."""
-        info = self._archive.getmember(name)
-        with self._opened(info) as file:
+        with self._opened(name) as file:
             media_type = f"{LAYERS[OCI_MANIFEST]}{compression_of(file.read(4))}"
             file.seek(0)
             digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
             said = {"mediaType": media_type, "digest": f"sha256:{digest}", "size": file.tell()}
-        return StoredLayer(f"{self.reference} {name}", partial(self._opened, info), said)
+        return StoredLayer(f"{self.reference} {name}", partial(self._opened, name), said)
 
-    def _opened(self, info: tarfile.TarInfo) -> IO[bytes]:
+    def _opened(self, name: str) -> IO[bytes]:
         try:  # older engines write a layer that two images share as a link to the first
-            file = self._archive.extractfile(info)
+            file = self._archive.extractfile(name)
         except (KeyError, RecursionError, tarfile.TarError):
             file = None
         if file is None:
-            raise damaged(f"{self.reference}: {info.name} is not a layer")
+            raise damaged(f"{self.reference}: {name} is not a layer")
         return file
 
     def _read(self, name: str) -> bytes:

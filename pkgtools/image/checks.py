@@ -67,7 +67,7 @@ def check_image(
     ):
         yield _timed("identity", lambda: _identity(catalog, target, part))
         yield _timed("compilation", lambda: _compilation(image, part))
-        folder = f"/{part.package.folder}"
+        folder = part.tree.place
     if upstream.checks is None:
         return
     with reporter.task(f"running {upstream.checks.name} in {image.reference}"):

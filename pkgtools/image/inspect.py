@@ -73,11 +73,11 @@ def _inspect(
         reference=image.reference,
         id=image.id,
         digest=image.manifest_digest,
-        tree=f"/{part.package.folder}",
+        tree=part.tree.place,
         labels={k: v for k, v in sorted(image.config.labels.items()) if k.startswith(own)},
         status=status,
         mismatches=tuple(mismatches),
-        by_table=part.package.by_table,
+        by_table=part.tree.package.by_table,
     )
 
 
@@ -129,8 +129,8 @@ def _mismatches(
     if upstream is not None and upstream not in [u.name for u in catalog.upstreams]:
         yield f"upstream {upstream}, which the catalog does not know"
     tree = said.get(names.TREE)
-    if tree is not None and tree != f"/{part.package.folder}":
-        yield f"tree {tree}, the package is in /{part.package.folder}"
+    if tree is not None and tree != part.tree.place:
+        yield f"tree {tree}, the package is in {part.tree.place}"
     yield from _false_revisions(catalog, said, part.tree)
     if names.TARGET not in said:
         return

@@ -54,12 +54,13 @@ def label_groups(said: Mapping[str, str]) -> list[dict[str, str]]:
 
     The labels of a second target have the number 2: ``pkgtools.2.target``.
     """
+    first: dict[str, str] = {}
     groups: dict[int, dict[str, str]] = {}
     for key, value in said.items():
-        match = _NUMBERED.fullmatch(key)
-        if match is not None:
+        if match := _NUMBERED.fullmatch(key):
             groups.setdefault(int(match[1]), {})[f"pkgtools.{match[2]}"] = value
-    first = {key: value for key, value in said.items() if not _NUMBERED.fullmatch(key)}
+        else:
+            first[key] = value
     return [first, *(groups[number] for number in sorted(groups))]
 
 

@@ -97,10 +97,13 @@ def is_evidence(query: PackageQuery, path: str) -> bool:
 
 
 def _is_installed(query: PackageQuery, folder: str, overlay: Overlay) -> bool:
-    record = _record(query, folder, overlay.members)
-    if record is None:
+    infos = query.infos(folder, overlay.members)
+    if len(infos) != 1:
         return False
-    info = posixpath.dirname(record.path)
+    (info,) = infos
+    metadata, record = (overlay.members.get(f"{info}/{n}") for n in ("METADATA", "RECORD"))
+    if not metadata or not record or {metadata.kind, record.kind} != {FileKind.FILE}:
+        return False
     listed = {posixpath.normpath(posixpath.join(folder, name)) for name in _listed(record.data)}
     own = {path for path in listed if path.startswith(f"{info}/")}
     return _is_settled(query, folder, overlay, listed, own)
@@ -164,16 +167,6 @@ def _tracked(index: bytes) -> list[str]:
         return tracked_paths(index)
     except (SourceUnavailableError, ValueError):  # SourceUnavailableError: no git command
         return []
-
-
-def _record(query: PackageQuery, folder: str, members: Mapping[str, Member]) -> Member | None:
-    """Return RECORD of the only .dist-info of the package in a folder."""
-    infos = query.infos(folder, members)
-    if len(infos) != 1:
-        return None
-    (info,) = infos
-    both = [members.get(f"{info}/{name}") for name in ("METADATA", "RECORD")]
-    return both[1] if all(m and m.kind is FileKind.FILE for m in both) else None
 
 
 def _listed(record: bytes) -> list[str]:

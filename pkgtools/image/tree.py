@@ -23,29 +23,26 @@ from pkgtools.source.tree import package_in
 from pkgtools.util.files import no_temporary_files
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImageTree(Tree):
     """A tree that was extracted from an image."""
 
-    image: str = ""
-    folder: str = ""
-    """The folder in the image that contains the package."""
-    names: frozenset[str] = frozenset()
-    """As `FoundPackage.names`."""
+    is_of_image: ClassVar[bool] = True
+    image: str
+    package: FoundPackage = field(repr=False)
 
     def compiled_beside(self, path: str) -> str | None:
         """Return the extension module of the image that has a file's name, if there is one."""
-        stem = posixpath.splitext(posixpath.join(self.folder, self.name(path)))[0] + "."
-        found = (n for n in sorted(self.names) if n.startswith(stem) and "/" not in n[len(stem) :])
+        stem = posixpath.splitext(posixpath.join(self.package.folder, self.name(path)))[0] + "."
+        names = sorted(self.package.names)
+        found = (n for n in names if n.startswith(stem) and "/" not in n[len(stem) :])
         built = (n for n in found if n.endswith((".so", ".pyd")))
         return next(map(posixpath.basename, built), None)
-
-    is_of_image: ClassVar[bool] = True
 
     @property
     def place(self) -> str:
         """The folder in the image."""
-        return f"/{self.folder}"
+        return f"/{self.package.folder}"
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -69,7 +66,6 @@ class ExtractedPackage:
     tree: ImageTree
     members: dict[str, Member] = field(repr=False)
     """The files as they were extracted."""
-    package: FoundPackage = field(repr=False)
 
     def changes(self, mtime: int) -> tuple[list[Member], list[str]]:
         """Return the changed members, and the removed paths.
@@ -79,11 +75,12 @@ class ExtractedPackage:
         Written files get `mtime`, in seconds since the epoch; restored files keep their own.
         """
         owner = self._owner()
-        known = _with_folders({*self.package.names, *self.members})
+        known = _with_folders({*self.tree.package.names, *self.members})
         written = self.root.stat().st_ctime_ns
         left = {path for path, m in self.members.items() if m.kind is not FileKind.FOLDER}
         changed = []
-        for path, found in _walk(self.root):
+        for found in _walk(self.root):
+            path = found.path
             old = self.members.get(path)
             now = replace(found, uid=(old or owner).uid, gid=(old or owner).gid)
             if now.kind is FileKind.FOLDER:
@@ -101,10 +98,11 @@ class ExtractedPackage:
 
     def _owner(self) -> Member:
         """Return a file of the package whose owner new files get; not all have ``__init__.py``."""
-        inside = posixpath.join(self.package.folder, self.tree.package_file)
-        files = [p for p in self.package.members if p == inside or p.startswith(f"{inside}/")]
+        package = self.tree.package
+        inside = posixpath.join(package.folder, self.tree.package_file)
+        files = [p for p in package.members if p == inside or p.startswith(f"{inside}/")]
         marker = f"{inside}/__init__.py"
-        return self.package.members[marker if marker in files else min(files)]
+        return package.members[marker if marker in files else min(files)]
 
 
 def query_of(catalog: Catalog, upstream: Upstream) -> PackageQuery:
@@ -143,7 +141,7 @@ def extracted(
         found = {p for p in paths if p.startswith(inside) and query.has(p.removeprefix(inside))}
         more = image.read(paths - found)
         _write(root, more.values(), package)
-        yield ExtractedPackage(root, tree, members | more, package)
+        yield ExtractedPackage(root, tree, members | more)
 
 
 def _refuse_links(members: Mapping[str, Member], label: str) -> None:
@@ -239,17 +237,14 @@ def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str)
         dist_info=found.dist_info,
         home=home,
         image=reference,
-        folder=package.folder,
-        names=package.names,
+        package=package,
     )
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Member]]:
-    """Yield each file, link and folder below a folder, by path."""
+def _walk(root: Path) -> Iterator[Member]:
+    """Yield each file, link and folder below a folder."""
     for at, folders, files in os.walk(root):
-        for name in [*files, *folders]:
-            path = Path(at, name)
-            relative = path.relative_to(root).as_posix()
+        for path in (Path(at, name) for name in [*files, *folders]):
             status = path.lstat()
             if stat.S_ISLNK(status.st_mode):
                 data, kind = os.fsencode(path.readlink()), FileKind.LINK
@@ -259,8 +254,5 @@ def _walk(root: Path) -> Iterator[tuple[str, Member]]:
                 data, kind = b"", FileKind.FOLDER
             else:
                 continue
-            permissions = stat.S_IMODE(status.st_mode)
-            yield (
-                relative,
-                Member(relative, kind, permissions, mtime=int(status.st_mtime), data=data),
-            )
+            name, mode = path.relative_to(root).as_posix(), stat.S_IMODE(status.st_mode)
+            yield Member(name, kind, mode, mtime=int(status.st_mtime), data=data)

@@ -79,7 +79,7 @@ def test_another_name_of_the_base_is_never_taken(
     (descriptor,) = json.loads((where / "index.json").read_bytes())["manifests"]
     add_to_index(where, {k: descriptor[k] for k in ("mediaType", "digest", "size")}, "stable")
     before = bytes_of(where)
-    with pytest.raises(UsageError, match="stable is the name of the base"):
+    with pytest.raises(UsageError, match="stable is a name of the base"):
         build(project.catalog(), base, f"oci:{where}:stable")
     assert bytes_of(where) == before
 
@@ -184,7 +184,7 @@ def test_an_archive_never_overwrites_its_base(
     os.mkfifo(tmp_path / "fifo")
     before = bytes_of(tmp_path)
     for name in ("base.tar", "./base.tar", "link.tar", "hard.tar"):
-        with pytest.raises(UsageError, match="is the base, which is never overwritten"):
+        with pytest.raises(UsageError, match="is a name of the base, which is never overwritten"):
             build(project.catalog(), base, f"docker-archive:{tmp_path}/{name}")
     own = f"docker-archive:{tmp_path}"
     names = (f"{own}/new.tar:No Name", f"{own}/new.tar:a:b:c", f"{own}/fifo")
@@ -315,7 +315,7 @@ def test_platforms_are_told_apart(project: Project, widget: list[Entry], tmp_pat
     assert read(built.reference).labels["pkgtools.target"] == "w-1.0"
     (new,) = json.loads((where / "index.json").read_bytes())["manifests"][1:]
     assert new["platform"]["os"] == "linux"
-    with pytest.raises(UsageError, match="multi is the name of the base"):
+    with pytest.raises(UsageError, match="multi is a name of the base"):
         build(project.catalog(), f"oci:{where}:multi", f"oci:{where}:multi")
 
 
