@@ -23,8 +23,6 @@ from pkgtools.merge.tokens import tokens
 _LANGUAGE: Final = tree_sitter.Language(tree_sitter_python.language())
 _DEEPEST: Final = 500
 """Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
-_SHALLOW: Final = 100
-"""So many bytes cannot nest deeper than is still quick to align."""
 _ONE_QUOTE: Final = bytes.maketrans(b"'", b'"')
 _BODIES: Final = {"module", "block"}
 _LISTS: Final = {
@@ -213,11 +211,11 @@ def is_deep(source: bytes) -> bool:
         node, depth = stack.pop()
         if depth > _DEEPEST:
             return True
-        # Each level takes a byte; most statements are too short to be looked into.
+        # Each level takes a node: most definitions have too few to be looked into.
         stack += [
             (child, depth + 1)
             for child in node.children
-            if child.end_byte - child.start_byte > _SHALLOW
+            if depth + child.descendant_count > _DEEPEST
         ]
     return False
 

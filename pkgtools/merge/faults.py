@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge import names
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.lines import Chunk, diff
+from pkgtools.merge.lost import SyntaxVersions, lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
-from pkgtools.merge.names import lost_name
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.uses import Landing, misuse
 from pkgtools.util.lines import split
@@ -87,9 +86,9 @@ def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     gone = {c: frozenset(_removed_words(versions, c)) for c in done}
     words = frozenset().union(*gone.values())
     modules = versions.base, versions.ours, versions.theirs, parse(merged.data)
-    syntax = names.SyntaxVersions(*(module.raw[0] for module in modules))
+    syntax = SyntaxVersions(*(module.raw[0] for module in modules))
     for chunk in versions.upstream if words else ():
-        name = names.orphan(syntax, range(chunk.new, chunk.new_end), words)
+        name = orphan(syntax, range(chunk.new, chunk.new_end), words)
         if name is not None:
             reason = f"upstream uses `{name.decode(errors='replace')}`, which the patch takes away"
             return {c: reason for c in done if name in gone[c]}
@@ -135,7 +134,7 @@ def _fault(
     lines = range(chunk.new, chunk.new_end)
     if versions.upstream:
         modules = file.base, file.ours, file.theirs, file.made
-        syntax = names.SyntaxVersions(*(module.root for module in modules))
+        syntax = SyntaxVersions(*(module.root for module in modules))
         found = lost_name(syntax, lines, file.words, whole=not merged.conflicts)
         if found:
             return found

@@ -1,12 +1,11 @@
-"""Check that the names in a patch's lines still exist after a merge."""
+"""Scopes of a module, and the names in them."""
 
 from __future__ import annotations
 
 import builtins
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -25,7 +24,7 @@ _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__name__",
     b"__doc__",
 }
-_IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
+IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
 _DEFINITIONS: Final = ("function_definition", "class_definition")
 _AROUND_DEFINITIONS: Final = {
     *("block", "decorated_definition", "case_clause", "elif_clause", "else_clause"),
@@ -33,78 +32,6 @@ _AROUND_DEFINITIONS: Final = {
     *("match_statement", "try_statement", "while_statement", "with_statement"),
 }
 _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
-
-
-@dataclass(frozen=True)
-class SyntaxVersions:
-    """The versions of a module around a merge, as syntax nodes."""
-
-    base: tree_sitter.Node
-    ours: tree_sitter.Node
-    theirs: tree_sitter.Node
-    made: tree_sitter.Node
-
-
-def lost_name(
-    versions: SyntaxVersions, lines: range, words: Collection[bytes], *, whole: bool
-) -> str | None:
-    """Return a name that lines of ours use and that has no meaning any more.
-
-    Args:
-        versions: around the merge; what had no meaning in ours is not looked for.
-        lines: the 0-based lines of ours.
-        words: the words in the lines that the merge adds to theirs.
-        whole: whether all of ours is in what was made; otherwise what ours itself
-            defines may be in a conflict.
-    """
-    ours, made = versions.ours, versions.made
-    found = [n for n in inside(ours, lines) if n.type == "identifier" and n.text in words]
-    read = (n for n in found if is_read(n))
-    for path, name in dict.fromkeys((owners(raw), raw.text or b"") for raw in read):
-        if not means(ours, path, name):
-            continue
-        was_there = means(versions.base, path, name)
-        if (whole or was_there) and not means(made, path, name):
-            return f"`{name.decode()}` is not defined there any more"
-        is_lost = was_there and not means(versions.theirs, path, name)
-        if not is_lost or (sets(ours, lines, name) and _binds_first(ours, lines, name)):
-            continue
-        if not any(name in imported_names(n) for n in made.children if n.type in _IMPORTS):
-            return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
-    there = (n for n in found if whole and _is_bound_here(n))
-    for path, name in ((owners(n), n.text or b"") for n in there):
-        if min(reads(n, path, name) for n in (versions.base, ours)) > reads(made, path, name):
-            return f"nothing uses `{name.decode()}` there any more"
-    return None
-
-
-def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> bytes | None:
-    """Return which of some names lines of theirs use, although ours took its meaning away."""
-    theirs, made = versions.theirs, versions.made
-    there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
-    for raw in there:
-        path, name = owners(raw), raw.text or b""
-        has_meaning, is_used = means(made, path, name), reads(made, path, name)
-        if is_read(raw) and is_used and means(theirs, path, name) and not has_meaning:
-            return name
-        if _is_bound_here(raw) and has_meaning and reads(theirs, path, name) > is_used:
-            return name
-    return None
-
-
-def reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
-    """Whether the outermost definition of a path reads a name; the module if it lacks that."""
-    root = [*scopes(module, qualified_name(path)), module][0]
-    return any(map(is_read, identifiers(root, name)))
-
-
-def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
-    """Whether the first statement in some lines that has a name gives it a meaning."""
-    found = (n for n in inside(root, lines) if n.type == "identifier" and n.text == name)
-    node = next(found, None)
-    while node and node.parent and node.parent.type not in ("block", "module"):
-        node = node.parent
-    return node is None or any(map(_is_bound_here, identifiers(node, name)))
 
 
 def new_names(
@@ -117,7 +44,7 @@ def new_names(
         (new, [range(c.new, c.new_end) for c in chunks]),
     ):
         nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
-        found += [Counter(n.text or b"" for n in nodes if _is_bound_here(n))]
+        found += [Counter(n.text or b"" for n in nodes if is_bound_here(n))]
         found += [Counter(n.text or b"" for n in nodes)]
     return {*(found[2] - found[0])}, {*(found[3] - found[1])}
 
@@ -132,7 +59,7 @@ def sets(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
                     break
                 statement = statement.parent
             right = statement.child_by_field_name("right")
-            is_set = raw.type == "attribute" or _is_bound_here(raw)
+            is_set = raw.type == "attribute" or is_bound_here(raw)
             if statement.type == "augmented_assignment" or not is_set:
                 continue
             if statement.type == "assignment" and raw.type == "attribute":
@@ -257,24 +184,25 @@ def is_read(raw: tree_sitter.Node) -> bool:
     return parent.type not in kinds
 
 
+def reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
+    """Whether the outermost definition of a path reads a name; the module if it lacks that."""
+    root = [*scopes(module, qualified_name(path)), module][0]
+    return any(map(is_read, identifiers(root, name)))
+
+
 def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
     """Whether a name is bound in the definitions of that path, in the module, or built in."""
-    if name in _BUILTINS:
+    if name in _BUILTINS or name in bound(module):
         return True
-    if name not in (module.text or b""):
+    if not path or name not in (module.text or b""):
         return False
     names = qualified_name(path)
     found = scopes(module, names)
-    if name in bound(module):
-        return True
     if len(found) == len(names):
-        return any(name in (scope.text or b"") and name in bound(scope) for scope in found)
+        return any(binds(scope, name) for scope in found)
     # A definition around it moved or was renamed: look in what is called like the innermost.
     functions = _functions(module)
-    return any(
-        name in (function.text or b"") and name in bound(function)
-        for function in functions.get(names[-1], functions[None])
-    )
+    return any(binds(f, name) for f in functions.get(names[-1], functions[None]))
 
 
 @lru_cache(maxsize=32)
@@ -294,14 +222,19 @@ def _functions(module: tree_sitter.Node) -> dict[bytes | None, list[tree_sitter.
 def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter.Node]:
     """Return the definitions that a qualified name leads through, as far as it does."""
     found: list[tree_sitter.Node] = []
-    scope = module
+    scope: tree_sitter.Node | None = module
     for name in names:
-        inner = [raw for raw in definitions_in(scope) if name_of(raw) == name]
-        if not inner:
+        scope = _named(scope).get(name) if scope is not None else None
+        if scope is None:
             break
-        scope = inner[-1]
         found.append(scope)
     return found
+
+
+@lru_cache(maxsize=2048)
+def _named(scope: tree_sitter.Node) -> dict[bytes, tree_sitter.Node]:
+    """Return the classes and functions in a scope by name; the last of one name counts."""
+    return {name_of(raw): raw for raw in definitions_in(scope)}
 
 
 @lru_cache(maxsize=2048)  # each name of each chunk asks for the same few scopes
@@ -336,6 +269,23 @@ def statements_of(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     return tuple(found)
 
 
+def binds(scope: tree_sitter.Node, name: bytes) -> bool:
+    """Whether a name is one of those that `bound` returns, without looking for all of them."""
+    if scope.type != "function_definition":
+        return name in bound(scope)
+    return any(is_bound_here(n) or _is_name_of(n) for n in identifiers(scope, name))
+
+
+def _is_name_of(raw: tree_sitter.Node) -> bool:
+    """Whether an identifier is the name of a definition, or what an import binds."""
+    node = raw.parent
+    if node is not None and node.type in _DEFINITIONS:
+        return node.child_by_field_name("name") == raw
+    while node is not None and node.type in ("aliased_import", "dotted_name"):
+        node = node.parent
+    return node is not None and node.type in IMPORTS and raw.text in imported_names(node)
+
+
 @lru_cache(maxsize=2048)
 def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return the names that a scope binds; a function's with those of the functions in it."""
@@ -343,20 +293,18 @@ def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     is_function = scope.type == "function_definition"
     nodes = raw_walk([scope]) if is_function else statements_of(scope)
     for raw in nodes:
-        if raw.type in _IMPORTS:
+        if raw.type in IMPORTS:
             names |= set(imported_names(raw))
         elif raw.type in _DEFINITIONS:
-            field = raw.child_by_field_name("name")
-            if field is not None:
-                names.add(field.text or b"")
+            names.add(name_of(raw))
         elif raw.type == "wildcard_import":
             names.add(b"*")
-        elif raw.type == "identifier" and _is_bound_here(raw):
+        elif raw.type == "identifier" and is_bound_here(raw):
             names.add(raw.text or b"")
     return frozenset(names)
 
 
-def _is_bound_here(raw: tree_sitter.Node) -> bool:
+def is_bound_here(raw: tree_sitter.Node) -> bool:
     """Whether an identifier gives a name to something."""
     node = raw
     parent = node.parent

@@ -11,12 +11,11 @@ from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
 from pkgtools.merge.markers import ConflictLines
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
-from pkgtools.merge.names import definitions, new_names, owner_of_lines
+from pkgtools.merge.names import definitions, inside, new_names, owner_of_lines
 from pkgtools.merge.proven import with_proven
 from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.structure import RENESTING, merge_structure
-from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 
@@ -200,9 +199,8 @@ def _captured(versions: Versions, group: Sequence[Chunk]) -> set[bytes]:
 
 def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
     """Whether a comment in the lines of ours is not in what was made."""
-    rows = {row for c in group for row in range(c.new, c.new_end)}
-    comments = (n for n in raw_walk(ours.raw) if n.type == "comment")
-    return any(n.start_point.row in rows and (n.text or b"") not in made for n in comments)
+    nodes = (n for c in group for n in inside(ours.raw[0], range(c.new, c.new_end)))
+    return any(n.type == "comment" and (n.text or b"") not in made for n in nodes)
 
 
 def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:

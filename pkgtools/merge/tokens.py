@@ -29,10 +29,13 @@ def identifiers(root: tree_sitter.Node, name: bytes) -> Iterator[tree_sitter.Nod
 
     The bytes show where they can be, which is faster than a walk.
     """
-    word = re.compile(rb"(?<![\w\x80-\xff])%b(?![\w\x80-\xff])" % re.escape(name))
-    for found in word.finditer(root.text or b""):
-        start, end = (root.start_byte + at for at in found.span())
-        node = root.descendant_for_byte_range(start, end)
+    # A look behind at the start of the pattern would make the search slow.
+    word, text = re.compile(re.escape(name) + rb"(?![\w\x80-\xff])"), root.text or b""
+    for found in word.finditer(text):
+        start, end = found.span()
+        if text[start - 1 : start].isalnum():
+            continue
+        node = root.descendant_for_byte_range(root.start_byte + start, root.start_byte + end)
         if node is not None and node.type == "identifier" and node.text == name:
             yield node
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
-    bound,
+    binds,
     class_around,
     definitions_in,
     inside,
@@ -176,6 +176,8 @@ def _attribute_of_a_part(use: Landing) -> str | None:
         owner, _, name = (raw.text or b"").rpartition(b".")
         if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
             continue
+        if owner + b"." not in theirs or b"." + name not in theirs:
+            continue
         old, new = (
             re.compile(rb"(?<![\w.])%b\.%b%b\b" % (re.escape(owner), part, name))
             for part in (b"", rb"\w+\.")
@@ -239,7 +241,7 @@ def _resolve(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] 
         return None
     first = name.partition(b".")[0]
     for scope in reversed(path):
-        if scope.type == "function_definition" and first in bound(scope):
+        if scope.type == "function_definition" and binds(scope, first):
             local = Module(scope, module.package, module.read).resolve(name)
             return (local, False) if local else None
     found = module.resolve(name)
@@ -248,12 +250,10 @@ def _resolve(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] 
 
 def _keyword_twice(use: Landing) -> str | None:
     """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
-    around = (path for n in _nodes(use.made.root, use.rows) if (path := owners(n)))
-    for path in dict.fromkeys(around):
-        function = path[-1]
+    for function in _nodes(use.made.root, use.rows):
         if function.type != "function_definition" or b"**" not in (function.text or b""):
             continue
-        found = given_twice(function)
+        found, path = given_twice(function), (*owners(function), function)
         for module in (use.ours, use.theirs) if found else ():
             there = scopes(module.root, qualified_name(path))
             found -= given_twice(there[-1]) if len(there) == len(path) else set()

@@ -173,7 +173,7 @@ class PortStep:
         return (
             is_same
             and outcomes <= {HunkOutcome.UNCHANGED}
-            and not self.movement.defines(change.path, checked.names)
+            and self.movement.defined(change.path).isdisjoint(checked.names)
         )
 
     def _port_file(self, applied: AppliedPatch, change: FileChange) -> _Ported:
@@ -357,7 +357,7 @@ class PortStep:
         self._looked.names.add(name)
         patched = [blob.data for blob in self.overlay.values() if blob is not None]
         patched += self.likely.values()
-        return self.movement.lost(name, self.movement.near(path), patched)
+        return self.movement.lost(name, path, patched)
 
     def _package_of(self, path: str) -> str:
         folder = (self.upstream.in_wheel(path) or path).rpartition("/")[0]

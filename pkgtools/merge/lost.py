@@ -1,0 +1,90 @@
+"""Check that the names in a patch's lines still exist after a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pkgtools.merge.effects import imported_names
+from pkgtools.merge.names import (
+    IMPORTS,
+    inside,
+    is_bound_here,
+    is_read,
+    means,
+    owners,
+    reads,
+    sets,
+)
+from pkgtools.merge.tokens import identifiers
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+
+@dataclass(frozen=True)
+class SyntaxVersions:
+    """The versions of a module around a merge, as syntax nodes."""
+
+    base: tree_sitter.Node
+    ours: tree_sitter.Node
+    theirs: tree_sitter.Node
+    made: tree_sitter.Node
+
+
+def lost_name(
+    versions: SyntaxVersions, lines: range, words: Collection[bytes], *, whole: bool
+) -> str | None:
+    """Return a name that lines of ours use and that has no meaning any more.
+
+    Args:
+        versions: around the merge; what had no meaning in ours is not looked for.
+        lines: the 0-based lines of ours.
+        words: the words in the lines that the merge adds to theirs.
+        whole: whether all of ours is in what was made; otherwise what ours itself
+            defines may be in a conflict.
+    """
+    ours, made = versions.ours, versions.made
+    found = [n for n in inside(ours, lines) if n.type == "identifier" and n.text in words]
+    read = (n for n in found if is_read(n))
+    for path, name in dict.fromkeys((owners(raw), raw.text or b"") for raw in read):
+        if not means(ours, path, name):
+            continue
+        was_there = means(versions.base, path, name)
+        if (whole or was_there) and not means(made, path, name):
+            return f"`{name.decode()}` is not defined there any more"
+        is_lost = was_there and not means(versions.theirs, path, name)
+        if not is_lost or (sets(ours, lines, name) and _binds_first(ours, lines, name)):
+            continue
+        if not any(name in imported_names(n) for n in made.children if n.type in IMPORTS):
+            return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
+    there = (n for n in found if whole and is_bound_here(n))
+    for path, name in ((owners(n), n.text or b"") for n in there):
+        if min(reads(n, path, name) for n in (versions.base, ours)) > reads(made, path, name):
+            return f"nothing uses `{name.decode()}` there any more"
+    return None
+
+
+def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> bytes | None:
+    """Return which of some names lines of theirs use, although ours took its meaning away."""
+    theirs, made = versions.theirs, versions.made
+    there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
+    for raw in there:
+        path, name = owners(raw), raw.text or b""
+        if means(made, path, name):
+            is_lost = is_bound_here(raw) and reads(theirs, path, name)
+            if is_lost and not reads(made, path, name):
+                return name
+        elif is_read(raw) and means(theirs, path, name) and reads(made, path, name):
+            return name
+    return None
+
+
+def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
+    """Whether the first statement in some lines that has a name gives it a meaning."""
+    found = (n for n in inside(root, lines) if n.type == "identifier" and n.text == name)
+    node = next(found, None)
+    while node and node.parent and node.parent.type not in ("block", "module"):
+        node = node.parent
+    return node is None or any(map(is_bound_here, identifiers(node, name)))
