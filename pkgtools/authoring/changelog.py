@@ -88,7 +88,10 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
         digests = {target.name: target.series.digest for target in before}
     known = {entry.text for entry in _entries(old)}
     entries = [entry for entry in _entries(text) if entry.text not in known]
-    faults = [*_history_faults(old, text, tag), *_unfinished(entries)]
+    faults = list(_history_faults(old, text, tag))
+    for entry in entries:
+        words = _UNFINISHED.findall(entry.text)
+        faults += [f"line {entry.line}: the entry still says {word}" for word in words]
     now = {target.name for target in catalog.targets}
     gone = [target for target in before if target.name not in now]
     changed = []
@@ -189,12 +192,6 @@ def _is_real(url: str, target: Target) -> bool:
     upstream = (target.upstream.git or "").removesuffix(".git").rstrip("/")
     own = f"https://{match['host']}/{match['project']}" == upstream
     return match["tag"] is None or not own or match["tag"] == target.revision.tag
-
-
-def _unfinished(entries: list[ChangelogEntry]) -> Iterator[str]:
-    for entry in entries:
-        for word in _UNFINISHED.findall(entry.text):
-            yield f"line {entry.line}: the entry still says {word}"
 
 
 def _history_faults(old: str, text: str, tag: str | None) -> Iterator[str]:

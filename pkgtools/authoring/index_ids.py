@@ -28,7 +28,8 @@ def _disagreements(
 ) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield each contradiction of one revision's contents, with its place."""
     files = {file.path: file for file in revision.file}
-    chains = {path: [_id(step) for step in file.chain] for path, file in files.items()}
+    # git's mode can precede an id.
+    chains = {path: [s.rpartition(":")[2] for s in file.chain] for path, file in files.items()}
     for patch in patches:
         old = {path: chain[0] for path, chain in chains.items()}
         for path, file in files.items():
@@ -52,10 +53,6 @@ def _note(patch: Patch, file: FilePatch, before: str | None, after: str) -> str 
         f"{patch.name}:{file.line}: {file.new_path}: the index line says that the patch {what} "
         f"{stated}, and it is {found[: len(stated or '')] if found else 'no file'}"
     )
-
-
-def _id(step: str) -> str:
-    return step.rpartition(":")[2]  # git's mode can precede it
 
 
 def _fits(stated: str | None, found: str) -> bool:

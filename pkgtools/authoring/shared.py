@@ -47,13 +47,10 @@ def targets_of(catalog: Catalog, patch: Patch) -> list[str]:
             patches = target.series.patches
         except MalformedError:
             continue  # a series that is being worked on; `pkgtools targets` lists it
-        if any(p.is_shared and _is_same(p, patch) for p in patches):
+        paths = [each.path for each in patches if each.is_shared and each.path]
+        if patch.path and any(path.samefile(patch.path) for path in paths):
             found.append(target.name)
     return found
-
-
-def _is_same(one: Patch, other: Patch) -> bool:
-    return one.path is not None and other.path is not None and one.path.samefile(other.path)
 
 
 def references_to(shelf: Path, patches: Sequence[Patch], source: Source | None) -> dict[str, str]:
