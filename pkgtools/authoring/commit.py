@@ -280,11 +280,11 @@ class _CommitReader:
     ) -> Patch:
         try:
             patch = parse_patch(name, data, level)
-        except MalformedError as error:  # the diff is made here: only the message is others'
+        except MalformedError as error:
             raise UsageError(
-                f"the message of {commit.subject!r} cannot be in a patch: {error.message}",
-                remedy="write lines that look like a diff in another way: git commit --amend, or "
-                "reword in git rebase -i base",
+                f"the commit {commit.subject!r} cannot be a patch: {error.message}",
+                remedy="reword lines of its message that look like a diff, and rename files whose "
+                "names are refused: git commit --amend, or git rebase -i base",
             ) from None
         if not self._makes(patch, commit):
             raise CheckFailedError(

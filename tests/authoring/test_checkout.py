@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -265,7 +266,7 @@ def test_a_message_that_reads_as_a_diff_is_refused(small: Small, tmp_path: Path)
     git(where, "commit", "--quiet", "--all", "--message", message)
     before = snapshot(small.root / "catalog")
     done = call("commit", where)
-    assert (done.code, "the message of 'odd'" in done.err) == (2, True)
+    assert (done.code, "the commit 'odd' cannot be a patch" in done.err) == (2, True)
     assert "git commit --amend" in done.err
     assert snapshot(small.root / "catalog") == before
 
@@ -326,6 +327,24 @@ def test_a_file_that_becomes_a_folder_is_a_patch_and_a_submodule_is_refused(
     (package / "sub").mkdir()
     done = call("commit", where)
     assert (done.code, "the submodule src/widget/sub" in done.err) == (2, True)
+
+
+def test_names_that_git_quotes_come_back_and_those_of_no_text_are_refused(
+    small: Small, tmp_path: Path
+) -> None:
+    where = _checkout(small, tmp_path / "work")
+    for name in ("\u00fcn\u00ef.py", "a b\tc.py", 'q"u.py'):
+        (where / "src/widget" / name).write_text("X = 1\n")
+    git(where, "add", "--all")
+    git(where, "commit", "--quiet", "--message", "names")
+    assert _commit(where)["patches"][-1]["outcome"] == "new"
+    _holds(small, where, tmp_path)
+    (where / "src/widget" / os.fsdecode(b"caf\xe9.py")).write_text("X = 1\n")
+    git(where, "add", "--all")
+    git(where, "commit", "--quiet", "--message", "latin-1")
+    done = call("commit", where)
+    assert (done.code, "is not UTF-8" in done.err) == (2, True)
+    assert "the commit 'latin-1' cannot be a patch" in done.err
 
 
 def test_a_checkout_that_lacks_commits_is_refused(small: Small, tmp_path: Path) -> None:
