@@ -5,19 +5,22 @@ is `None`. docs/recipe.md explains each key.
 """
 
 import math
+import re
 from typing import Annotated, Final, Literal
 
 import msgspec
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
+# TOML has integers of any length; past these bounds their products have no float.
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-Size = Annotated[str, msgspec.Meta(pattern="^[0-9]+ ?(B|KiB|MiB|GiB|TiB)$")]
+Size = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,15} ?(B|KiB|MiB|GiB|TiB)$")]
 Gpu = Annotated[str, msgspec.Meta(pattern="^sm[0-9]{2,3}$")]
 GpuList = Annotated[list[Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(min_length=1)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Method = Literal["eagle3", "dflash", "dspark"]
-Flag = bool | int | float | str | list[int | str]
+_Number = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]
+Flag = bool | _Number | float | str | list[_Number | str]
 
 _UNITS: Final = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _WIDTHS: Final = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -222,7 +225,7 @@ class Recipe(_RecipeTable):
         environment = self.server.environment
         names = ("SGLANG_SPEC_CAPTURE_MAX_INFLIGHT", "SGLANG_SPEC_CAPTURE_MAX_PENDING_BATCHES")
         text = next((environment[name] for name in names if environment.get(name)), "2")
-        return int(text) if text.isdecimal() else 2
+        return int(text) if re.fullmatch("[0-9]{1,12}", text) else 2
 
 
 def size_bytes(size: str) -> int:
@@ -233,6 +236,6 @@ def size_bytes(size: str) -> int:
 
 def shown_bytes(count: float) -> str:
     """Return a number of bytes as a person reads it: 5.25 GiB."""
-    power = min(4, int(math.log2(count) // 10)) if count >= 1 else 0
+    power = min(4, int(math.log2(count) // 10)) if 1 <= count < math.inf else 0
     unit = list(_UNITS)[power]
     return f"{count / 2 ** (10 * power):.4g} {unit}"

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     [
         ({"layers = 93": 'layers = "93"'}, "model.layers", "Expected `int`", "layers"),
         ({"layers = 93": "layers = 0"}, "model.layers", "`int` >= 1", "layers"),
+        ({"longest_row = 65536": f"longest_row = {10**400}"}, "dataset.longest_row", "<= 10000",
+         "longest_row"),
+        ({'"1 TiB"': f'"{10**400} TiB"'}, "store.segment", "regex", "segment"),
+        ({"tp-size = 8": f"tp-size = {10**400}"}, "server.flags", "<= 10000", "[server.flags]"),
         ({"layers = 93": "layer = 93"}, "model.layer", "unknown field", "layer"),
         ({"rpc_port = 35551": "rpc_port = 70000"}, "master.rpc_port", "<= 65535", "rpc_port"),
         ({'"1 TiB"': '"1 TB"'}, "store.segment", "regex", "segment"),
@@ -134,9 +138,10 @@ def test_sizes(text: str, count: int) -> None:
         (1024, "1 KiB"),
         (5_637_144_576, "5.25 GiB"),
         (2**50, "1024 TiB"),
+        (float("inf"), "inf B"),
     ],
 )
-def test_shown_sizes(count: int, text: str) -> None:
+def test_shown_sizes(count: float, text: str) -> None:
     assert shown_bytes(count) == text
 
 

@@ -247,6 +247,7 @@ _RIGHT: Final[list[tuple[str, dict[str, str]]]] = [
             "lenders_per_node = 1": "lenders_per_node = 4",
         },
     ),
+    ("object-size", _server_environment(f'SGLANG_SPEC_CAPTURE_MAX_INFLIGHT = "{"9" * 5000}"')),
     ("lease", {"second = 10.0": "second = 0.61"}),
     ("memory", {'memory = "1200 GiB"': 'memory = "1041 GiB"'}),
     ("bind-address", {'"127.0.0.1", "192.0.2.10", "172.17.0.1"': '"192.0.2.10"'}),
