@@ -84,7 +84,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     refuse_unfit(target, draft.tree)
     own = draft.stack.find(catalog, target)
     matches = match_target(target, draft)
-    if own is not None and _is_done(target, draft, own):
+    if own is not None and draft.applied.is_done(target, own):
         return replace(answer, revisions=tuple(own.revisions))
     if matches[0].state is State.PATCHED and not (own and draft.applied.held(own, matches[0], own)):
         has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
@@ -119,15 +119,6 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
         has_receipt=plan is not None,
         requires=target.requires,
     )
-
-
-def _is_done(target: Target, draft: TreeDraft, own: StackEntry) -> bool:
-    """Whether an entry is the target's series of today, and stands."""
-    if own.series != target.series.digest or draft.stack.drifted(own, draft):
-        return False
-    if match_target(target, draft.stack.at(own, draft))[0].state is State.PATCHED:
-        return True
-    return any(each.paths & own.paths for each in draft.stack.below(own))
 
 
 def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], verb: str) -> None:
@@ -175,7 +166,7 @@ def adopt_target(
         own = draft.stack.find(catalog, target)
         if own is None:
             adopt(catalog, target, draft, None, sources)
-        elif not _is_done(target, draft, own):
+        elif not draft.applied.is_done(target, own):
             if left := draft.applied.held(own, matches[0], own):
                 raise ForeignError(
                     f"{tree.label}: an older series of {target.name} is still in {', '.join(left)}",

@@ -7,7 +7,7 @@ from pkgtools.catalog.marker import holds
 from pkgtools.errors import UsageError
 from pkgtools.source import Tree
 from pkgtools.transaction.journal import load_journal
-from pkgtools.tree.stack import NOTHING_APPLIED, load_stack
+from pkgtools.tree.stack import load_stack
 from pkgtools.tree.state import identify
 
 
@@ -72,7 +72,7 @@ def edited_target(catalog: Catalog, tree: Tree) -> Target | None:
 
 def _fitting(catalog: Catalog, tree: Tree) -> list[Target]:
     stack = load_stack(tree)
-    standing = stack if not stack.edited(tree) else NOTHING_APPLIED
+    standing = stack.standing(tree)
     if owned := standing.owned(catalog):
         return [target for entry, target in owned if entry is owned[-1][0]]
     matches = [match for match in identify(catalog, standing.pristine(tree)) if match.is_known]

@@ -78,6 +78,7 @@ class TreeDraft:
         for change in plan.changes:
             original = self._original(change.path, self.read(change.path))
             compiled += self._drop_bytecode(change.path)
+            self._undone.pop(change.path, None)  # a later entry finds what this one writes
             files.append(_patched(change.path, change.after, original))
             self._write(self.tree.name(change.path), change.after)
         self._push(replace(entry, files=files, bytecode=compiled), at)

@@ -9,6 +9,7 @@ from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import ForeignError, PkgtoolsError, SourceError, SourceUnavailableError
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
+from pkgtools.source.receipt import StackEntry
 from pkgtools.tree.check import Refusal, check
 from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.shadow import refuse_shadowed
@@ -69,31 +70,30 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
     were undone, those of others as they lie.
     """
     applied = load_stack(source) if isinstance(source, Tree) else NOTHING_APPLIED
-    is_edited = bool(applied.edited(source))
-    stack = NOTHING_APPLIED if is_edited else applied  # edited: the files decide which is meant
+    stack = applied.standing(source)
     if target is None:
         target = stack.own_top(catalog)
     if target is None:
         target = catalog.target(identify(catalog, stack.pristine(source))[0].target)
-    if isinstance(source, Tree) and source.is_checkout:  # which can hold several packages
+    if not isinstance(source, Tree):
+        return verdict(catalog, target, source)
+    if source.is_checkout:  # which can hold several packages
         source = replace(source, upstream=target.upstream)
-    if is_edited and isinstance(source, Tree):
-        try:
-            stack = _settled(catalog, target, applied, source)
-        except PkgtoolsError as error:
-            return _refused(target.name, "", source.label, error)
-    own = stack.find(catalog, target)
-    if own is not None and own.series != target.series.digest:
-        source = stack.before(own, source)
-    elif own is not None and stack.above(own):
-        source = stack.at(own, source)
+    own, here = applied.find(catalog, target), AppliedStack(applied, source, source)
+    try:
+        if own is not None and here.is_done(target, own):
+            return DryRun(target.name, own.revisions[0], source.label, Outcome.PATCHED)
+        stack = _settled(target, here, own)
+    except PkgtoolsError as error:
+        return _refused(target.name, "", source.label, error)
+    if own in stack.entries:
+        return verdict(catalog, target, stack.before(own, source), stack=stack)
     return verdict(catalog, target, source, stack=stack)
 
 
-def _settled(catalog: Catalog, target: Target, stack: Stack, tree: Tree) -> Stack:
-    """Return an edited tree's stack as `apply` would settle it."""
-    own, match = stack.find(catalog, target), match_target(target, tree)[0]
-    applied = AppliedStack(stack, tree, tree)
+def _settled(target: Target, applied: AppliedStack, own: StackEntry | None) -> Stack:
+    """Return a tree's stack as `apply` would settle it."""
+    match = match_target(target, applied.source)[0]
     if match.state is State.PATCHED and not (own and applied.held(own, match, own)):
         return NOTHING_APPLIED
     return applied.settled(target, match, own)

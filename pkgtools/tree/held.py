@@ -17,7 +17,7 @@ from pkgtools.errors import ForeignError, SourceUnavailableError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import NAME, StackEntry
 from pkgtools.tree.stack import Stack
-from pkgtools.tree.state import Identity, State, entry_id
+from pkgtools.tree.state import Identity, State, entry_id, match_target
 
 
 def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignError:
@@ -41,6 +41,14 @@ class AppliedStack:
     source: Source
     """The tree's content, as it is or as it will be."""
     tree: Tree
+
+    def is_done(self, target: Target, own: StackEntry) -> bool:
+        """Whether an entry is the target's series of today, and stands."""
+        if own.series != target.series.digest or self.stack.drifted(own, self.source):
+            return False
+        if match_target(target, self.stack.at(own, self.source))[0].state is State.PATCHED:
+            return True
+        return any(each.paths & own.paths for each in self.stack.below(own))
 
     def held(self, entry: StackEntry, match: Identity, own: StackEntry | None) -> list[str]:
         """Return the paths of an entry that are as written, or edited: it has their originals.

@@ -98,6 +98,13 @@ class Stack:
         """Whether every path of `entry` was put back."""
         return all(self.is_put_back(entry, path, source) for path in entry.paths)
 
+    def standing(self, source: Source) -> Stack:
+        """Return the stack without entries that were put back; nothing where one was edited."""
+        if not self.edited(source):
+            return self
+        left = self.without([entry for entry in self.entries if self.is_undone(entry, source)])
+        return left if not left.edited(source) else NOTHING_APPLIED
+
     def edited(self, source: Source) -> list[str]:
         """Return every path that is no longer as the stack wrote it."""
         found = {path for entry in self.entries for path in self.drifted(entry, source)}

@@ -73,6 +73,8 @@ class Status:
 def status_of(catalog: Catalog, tree: Tree) -> Status:
     """Return what a tree is and what is applied to it."""
     stack = load_stack(tree)
+    if (standing := stack.standing(tree)).entries:
+        stack = standing
     interrupted = load_journal(tree.home) is not None
     applied = tuple(_applied(catalog, tree, stack, entry) for entry in stack.entries)
     edited = tuple(stack.edited(tree))

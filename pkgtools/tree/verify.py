@@ -88,7 +88,7 @@ def _matches(
     catalog: Catalog, target: Target | None, source: Source, stack: Stack
 ) -> list[Identity]:
     """Return what a source is, an answer for each series of the catalog that is in it."""
-    standing = stack if not stack.edited(source) else NOTHING_APPLIED
+    standing = stack.standing(source)
     own = [(e, t) for e, t in standing.owned(catalog) if target in (None, t)]
     for entry, each in own:
         if entry.series != each.series.digest:

@@ -203,3 +203,44 @@ def test_files_of_two_series_are_put_back(tmp_path: Path, kind: str) -> None:
     assert tree("verify", "-t", "one").code == 0
     assert tree("reverse").code == 0
     assert {name: (tree.package / name).read_text() for name in _OLD} == _OLD
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_series_goes_on_top_of_one_that_is_replaced_with_it(tmp_path: Path, kind: str) -> None:
+    """In one transaction: the upper one's original is what the newer lower one writes."""
+    tree = _Tree(tmp_path, kind)
+    assert tree("apply", "-t", "one").code == 0
+    tree.drop("0001-a.patch")
+    tree.drop("0002-b.patch")
+    for _ in range(2):
+        done = tree("apply", "-t", "one", "-t", "two")
+        assert done.code == 0, done.err
+    for name in ("one", "two"):
+        assert tree("verify", "--dry-run", "-t", name).code == 0
+    assert tree("reverse").code == 0
+    assert tree("verify", "-t", "one").code == 0
+    assert tree("reverse").code == 0
+    assert {name: (tree.package / name).read_text() for name in _OLD} == _OLD
+
+
+def test_an_older_series_stands_below_one_that_was_put_back(tmp_path: Path) -> None:
+    """A file of its dropped patch is in the tree, which is not what today's series makes."""
+    tree = _Tree(tmp_path, "plain")
+    tree.drop("0002-b.patch")
+    assert tree("apply", "-t", "one").code == 0
+    below = (tree.package / "keep.py").read_text()
+    assert tree("apply", "-t", "two").code == 0
+    tree.drop("0001-a.patch")
+    tree.put("keep.py", below)
+    tree.put("b.py", _OLD["b.py"])
+    facts = tree("status", "--json").facts
+    assert (facts["state"], facts["is_current"], facts["receipt_is_void"]) == (
+        "patched",
+        False,
+        False,
+    )
+    assert [entry["target"] for entry in facts["stack"]] == ["one"]
+    assert "older series of one" in tree("verify", "-t", "one").err
+    assert tree("apply", "-t", "one").code == 0
+    assert (tree.package / "a.py").read_text() == _OLD["a.py"]
+    assert tree("verify", "-t", "one").code == 0
