@@ -1,6 +1,7 @@
 """Explain why a hunk does not apply: the nearest similar lines, or an absorbed change."""
 
 import difflib
+import re
 from collections import Counter
 from functools import lru_cache
 from typing import Final
@@ -13,6 +14,10 @@ from pkgtools.util.lines import split
 _CANDIDATES: Final = 5
 _COMMON: Final = 50
 """Lines with more places than this do not help to find the place of a hunk."""
+_CODE: Final = re.compile(
+    rb"""(?:[^#'"]++|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z))*+""", re.DOTALL
+)
+"""What precedes a comment in a line of Python: a ``#`` in a string starts none."""
 _LONGEST: Final = 400
 """Only so many lines of a pre-image are compared: the comparison is quadratic."""
 
@@ -133,26 +138,9 @@ def _code(source: bytes) -> tuple[list[int], list[bytes]]:
     numbers: list[int] = []
     code: list[bytes] = []
     for number, line in enumerate(split(source), 1):
-        bare = _cut_comment(line)
+        match = _CODE.match(line)
+        bare = match[0].rstrip() if match else b""
         if bare or not line.strip():
             numbers.append(number)
             code.append(bare)
     return numbers, code
-
-
-def _cut_comment(line: bytes) -> bytes:
-    quote = 0
-    at = 0
-    while at < len(line):
-        byte = line[at]
-        if quote:
-            if byte == 0x5C:  # a backslash takes the next byte with it
-                at += 1
-            elif byte == quote:
-                quote = 0
-        elif byte in b"'\"":
-            quote = byte
-        elif byte == 0x23:  # '#'
-            return line[:at].rstrip()
-        at += 1
-    return line.rstrip()

@@ -16,7 +16,6 @@ import msgspec
 from pkgtools.blob import EXECUTABLE, LIMIT, REGULAR, SYMLINK, Blob
 from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
-from pkgtools.source.base import Source
 from pkgtools.source.record import RecordEdit
 from pkgtools.util.files import read_bytes
 
@@ -122,10 +121,6 @@ class StackEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     def paths(self) -> frozenset[str]:
         """The changed paths."""
         return frozenset(file.path for file in self.files)
-
-    def drifted(self, source: Source) -> list[str]:
-        """Return the changed paths that are no longer as they were written."""
-        return [file.path for file in self.files if not file.is_as_written(source.read(file.path))]
 
 
 class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):

@@ -81,7 +81,8 @@ class Stack:
 
     def drifted(self, entry: StackEntry, source: Source) -> list[str]:
         """Return the paths that are no longer as `entry` wrote them, later entries apart."""
-        found = set(entry.drifted(self.at(entry, source)))
+        read = self.at(entry, source).read
+        found = {file.path for file in entry.files if not file.is_as_written(read(file.path))}
         covered = entry.paths & {path for each in self.above(entry) for path in each.paths}
         return sorted(found | {p for p in covered - found if self.is_put_back(entry, p, source)})
 

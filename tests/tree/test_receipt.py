@@ -18,6 +18,7 @@ from trees import snapshot
 from pkgtools.errors import PkgtoolsError, TreeError
 from pkgtools.source.receipt import load_receipt
 from pkgtools.transaction.journal import load_journal
+from pkgtools.tree.stack import load_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ def test_a_receipt_says_what_was_applied(project: Project, tree: Tree) -> None:
         blob = after.get(file.path)
         assert file.after == (blob.id if blob else "")
         assert file.before() == before.get(file.path)
-    assert receipt.drifted(tree) == []
+    assert load_stack(tree).edited(tree) == []
 
 
 def test_the_same_application_gives_the_same_receipt(project: Project, tmp_path: Path) -> None:
