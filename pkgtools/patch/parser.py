@@ -159,8 +159,8 @@ def _without_line_ends(lines: Lines, file: FilePatch) -> FilePatch:
     fitting = [h for h in readings if known.strip("0") and blob_id(h[0].new).startswith(known)]
     if not fitting:
         lines.fail(
-            f"the patch file was converted to CRLF: the line ends of {file.new_path}, which is "
-            "new, cannot be told",
+            f"the patch file was converted to CRLF: the line ends of the new file {file.new_path} "
+            "are unclear",
             line=file.line,
             remedy="convert the patch back (`dos2unix`), if the file's lines end in LF",
         )
@@ -227,7 +227,7 @@ def _take_dates(lines: Lines, section: Section) -> None:
         section.kinds.add(Kind.DELETE)
     if Kind.DELETE in section.kinds and is_there and section.old_missing:
         lines.fail(
-            "both sides are dated 1970: whether the file is emptied or removed cannot be told",
+            "both sides are dated 1970: it is unclear whether the file is emptied or removed",
             line=section.line,
             remedy="write /dev/null in the +++ line if it is removed",
         )
@@ -264,7 +264,7 @@ def _names(lines: Lines, section: Section, level: int) -> tuple[bytes, bytes]:
     elif section.kinds - _MOVES == {Kind.CREATE}:
         old = new = new or old
     if old is None or new is None:
-        lines.fail("the name of this file cannot be told from the patch", line=section.line)
+        lines.fail("the patch does not say the name of this file", line=section.line)
     if not section.is_git:
         old = new = same_file(old, new) or _two_files(lines, section)
     return old, new

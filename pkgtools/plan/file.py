@@ -120,8 +120,8 @@ def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Reject
             return draft.reject(file, Reason.WRONG_TYPE, message)
         if file.lost_line_ends and old.data.count(b"\r\n") not in (0, old.data.count(b"\n")):
             message = (
-                f"{file.old_path} has LF and CRLF, and the patch file was converted to CRLF: which "
-                "lines it changes cannot be told"
+                f"{file.old_path} has LF and CRLF, and the patch file was converted to CRLF: it is "
+                "unclear which lines it changes"
             )
             return draft.reject(file, Reason.WRONG_CONTENT, message)
         if _contradicts(draft, file):
@@ -135,7 +135,7 @@ def _obstacle(draft: PatchProgress, file: FilePatch, old: Blob | None) -> Reject
 def _contradicts(draft: PatchProgress, file: FilePatch) -> bool:
     """Whether a section undoes an earlier section of the same file.
 
-    Of two sections on one path no order can be told; ``git apply`` would leave
+    The order of two sections on one path is unclear; ``git apply`` would leave
     the file there. A rename reads the tree before the patch, so that one which
     finds its old path taken by a rename is half of a swap.
     """

@@ -111,7 +111,7 @@ def _is_absorbed(file: FilePatch, rejections: tuple[Rejection, ...]) -> bool:
 
 
 def plan_inverse(patches: Sequence[Patch], read: Read) -> dict[str, Blob | None]:
-    """Return what the inverse of `patches` makes of each path, as far as it can be told.
+    """Return what the inverse of `patches` makes of each path, where that is certain.
 
     The caller checks the ids: where a hunk has no place, or the change is binary or a
     copy, the path is absent or its content is not the old one.

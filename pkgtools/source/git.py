@@ -74,7 +74,7 @@ class Repository:
     def between(self, start: str, end: str, paths: Sequence[str]) -> list[GitSource]:
         """Return the commits after `start` and before `end`, by first parents, that touch `paths`.
 
-        Oldest first; newest first where `end` is the older one. None where neither
+        Oldest first; newest first where `end` is the older one. Nothing where neither
         is in the other's first-parent history: then no way leads along it.
         """
         with self._asked():

@@ -137,7 +137,7 @@ def _ask(python: str | None, script: str, name: str, kind: type[T]) -> T:
     except msgspec.ValidationError:
         reason = f"is not a Python interpreter: it printed {done.stdout.strip()[:80]!r}"
     except (OSError, subprocess.SubprocessError, ValueError, IndexError, RecursionError) as error:
-        reason = f"did not say where {name!r} is: {last_words(error)}"
+        reason = f"failed to find {name!r}: {last_words(error)}"
     raise UsageError(
         f"{python} {reason}",
         remedy="give an interpreter with --python, or the folder with --tree",

@@ -245,7 +245,7 @@ def _dist_info(container: Path, upstream: Upstream) -> Path | None:
     if len(found) > 1:
         names = " and ".join(folder.name for folder in found)
         raise TreeError(
-            f"{container} has {names}: which one is installed cannot be told",
+            f"{container} has {names}: it is unclear which one is installed",
             remedy=f"reinstall {upstream.distribution}",
         )
     return found[0] if found else None

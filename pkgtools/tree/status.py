@@ -1,4 +1,4 @@
-"""What a tree is and what is applied to it, said without touching it."""
+"""The status of a tree: what it is and which series are applied to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

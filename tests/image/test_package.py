@@ -185,7 +185,7 @@ def test_what_is_left_of_an_older_version_does_not_count(
 
 def test_two_dist_infos_are_refused(project: Project, widget: list[Entry], tmp_path: Path) -> None:
     other = [Entry(f"{SITE}/widget_kit-0.9.dist-info/METADATA", b"Name: widget-kit\n")]
-    with pytest.raises(TreeError, match="which one is installed cannot be told"):
+    with pytest.raises(TreeError, match="it is unclear which one is installed"):
         build(project.catalog(), write_base(tmp_path / "layout", [other, widget]))
 
 

@@ -201,7 +201,7 @@ def test_section_that_is_cut_or_contradicts_itself_is_refused(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"diff --git a/f b/g\n", "the name of this file cannot be told from the patch"),
+        (b"diff --git a/f b/g\n", "the patch does not say the name of this file"),
         (b"diff --git f f\n", "the names in the patch have no a/ or b/ before them"),
         (b'diff --git "a/f b/f\n', "a quoted path has no closing quote"),
     ],
@@ -244,7 +244,7 @@ def test_new_file_of_a_converted_patch_is_told_by_its_id(end: bytes) -> None:
         error = refusal(
             data.replace(known.replace(b"\n", b"\r\n"), unknown.replace(b"\n", b"\r\n"))
         )
-        assert "the line ends of f, which is new, cannot be told" in str(error)
+        assert "the line ends of the new file f are unclear" in str(error)
 
 
 @pytest.mark.parametrize("data", [GIT + NAMES + EDIT, NAMES + EDIT])
@@ -340,7 +340,7 @@ def test_file_that_is_emptied_or_removed_is_refused_where_both_dates_are_1970(
     epoch: bytes,
 ) -> None:
     error = refusal(b"--- a/f\t", epoch, b"\n+++ b/f\t", epoch, b"\n", REMOVE)
-    assert "whether the file is emptied or removed cannot be told" in str(error)
+    assert "it is unclear whether the file is emptied or removed" in str(error)
     assert error.remedy is not None
 
 
@@ -366,7 +366,7 @@ def test_files_that_diff_calls_missing_come_and_go(tmp_path: Path, zone: str) ->
         (b"--- f\n+++ f\n", "the names in the patch have no a/ or b/ before them"),
         (b"--- a/f.py\n+++ b/g.py\n", "neither rename nor copy"),
         (b"--- a/f.py\n+++ b/f.pyi\n", "neither rename nor copy"),
-        (b"--- /dev/null\n+++ /dev/null\n", "cannot be told from the patch"),
+        (b"--- /dev/null\n+++ /dev/null\n", "the patch does not say the name"),
     ],
 )
 def test_plain_diff_must_name_one_file(names: bytes, said: str) -> None:

@@ -292,14 +292,14 @@ def test_a_package_is_found_without_being_imported(
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("exit 3", "did not say where .* exit status 3"),
+        ("exit 3", "failed to find .* exit status 3"),
         ("echo broken >&2; exit 1", "broken"),
         ("printf ' \\n\\t\\n' >&2; exit 3", "exit status 3"),
-        ("printf 'broken\\n \\n' >&2; exit 3", "is: broken$"),
+        ("printf 'broken\\n \\n' >&2; exit 3", "failed to find '.*': broken$"),
         ("printf '\\377\\n' >&2; exit 3", "\ufffd$"),
-        ("echo ' ' >&2; exit 3", "did not say where .* exit status 3"),
-        ("echo no JSON", "did not say where"),
-        ("true", "did not say where"),
+        ("echo ' ' >&2; exit 3", "failed to find .* exit status 3"),
+        ("echo no JSON", "failed to find"),
+        ("true", "failed to find"),
         ("echo 3", "is not a Python interpreter: it printed '3'"),
         ("echo '[[]]'", "is not a Python interpreter"),
         ("printf '[%.0s' $(seq 100000)", "is not a Python interpreter"),
@@ -311,7 +311,7 @@ def test_an_interpreter_that_does_not_answer(script: str, message: str, tmp_path
     fake.chmod(0o755)
     with pytest.raises(UsageError, match=message):
         find_package(str(fake), "widget")
-    with pytest.raises(UsageError, match="none did not say where"):
+    with pytest.raises(UsageError, match="none failed to find"):
         find_package(str(tmp_path / "none"), "widget")
 
 
