@@ -4,12 +4,7 @@ An error has a message and, unless the message says it, a remedy: the next thing
 An error can have more facts, `details`, which ``--json`` prints.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar, Self
-
-if TYPE_CHECKING:
-    from pkgtools.tree.check import Refusal
+from typing import ClassVar, Self
 
 
 class PkgtoolsError(Exception):
@@ -35,36 +30,21 @@ class UsageError(PkgtoolsError):
     usual_remedy = "see `pkgtools COMMAND --help`"
 
 
-class SourceError(PkgtoolsError):
-    """A source is not what the command needs; `refusal` says why a series does not apply to it."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        remedy: str | None = None,
-        refusal: Refusal | None = None,
-        details: object = None,
-    ) -> None:
-        super().__init__(message, remedy=remedy, details=details or refusal)
-        self.refusal = refusal
-
-
-class DoesNotApplyError(SourceError):
+class DoesNotApplyError(PkgtoolsError):
     """The series does not apply to this source."""
 
     exit_code = 3
     code = "does-not-apply"
 
 
-class PartialError(SourceError):
+class PartialError(PkgtoolsError):
     """Some of the series is in the tree, and some is not."""
 
     exit_code = 4
     code = "partial"
 
 
-class ForeignError(SourceError):
+class ForeignError(PkgtoolsError):
     """The tree is not a known revision, or was edited after it was patched."""
 
     exit_code = 5

@@ -49,7 +49,7 @@ def refuse_misfit(patches: Sequence[Patch], source: Source) -> Plan:
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}",
             remedy="port it with `pkgtools port`, or give the source that it is for with --from",
-            refusal=Refusal("", source.label, None, plan.rejections),
+            details=Refusal("", source.label, None, plan.rejections),
         )
     return plan
 

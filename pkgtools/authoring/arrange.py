@@ -22,6 +22,7 @@ from pkgtools.catalog.series import LISTING, LOCKFILE, load_series, reference_of
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.patch import Patch
 from pkgtools.source.at_hand import AtHand
+from pkgtools.tree.check import Refusal
 from pkgtools.util.files import read_bytes, read_file, read_text
 
 
@@ -163,16 +164,17 @@ def _arrange(
     try:
         lock, _ = prove_lock(targets, at_hand)
     except DoesNotApplyError as error:
-        if error.refusal is None or not error.refusal.rejections:
+        refusal = error.details
+        if not isinstance(refusal, Refusal) or not refusal.rejections:
             raise
-        rejected = error.refusal.rejections[0].patch
+        rejected = refusal.rejections[0].patch
         verb, done = ("drop", "dropped") if gone else ("move", "moved")
         names = " and ".join(patch.name for patch in changed)
         raise DoesNotApplyError(
-            f"{names} cannot be {done}: {rejected} would not apply to {error.refusal.source}",
+            f"{names} cannot be {done}: {rejected} would not apply to {refusal.source}",
             remedy=f"{verb} {rejected} as well, or edit both: pkgtools checkout DIR --series "
             f"{targets[0].name}",
-            refusal=error.refusal,
+            details=refusal,
         ) from None
     files: dict[Path, Blob | None] = {
         series.directory / patch.name: None for patch in gone if not patch.is_shared

@@ -173,7 +173,7 @@ def _entry(target: Target, revision: Revision, source: Source) -> LockedRevision
         raise DoesNotApplyError(
             f"{target.name}: its series does not apply to {source.label}",
             remedy="port the patches to this revision, then lock again",
-            refusal=Refusal(target.name, source.label, None, plan.rejections),
+            details=Refusal(target.name, source.label, None, plan.rejections),
         )
     refuse_broken(target, source, plan)
     return LockedRevision(

@@ -10,7 +10,7 @@ import click
 from pkgtools.cli import common
 from pkgtools.cli.next_step import next_step
 from pkgtools.cli.output import plain, print_facts, say
-from pkgtools.errors import PkgtoolsError, SourceError, UsageError
+from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.plan import Rejection
 from pkgtools.tree.check import Refusal
 from pkgtools.tree.state import Identity, State
@@ -58,8 +58,8 @@ def show_refusal(error: PkgtoolsError, kind: str, context: click.Context) -> Non
 def show_error(error: PkgtoolsError) -> None:
     """Print an error for a person."""
     say(click.style(f"error: {error.message}", fg="red"), err=True)
-    if isinstance(error, SourceError) and error.refusal is not None:
-        say("\n".join(refusal_lines(error.refusal)), err=True)
+    if isinstance(error.details, Refusal):
+        say("\n".join(refusal_lines(error.details)), err=True)
     say(plain(f"  next: {next_step(error)}"), err=True)
 
 

@@ -11,7 +11,7 @@ from pkgtools.errors import (
     ForeignError,
     MalformedError,
     PartialError,
-    SourceError,
+    PkgtoolsError,
 )
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
@@ -115,13 +115,13 @@ def _refuse_stacking(
     raise DoesNotApplyError(
         f"{target.name} does not apply on top of {names} in {source.label}",
         remedy=f"{remedy}make one series of both",
-        refusal=Refusal(target.name, source.label, None, plan.rejections),
+        details=Refusal(target.name, source.label, None, plan.rejections),
     )
 
 
 def _stranger(
     catalog: Catalog, target: Target, source: Source, match: Identity, plan: Plan
-) -> SourceError:
+) -> PkgtoolsError:
     """Return the refusal of a source that is not a revision of the target."""
     if match.state is State.PARTIAL:
         refusal = Refusal(target.name, source.label, match, plan.rejections)
@@ -137,7 +137,7 @@ def _stranger(
             remedy=f"use --target {nearest.target}"
             if nearest.state is State.PRISTINE
             else f"give what upstream has, or verify this with --target {nearest.target}",
-            refusal=refusal,
+            details=refusal,
         )
     if not nearest.files:
         return other_release(source, nearest)
@@ -148,7 +148,7 @@ def _stranger(
             f"CRLF line ends: {differing}",
             remedy="convert them to LF (in a git checkout: git config core.autocrlf false, and "
             "check them out again)",
-            refusal=Refusal(target.name, source.label, nearest, ()),
+            details=Refusal(target.name, source.label, nearest, ()),
         )
     fits = " (every hunk would apply to it)" if plan.ok else ""
     return ForeignError(
@@ -157,7 +157,7 @@ def _stranger(
         remedy=port_step(catalog, target, source, nearest.target)
         or "undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
-        refusal=refusal,
+        details=refusal,
     )
 
 
@@ -167,7 +167,6 @@ def partial_error(source: Source, match: Identity, refusal: Refusal | None = Non
     return PartialError(
         f"{source.label} holds some of {match.target}: {held}",
         remedy="reinstall the package, or check its files out again, and apply to that",
-        refusal=refusal,
         details=refusal or match,
     )
 

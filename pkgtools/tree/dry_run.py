@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pkgtools.catalog import Catalog, Revision, Target
 from pkgtools.catalog.marker import refuse_unfit
-from pkgtools.errors import ForeignError, PkgtoolsError, SourceError, SourceUnavailableError
+from pkgtools.errors import ForeignError, PkgtoolsError, SourceUnavailableError
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.source.receipt import StackEntry
@@ -147,5 +147,5 @@ def _refused(target: str, revision: str, source: str | None, error: PkgtoolsErro
         message=error.message,
         remedy=error.remedy,
         exit_code=error.exit_code,
-        refusal=error.refusal if isinstance(error, SourceError) else None,
+        refusal=error.details if isinstance(error.details, Refusal) else None,
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Target
-from pkgtools.errors import CheckFailedError, ForeignError, PkgtoolsError, SourceError
+from pkgtools.errors import CheckFailedError, ForeignError, PkgtoolsError
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken
 from pkgtools.plan.series import plan_inverse
@@ -22,7 +22,7 @@ from pkgtools.tree.whole import hold_whole
 from pkgtools.util.files import read_bytes
 
 
-class NotPatchedError(SourceError, CheckFailedError):
+class NotPatchedError(CheckFailedError):
     """The source is a known revision without its series."""
 
 
