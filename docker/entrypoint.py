@@ -32,11 +32,11 @@ DEFAULTS: Final = {
     "MOONCAKE_GLOBAL_SEGMENT_SIZE": "1tb",
     "MOONCAKE_LOCAL_BUFFER_SIZE": "1gb",
 }
-"""What stands where the environment has no such variable, or an empty one."""
+"""The values of variables that are unset or empty."""
 
 _DEPLOYMENTS: Final = ("CAPTURE_", "MOONCAKE_", "MC_")
-"""How variables begin of which an empty one is none, as compose passes what is not given. To
-another program an empty one can say something: CUDA_VISIBLE_DEVICES, http_proxy."""
+"""Prefixes of variables that count as unset if they are empty: compose passes unset ones so. Other
+variables can be empty on purpose: CUDA_VISIBLE_DEVICES, http_proxy."""
 
 _HEALTH_TIMEOUT_S: Final = 5
 
@@ -45,7 +45,7 @@ def settings(given: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a role's program.
 
     Raises:
-        SystemExit: the server is not told by which address other machines reach it.
+        SystemExit: the server's address for other machines is unknown.
 
     """
     env = DEFAULTS | {
@@ -56,9 +56,8 @@ def settings(given: Mapping[str, str]) -> dict[str, str]:
     own = env.get("MC_TCP_BIND_ADDRESS")
     if own is None:
         sys.exit(
-            "MC_TCP_BIND_ADDRESS is not set: give the address by which the trainer's machine "
-            "reaches this one. Mooncake would publish that of any interface, a bridge's too, "
-            "and no other machine could read what is captured."
+            "MC_TCP_BIND_ADDRESS is not set: give the address of this machine that the trainer's "
+            "machine can reach. Without it, Mooncake can publish the address of a bridge."
         )
     # One machine has both roles, unless these say otherwise.
     return {

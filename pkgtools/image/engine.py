@@ -330,8 +330,8 @@ class EngineImage(Runnable):
             return
         raise UsageError(
             f"{self.reference} does not run {' or '.join(self._pythons)}: {reason}",
-            remedy="name its interpreter with --python; what runs nothing in an image takes "
-            "docker-archive:FILE, which `docker save` writes",
+            remedy="name its interpreter with --python; or save the image with `docker save`, and "
+            "give docker-archive:FILE to a command that does not run it",
         )
 
 

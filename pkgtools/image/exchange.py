@@ -37,11 +37,9 @@ class FactsFile:
     label: str
     raw: bytes = field(repr=False)
 
-    def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
-        """Return the package in an image; see `KnownFacts.package`."""
-        if image.identity is None:
-            return None
-        return decode_facts(self.raw, facts_key(image.identity, query), query, self.label)
+    def package(self, _image: Image, key: str, query: PackageQuery) -> FoundPackage | None:
+        """Return the package of a key; see `KnownFacts.package`."""
+        return decode_facts(self.raw, key, query, self.label)
 
 
 def open_facts(place: str) -> AbstractContextManager[KnownFacts]:
@@ -49,7 +47,7 @@ def open_facts(place: str) -> AbstractContextManager[KnownFacts]:
     if place.startswith(REGISTRY):
         from pkgtools.image.registry.referrers import ReferrerFacts  # noqa: PLC0415 - slow
 
-        return ReferrerFacts(place)
+        return contextlib.closing(ReferrerFacts(place))
     try:
         with open_regular(Path(place)) as file:
             return contextlib.nullcontext(FactsFile(place, file.read(LIMIT)))
@@ -113,7 +111,10 @@ def export_facts(
         return ExportedFacts(opened.reference, place, manifests)
     from pkgtools.image.registry.referrers import ReferrerFacts  # noqa: PLC0415
 
-    with ReferrerFacts(place) as facts, reporter.task(f"pushing facts to {place}"):
+    with (
+        contextlib.closing(ReferrerFacts(place)) as facts,
+        reporter.task(f"pushing facts to {place}"),
+    ):
         referrers = tuple(
             facts.attach(image.base.descriptor, key, package) for image, key, package in found
         )

@@ -140,8 +140,8 @@ def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPacka
 class KnownFacts(Protocol):
     """A place whose facts the user trusts."""
 
-    def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
-        """Return the package in an image; None if the place has no facts of it.
+    def package(self, image: Image, key: str, query: PackageQuery) -> FoundPackage | None:
+        """Return the package of a key in an image; None if the place has no facts of it.
 
         Raises:
             PkgtoolsError: the place cannot be read, or its facts are damaged.
@@ -180,14 +180,14 @@ def known_package(image: Image, query: PackageQuery) -> FoundPackage:
     build need not trust them.
     """
     folder = cache_folder("images")
-    path = folder / facts_key(image.identity, query) if folder and image.identity else None
+    key = facts_key(image.identity, query) if image.identity else None
+    path = folder / key if folder and key else None
     if path is not None:
         with contextlib.suppress(OSError, ValueError, PkgtoolsError):
             if cached := decode_facts(_read_own(path), path.name, query, str(path)):
                 return cached
     if isinstance(image, LayeredImage):
-        given = image.facts.package(image, query) if image.facts else None
-        if given is not None:
+        if image.facts and key and (given := image.facts.package(image, key, query)):
             return given
         layers = cache_folder("layers")
         package = image.find(query, _KnownLayers(layers, query) if layers else None)

@@ -12,6 +12,7 @@ from commands import call
 
 from pkgtools.errors import PkgtoolsError
 from pkgtools.image.exchange import FactsFile
+from pkgtools.image.facts import facts_key
 from pkgtools.image.reference import open_image
 from pkgtools.image.tree import query_of
 
@@ -288,7 +289,7 @@ def test_any_damage_to_facts_is_refused_or_harmless(
             damaged = raw[:at] + bytes([raw[at] ^ 0x55]) + raw[at + 1 :]
             facts = FactsFile("facts", zstandard.ZstdCompressor().compress(damaged))
             try:
-                found = facts.package(image, query)
+                found = facts.package(image, facts_key(image.identity or (), query), query)
             except PkgtoolsError:
                 refused += 1
             else:

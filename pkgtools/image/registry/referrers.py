@@ -6,10 +6,10 @@ facts of a base can be stored beside the images built on it.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pkgtools.errors import UsageError
-from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key
+from pkgtools.image.facts import LIMIT, decode_facts, encode_facts
 from pkgtools.image.layer import damaged
 from pkgtools.image.manifest import (
     MANIFEST_LIMIT,
@@ -50,19 +50,13 @@ class ReferrerFacts:
         self._client = RegistryClient(name.host, name.repository)
         self._client.allow(name.repository, "pull")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def package(self, image: Image, query: PackageQuery) -> FoundPackage | None:
-        """Return the package in an image; see `KnownFacts.package`."""
-        if image.identity is None or image.manifest_digest is None:
-            return None
-        key = facts_key(image.identity, query)
-        for entry in self._referrers(image.manifest_digest):
+    def package(self, image: Image, key: str, query: PackageQuery) -> FoundPackage | None:
+        """Return the package of a key in an image; see `KnownFacts.package`."""
+        for entry in self._referrers(str(image.manifest_digest)):
             if (entry.get("annotations") or {}).get(KEY) == key:
                 return decode_facts(self._facts(entry["digest"]), key, query, self.label)
         return None

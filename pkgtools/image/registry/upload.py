@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from pkgtools.errors import RegistryError
 from pkgtools.image.layer import digest_of
 from pkgtools.image.registry.client import TRIES, BrokenConnectionError, RegistryClient
+from pkgtools.image.streams import Forward
 
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of a chunk, which is held in memory; smaller blobs are sent in one request."""
@@ -88,10 +89,10 @@ class Uploads:
         path = f"{self._repository}/blobs/uploads/"
         with self._client.request("POST", path, ok={202}) as response:
             location = self._location(response)
-        start = 0
+        start, stream = 0, Forward(source)
         try:
-            chunk = _read(source)
-            while more := _read(source):
+            chunk = stream.read(_CHUNK)
+            while more := stream.read(_CHUNK):
                 location = self._patch(location, start, chunk)
                 start += len(chunk)
                 chunk = more
@@ -173,12 +174,3 @@ class Uploads:
             self._client.request("DELETE", location, ok={204, 404}, tries=1),
         ):
             pass
-
-
-def _read(source: IO[bytes]) -> bytes:
-    """Return the next chunk of a stream; only the last is smaller than others."""
-    parts, size = [], 0
-    while size < _CHUNK and (part := source.read(_CHUNK - size)):
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
