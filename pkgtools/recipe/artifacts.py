@@ -26,7 +26,8 @@ def check_model(model: Model) -> dict[str, object]:
             remedy="fetch it with `hf download --revision`, into the cache or with --local-dir",
         )
     config = _read_json(folder / "config.json")
-    text = config.get("text_config") or config
+    inner = config.get("text_config")
+    text = inner if isinstance(inner, dict) else config
     shape = {"num_hidden_layers": model.layers, "hidden_size": model.hidden_size}
     for key, expected in shape.items():
         if text.get(key) != expected:

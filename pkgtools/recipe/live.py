@@ -20,7 +20,9 @@ _PROBE: Final = Path(__file__).with_name("probe.py")
 _KEY: Final = "pkgtools-recipe"
 _LENT: Final = 64 << 20
 """Bytes that the probe lends, so that a store without a server takes an object."""
-_CAPACITY: Final = re.compile(rb"^master_total_capacity_bytes (\S+)$", re.MULTILINE)
+_CAPACITY: Final = re.compile(
+    rb"^master_total_capacity_bytes ([0-9]{1,30}(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)$", re.MULTILINE
+)
 _GRACE: Final = 120
 """Seconds on top of a transfer, to start and to connect."""
 _REPLY_LIMIT: Final = 16 << 20

@@ -8,6 +8,7 @@ from typing import Final
 from pkgtools.errors import UsageError
 from pkgtools.recipe.load import Loaded
 from pkgtools.recipe.model import Recipe
+from pkgtools.recipe.rule import RuleResult
 from pkgtools.recipe.rules import RULES
 
 
@@ -38,32 +39,21 @@ class RuleFinding:
 
 def check_plan(loaded: Loaded) -> list[RuleFinding]:
     """Check a recipe against every rule."""
-    findings = [
-        RuleFinding(
-            rule="site",
-            outcome=RuleOutcome.OPEN,
-            found=f"{key} is missing",
-            computed=f"give {what}",
-            why=why,
-            key=key,
-            where=loaded.place(key),
-        )
-        for key, what, why in missing_values(loaded.recipe)
+    recipe = loaded.recipe
+    missing = [
+        _finding(loaded, "site", key, why, RuleResult(None, f"{key} is missing", f"give {what}"))
+        for key, what, why in missing_values(recipe)
     ]
-    for rule in RULES:
-        result = rule.check(loaded.recipe)
-        findings.append(
-            RuleFinding(
-                rule=rule.name,
-                outcome=_OUTCOMES[result.ok],
-                found=result.found,
-                computed=result.computed,
-                why=rule.why,
-                key=rule.key,
-                where=loaded.place(rule.key),
-            )
-        )
-    return findings
+    return missing + [
+        _finding(loaded, rule.name, rule.key, rule.why, rule.check(recipe)) for rule in RULES
+    ]
+
+
+def _finding(loaded: Loaded, rule: str, key: str, why: str, result: RuleResult) -> RuleFinding:
+    outcome = _OUTCOMES[result.ok]
+    return RuleFinding(
+        rule, outcome, result.found, result.computed, why=why, key=key, where=loaded.place(key)
+    )
 
 
 def missing_values(recipe: Recipe) -> Iterator[tuple[str, str, str]]:

@@ -62,6 +62,14 @@ def test_a_model_in_a_folder_of_its_own(tmp_path: Path) -> None:
         check_model(_model(folder))
 
 
+@pytest.mark.parametrize("text", ["[1]", '"x"', "7"])
+def test_a_config_of_another_form(tmp_path: Path, text: str) -> None:
+    folder = _write_model(tmp_path / "snapshots" / _COMMIT)
+    (folder / "config.json").write_text(f'{{"text_config": {text}, "num_hidden_layers": 9}}')
+    with pytest.raises(CheckFailedError, match="num_hidden_layers is 9, the recipe says 93"):
+        check_model(_model(folder))
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

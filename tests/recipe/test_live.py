@@ -113,6 +113,20 @@ def test_modules_of_this_package_hide_none_that_mooncake_imports(
         check_store(make(), sys.executable)
 
 
+def test_the_capacity_that_a_master_tells(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus' text format has floats, infinities and NaN."""
+    make, answers = local
+    _healthy(answers)
+    monkeypatch.setattr("pkgtools.recipe.live._probe", lambda *_: {"bytes": 1})
+    for text, capacity in ((b"0", 0), (b"1099511627776", 2**40), (b"1.5e+03", 1500)):
+        answers["GET /metrics"] = (200, b"x 1\nmaster_total_capacity_bytes %s\nz 2\n" % text)
+        assert check_store(make(), sys.executable)["capacity"] == capacity
+    for text in (b"NaN", b"+Inf", b"1e999", b"much"):
+        answers["GET /metrics"] = (200, b"master_total_capacity_bytes %s\n" % text)
+        with pytest.raises(CheckFailedError, match="does not list master_total_capacity_bytes"):
+            check_store(make(), sys.executable)
+
+
 def test_a_store_that_dies_or_hangs(
     local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
