@@ -27,7 +27,7 @@ def check_model(model: Model) -> dict[str, object]:
         )
     config = _read_json(folder / "config.json")
     inner = config.get("text_config")
-    text = inner if isinstance(inner, dict) else config
+    text = inner if isinstance(inner, dict) and inner else config
     shape = {"num_hidden_layers": model.layers, "hidden_size": model.hidden_size}
     for key, expected in shape.items():
         if text.get(key) != expected:

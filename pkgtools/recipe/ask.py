@@ -1,10 +1,11 @@
 """Run a program of this package under another interpreter, which has torch or Mooncake."""
 
-import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from pkgtools.errors import CheckFailedError
 
@@ -29,11 +30,11 @@ def ask(
             timeout=seconds,
             check=False,
         )
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        answer = msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, Any])
     except subprocess.TimeoutExpired:
         message = f"{python} did not {task} within {seconds:.0f} s, and was stopped"
         raise CheckFailedError(message) from None
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError, IndexError, RecursionError, msgspec.DecodeError) as error:
         said = error if isinstance(error, OSError) else done.stderr.strip()[-500:]
         raise CheckFailedError(f"{python} cannot {task}: {said}") from None
     if "error" in answer:

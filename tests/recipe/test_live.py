@@ -138,6 +138,10 @@ def test_a_store_that_dies_or_hangs(
     program.chmod(0o755)
     with pytest.raises(CheckFailedError, match="the client crashed"):
         check_store(make(), str(program))
+    for answer in ("7", "[]", "null"):
+        program.write_text(f"#!/bin/sh\necho '{answer}'\n")
+        with pytest.raises(CheckFailedError, match="cannot talk to the store"):
+            check_store(make(), str(program))
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr("pkgtools.recipe.live._GRACE", 1 - 300)  # the recipe's timeout is 300
     with pytest.raises(CheckFailedError, match="was stopped"):
