@@ -90,11 +90,8 @@ class Lockfile(_LockTable):
 
 def read_lock(path: Path) -> Lockfile:
     """Read a lockfile without comparing it with its series."""
-    try:
-        return TomlFile(path).decode(Lockfile)
-    except MalformedError as error:
-        error.remedy = error.remedy or f"remove {path}, and write it again with `pkgtools lock`"
-        raise
+    remedy = f"remove {path}, and write it again with `pkgtools lock`"
+    return TomlFile(path, remedy).decode(Lockfile)
 
 
 def load_lock(path: Path, digest: str, target: str) -> Lockfile:

@@ -12,7 +12,7 @@ from pkgtools.catalog.marker import VARIABLES, requirement_fault, variables_of
 from pkgtools.catalog.model import Alias, Catalog, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
 from pkgtools.catalog.writes import recover_catalog
-from pkgtools.errors import MalformedError, UsageError
+from pkgtools.errors import UsageError
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -95,19 +95,15 @@ def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:
             f"{path} is not a catalog file", remedy="give a targets.toml with --catalog"
         )
     recover_catalog(path.parent)
-    try:
-        return _Reader(path, unfinished=unfinished).read()
-    except MalformedError as error:
-        # The file may be a stranger's, in a folder above: its name is a plain one.
-        error.remedy = error.remedy or "correct it, or name another catalog with --catalog"
-        raise
+    return _Reader(path, unfinished=unfinished).read()
 
 
 class _Reader:
     """Checks one file and keeps the lines of its tables for errors."""
 
     def __init__(self, path: Path, *, unfinished: bool) -> None:
-        self.file = TomlFile(path)
+        # The file may be a stranger's, in a folder above: its name is a plain one.
+        self.file = TomlFile(path, "correct it, or name another catalog with --catalog")
         self.unfinished = unfinished
         self.patches = path.parent / "patches"
 

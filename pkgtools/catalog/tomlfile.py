@@ -19,14 +19,15 @@ _SYNTAX_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 class TomlFile:
-    """One file's text, kept so that an error can name a line."""
+    """One file's text, kept so that an error can name a line; and the remedy for its faults."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, remedy: str | None = None) -> None:
         self.path = path
+        self.remedy = remedy
         try:
             self.text = read_text(path)
         except FileNotFoundError:
-            raise MalformedError(f"{path} is missing") from None
+            raise MalformedError(f"{path} is missing", remedy=remedy) from None
 
     def decode(self, kind: type[T]) -> T:
         """Return the file as `kind`."""
@@ -37,7 +38,7 @@ class TomlFile:
         except (msgspec.DecodeError, RecursionError) as error:
             line = _SYNTAX_LINE.search(str(error))
             where = f"{self.path}:{line[1]}" if line else str(self.path)
-            raise MalformedError(f"{where}: {error}") from None
+            raise MalformedError(f"{where}: {error}", remedy=self.remedy) from None
 
     def fail(self, message: str, key: str, *, remedy: str | None = None) -> NoReturn:
         """Raise with the place of `key`, which is written ``.target[2].alias[0].name``."""
@@ -45,7 +46,7 @@ class TomlFile:
         shown = key.lstrip(".") or "the file"
         raise MalformedError(
             f"{self.path}:{line}: {shown}: {message}",
-            remedy=remedy,
+            remedy=remedy or self.remedy,
             details={"file": str(self.path), "line": line, "key": shown},
         )
 

@@ -86,15 +86,14 @@ def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> list[Path]
         return []
     try:
         _prepare(folder, changed)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(folder / _FOLDER, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
         raise TreeError(
             f"{folder} cannot be written: {error.strerror}; no file was changed",
             remedy="free space there, or make the folder writable, and run the command again",
         ) from None
-    except BaseException:
-        shutil.rmtree(folder / _FOLDER, ignore_errors=True)
-        raise
     _finish(folder)
     return list(changed)
 

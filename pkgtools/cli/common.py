@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -150,7 +150,7 @@ class Command(click.Command):
     An unset shell variable must not mean the current folder, and click takes the last of two.
     """
 
-    refusal: ClassVar[type[PkgtoolsError]] = UsageError
+    refusal: type[PkgtoolsError] = UsageError
     """The error for a command line that cannot be parsed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -195,14 +195,15 @@ def command(
     name: str | None = None,
     *,
     group: click.Group | None = None,
-    cls: type[Command] = Command,
+    refusal: type[PkgtoolsError] = UsageError,
     short_help: str | None = None,
 ) -> Callable[[Callable[..., Output]], Command]:
     """Make a command of a function; it prints its output or its error, and exits with the code.
 
     Every command has --json. A parameter `catalog` is the `Catalog` that --catalog names. Where
     options can contradict each other, a parameter `catalog_path` is its file instead, to load
-    after they were checked: usage errors come first.
+    after they were checked: usage errors come first. `refusal` is the error for a command line
+    that cannot be parsed.
     """
 
     def decorate(function: Callable[..., Output]) -> Command:
@@ -211,7 +212,8 @@ def command(
             kind = "json" if as_json and output_format == "text" else output_format
             raise SystemExit(_run(function, kind, options))
 
-        made = click.command(name, cls=cls, short_help=short_help)(run)
+        made = click.command(name, cls=Command, short_help=short_help)(run)
+        made.refusal = refusal
         made.params += [_CATALOG, _JSON] if _catalog_parameter(function) else [_JSON]
         if group is not None:
             group.add_command(made)

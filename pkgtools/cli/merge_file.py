@@ -26,13 +26,7 @@ class NotMergedError(PkgtoolsError):
     code = "not-merged"
 
 
-class _Driver(common.Command):
-    """A command whose usage errors do not look like conflicts to git."""
-
-    refusal = NotMergedError
-
-
-@common.command("merge-file", cls=_Driver)
+@common.command("merge-file", refusal=NotMergedError)
 @click.argument("base", type=common.PATH)
 @click.argument("ours", type=common.PATH)
 @click.argument("theirs", type=common.PATH)
