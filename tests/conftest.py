@@ -44,6 +44,8 @@ def pytest_configure() -> None:
         # Docker mounts it with 64 MB and noexec.
         if memory.f_bavail * memory.f_frsize > _ROOM and not memory.f_flag & os.ST_NOEXEC:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
+            os.environ.setdefault("TMPDIR", "/dev/shm")
+            tempfile.tempdir = None  # it may have been asked for before
 
 
 def pytest_collection_finish() -> None:
