@@ -7,9 +7,10 @@ the file's own table, as it was before there were stacks; ``above`` lists the la
 
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 import msgspec
 
@@ -18,6 +19,8 @@ from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
 from pkgtools.source.record import RecordEdit
 from pkgtools.util.files import read_bytes
+
+T = TypeVar("T")
 
 NAME: Final = "pkgtools.json"
 PROVENANCE: Final = "pkgtools-provenance.json"
@@ -141,28 +144,32 @@ class Receipt(StackEntry, forbid_unknown_fields=True, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
-def _check(entry: StackEntry) -> None:
-    """Raise a `ValueError` where a path leads out of the tree, or an original is damaged."""
-    for file in entry.files:
-        safe_path(file.path.encode())
-        file.before()
-    for compiled in entry.bytecode:
-        safe_path(compiled.name.encode())
-        compiled.original.blob()
-
-
 def load_receipt(home: Path) -> Receipt | None:
     """Return the receipt that lies in `home`, or None."""
-    path = home / NAME
+    return load_file(home / NAME, Receipt, _check, "receipt")
+
+
+def _check(receipt: Receipt) -> None:
+    """Raise a `ValueError` where a path leads out of the tree, or an original is damaged."""
+    for entry in receipt.entries:
+        for file in entry.files:
+            safe_path(file.path.encode())
+            file.before()
+        for compiled in entry.bytecode:
+            safe_path(compiled.name.encode())
+            compiled.original.blob()
+
+
+def load_file(path: Path, kind: type[T], check: Callable[[T], None], what: str) -> T | None:
+    """Return the receipt or journal at `path`, or None; refuse one that fails its `check`."""
     try:
-        receipt = msgspec.json.decode(read_bytes(path), type=Receipt)
-        for entry in receipt.entries:
-            _check(entry)
-    except FileNotFoundError:
+        found = msgspec.json.decode(read_bytes(path), type=kind)
+        check(found)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise TreeError(
-            f"the receipt {path} cannot be read: {error}",
-            remedy="reinstall the package, or check its files out again, and delete the receipt",
+            f"the {what} {path} cannot be read: {error}",
+            remedy=f"reinstall the package, or check its files out again, and delete the {what}",
         ) from None
-    return receipt
+    return found

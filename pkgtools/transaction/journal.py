@@ -17,10 +17,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from pkgtools.errors import TreeError
 from pkgtools.patch.paths import safe_path
 from pkgtools.source import Tree
-from pkgtools.util.files import inside, read_bytes, read_file, replace_file, scratch_of
+from pkgtools.source.receipt import load_file
+from pkgtools.util.files import inside, read_file, replace_file, scratch_of
 
 NAME: Final = "pkgtools-journal.json"
 
@@ -83,17 +83,7 @@ class Journal(msgspec.Struct, forbid_unknown_fields=True):
 
 def load_journal(home: Path) -> Journal | None:
     """Return the journal that lies in `home`, or None."""
-    try:
-        journal = msgspec.json.decode(read_bytes(home / NAME), type=Journal)
-        _check(journal)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, msgspec.DecodeError, ValueError) as error:
-        raise TreeError(
-            f"the journal {home / NAME} cannot be read: {error}",
-            remedy="reinstall the package, or check its files out again, and delete the journal",
-        ) from None
-    return journal
+    return load_file(home / NAME, Journal, _check, "journal")
 
 
 def _check(journal: Journal) -> None:

@@ -19,6 +19,8 @@ from pkgtools.errors import PkgtoolsError, TreeError
 from pkgtools.source.receipt import load_receipt
 from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.stack import load_stack
+from pkgtools.tree.state import State
+from pkgtools.tree.status import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,6 +236,16 @@ def test_without_a_receipt_there_is_none(tree: Tree) -> None:
     shutil.rmtree(tree.home)
     assert load_receipt(tree.home) is None
     assert load_journal(tree.home) is None
+
+
+def test_a_file_in_the_place_of_its_folder_stays(project: Project, tmp_path: Path) -> None:
+    archive = make_tree(project, "archive", tmp_path)
+    archive.home.write_bytes(b"not ours\n")
+    before = snapshot(archive.root)
+    assert status_of(project.catalog(), archive).state is State.PRISTINE
+    with pytest.raises(TreeError, match=r"\.pkgtools.* cannot be written"):
+        apply(project, archive)
+    assert snapshot(archive.root) == before
 
 
 def test_a_receipt_that_cannot_be_read_is_no_missing_one(project: Project, tree: Tree) -> None:
