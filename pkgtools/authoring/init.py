@@ -65,10 +65,7 @@ def find_facts(
     Without a `version` the installed one is meant, without a `package` the one that the
     distribution has; a `UsageError` where that is not certain.
     """
-    if not is_normalized_name(canonicalize_name(name)):
-        raise UsageError(
-            f"{name!r} is not the name of a package", remedy="name it as on PyPI, like humanize"
-        )
+    _refuse_name(name)
     try:
         wanted = None if version is None else Version(version)
     except InvalidVersion:
@@ -97,8 +94,16 @@ def facts_of_wheel(path: Path, package: str | None) -> PackageFacts:
     with WheelSource(path, Upstream(name, None, name, package or name, "")) as wheel:
         files = [wheel.installed_name(info.filename) for info in wheel.members()]
         spelled = parse_email(wheel.metadata)[0].get("name", name)
+        _refuse_name(spelled)
         version = Version(wheel.version).public
         return PackageFacts(spelled, version, package or _package(name, files))
+
+
+def _refuse_name(name: str) -> None:
+    if not is_normalized_name(canonicalize_name(name)):
+        raise UsageError(
+            f"{name!r} is not the name of a package", remedy="name it as on PyPI, like humanize"
+        )
 
 
 def linked_package(python: str | None, facts: PackageFacts) -> Path | None:

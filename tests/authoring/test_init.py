@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,6 +112,18 @@ def test_questions_are_asked_on_a_terminal_alone(
     assert done.exit_code == 0, done.output
     target = load_catalog(tmp_path / "targets.toml").target("v1.0")
     assert (target.revision.tag, target.upstream.prefix) == ("release-1.0", "src/")
+
+
+@pytest.mark.parametrize("name", ["\n x = 1", "../../x", 'x"', "x y"])
+def test_a_wheel_of_no_name_writes_nothing(tmp_path: Path, name: str) -> None:
+    wheel = tmp_path / "x-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("x/__init__.py", "")
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        file.writestr("x-1.0.dist-info/METADATA", metadata)
+    done = call("init", "--wheel", wheel, "-o", tmp_path / "new")
+    assert (done.code, "is not the name of a package" in done.err) == (2, True), done
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
