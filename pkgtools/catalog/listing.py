@@ -19,6 +19,13 @@ class ListedPatch:
     reference: str
     rest: str
     """What follows the name: ``-pN``, blanks, a comment."""
+    number: int = 0
+    """Of the line that names it, from 1."""
+
+    @property
+    def options(self) -> list[str]:
+        """The words that follow the name."""
+        return self.rest.partition("#")[0].split()
 
     def lines(self) -> tuple[str, ...]:
         """Return the lines of the file."""
@@ -38,13 +45,13 @@ class SeriesFile:
         """Take the text of a file apart."""
         above: list[str] = []
         patches: list[ListedPatch] = []
-        for line in text.splitlines():
+        for number, line in enumerate(text.splitlines(), 1):
             words = line.partition("#")[0].split()
             if not words:
                 above.append(line)
                 continue
             rest = line.lstrip().removeprefix(words[0])
-            patches.append(ListedPatch(tuple(above), words[0], rest))
+            patches.append(ListedPatch(tuple(above), words[0], rest, number))
             above = []
         if not patches:
             return cls(tuple(above), (), ())

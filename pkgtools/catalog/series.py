@@ -9,13 +9,14 @@ The file ``series`` names one patch a line, in order, by its path::
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from pkgtools.catalog.added import is_added_folder, read_added
+from pkgtools.catalog.listing import ListedPatch, SeriesFile
 from pkgtools.errors import MalformedError
 from pkgtools.patch import Patch, parse_patch
 from pkgtools.util.files import read_source, read_text
@@ -63,9 +64,14 @@ def load_series(directory: Path) -> Series:
     is one that `pkgtools init` has just started.
     """
     listing = directory / LISTING
+    try:
+        listed = SeriesFile.parse(read_text(listing)).patches
+    except FileNotFoundError:
+        raise MalformedError(f"{listing} is missing", remedy=_REMEDY) from None
     patches: dict[str, Patch] = {}
-    for where, reference, level in _references(listing):
-        patch = _load_reference(directory, reference, where, level)
+    for each in listed:
+        where = f"{listing}:{each.number}"
+        patch = _load_listed(directory, each, where)
         if patch.name in patches:
             raise MalformedError(
                 f"{where}: a second patch {patch.name}", remedy="name each patch once"
@@ -117,27 +123,14 @@ def shared_patches(folder: Path) -> Mapping[str, Patch]:
     return {reference_of(patch): patch for patch in found}
 
 
-def _references(listing: Path) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each line's place, the patch that it names, and the number of its ``-pN``."""
-    try:
-        lines = read_text(listing).splitlines()
-    except FileNotFoundError:
-        raise MalformedError(f"{listing} is missing", remedy=_REMEDY) from None
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        where = f"{listing}:{number}"
-        reference, *options = words
-        if len(options) > 1 or not all(map(_STRIP.fullmatch, options)):
-            raise MalformedError(
-                f"{where}: {' '.join(options)} cannot follow a patch",
-                remedy="only -pN can: the number of folders before its names",
-            )
-        yield where, reference, int(options[0][2:]) if options else None
-
-
-def _load_reference(directory: Path, reference: str, where: str, level: int | None) -> Patch:
+def _load_listed(directory: Path, listed: ListedPatch, where: str) -> Patch:
+    reference, options = listed.reference, listed.options
+    if len(options) > 1 or not all(map(_STRIP.fullmatch, options)):
+        raise MalformedError(
+            f"{where}: {' '.join(options)} cannot follow a patch",
+            remedy="only -pN can: the number of folders before its names",
+        )
+    level = int(options[0][2:]) if options else None
     if reference == LISTING:
         raise MalformedError(f"{where}: {reference} is this list, not a patch", remedy=_REMEDY)
     if not _NAME.fullmatch(reference):
