@@ -127,7 +127,9 @@ class _Life:
         if done.facts.get("state") not in ("pristine", "patched"):
             return
         now = {n: Blob(data).id for n, data in self.contents().items()}
-        top = {file.path: file.after for entry in self.entries() for file in entry.files}
+        standing = {entry["target"] for entry in done.facts["stack"]}
+        entries = (entry for entry in self.entries() if entry.target in standing)
+        top = {file.path: file.after for entry in entries for file in entry.files}
         differing = {p for p, after in top.items() if now.get(p.rpartition("/")[2], "") != after}
         assert not differing or done.facts["receipt_is_void"]
         assert done.facts["state"] == "patched" or differing == set(top) or not top

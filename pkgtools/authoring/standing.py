@@ -43,7 +43,7 @@ def refuse_other_tree(
         raise ForeignError(
             f"{tree.label} is nearest to {other}, and the series is made for {work.source.label}: "
             "a patch would turn one into the other",
-            remedy="name the tree that has the series with --tree or --python",
+            remedy="name the tree with the series (--tree, --python), or its source (--from)",
         )
     source = work.source
     telling = {path: blob for path, blob in made.items() if blob != source.read(path)}
