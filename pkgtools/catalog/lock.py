@@ -1,4 +1,4 @@
-"""Lockfiles: what a series was proven to do, on which revisions.
+"""Lockfiles: the proven effect of a series on each revision.
 
 The blob ids decide. Wheel digests only name the files that the ids were computed from: a
 release has a wheel for each Python and platform, with the same sources in all of them.
@@ -80,7 +80,7 @@ class Lockfile(_LockTable):
 
     version: Literal[1]
     series: str
-    """The digest of the series that all this holds for."""
+    """The digest of the series that was proven."""
     revision: list[LockedRevision]
 
     def find(self, name: str) -> LockedRevision | None:

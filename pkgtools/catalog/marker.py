@@ -1,4 +1,4 @@
-"""For which environments a target is: a marker of PEP 508, as requirements have behind a ``;``.
+"""Environment markers of targets (PEP 508), as a requirement has them behind its ``;``.
 
 A release can need other patches on other Pythons or platforms. Each outcome is a target of its
 own, with its own series and lockfile; the patches that they share are kept once.
@@ -29,7 +29,7 @@ VARIABLES: Final = frozenset(
         "sys_platform",
     }
 )
-"""Facts that an environment has for good, in the words of
+"""Facts of an environment that never change, in the words of
 https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers"""
 _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _WORD: Final = re.compile(r"(?!(?:and|or|not|in)\b)\b[a-z_.]+")
@@ -43,12 +43,12 @@ _SYSTEMS: Final = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}
 
 
 def variables_of(marker: str) -> frozenset[str]:
-    """Return the variables that a marker speaks of."""
+    """Return the variables of a marker."""
     return frozenset(_WORD.findall(_TEXT.sub("", marker)))
 
 
 def holds(marker: str, environment: Mapping[str, str]) -> bool | None:
-    """Return whether an environment is as a marker says, or None where it is not known enough."""
+    """Return whether a marker is true of an environment; None if a variable is not known."""
     from packaging.markers import Marker  # noqa: PLC0415 - few catalogs have markers
 
     if not variables_of(marker) <= environment.keys():
@@ -70,7 +70,7 @@ def refuse_unfit(target: Target, source: Tree | WheelSource) -> None:
 
 
 def environment_of_tag(tag: Tag) -> dict[str, str]:
-    """Return what a wheel's tag tells of the environments that it is for (PEP 425)."""
+    """Return the variables that a wheel's tag determines (PEP 425)."""
     found: dict[str, str] = {}
     exact = _CPYTHON.fullmatch(tag.interpreter)
     if exact is not None and tag.abi != "abi3":

@@ -17,7 +17,7 @@ from pkgtools.errors import MalformedError, UsageError
 
 @dataclass(frozen=True)
 class Upstream:
-    """The project that is patched."""
+    """A project that is patched."""
 
     name: str
     git: str | None
@@ -38,27 +38,27 @@ class Upstream:
     folder there; both end in ``/``."""
 
     def in_wheel(self, path: str) -> str | None:
-        """Return where a wheel would have `path` of the source tree; None where it has no place."""
+        """Return the member of a wheel for `path` of the source tree, or None."""
         for source, wheel in sorted(self.layout, reverse=True):
             if path.startswith(source):
                 return wheel + path.removeprefix(source)
         return path.removeprefix(self.prefix) if path.startswith(self.prefix) else None
 
     def in_source(self, name: str) -> str:
-        """Return where the source tree has what a wheel has at `name`."""
+        """Return the path in the source tree of a wheel's member."""
         for wheel, source in sorted(((w, s) for s, w in self.layout), reverse=True):
             if name.startswith(wheel):
                 return source + name.removeprefix(wheel)
         return self.prefix + name
 
     def installed_path(self, path: str) -> str | None:
-        """Return where a wheel has `path` of the source tree, or None outside the package."""
+        """Return the member of a wheel for `path`, or None if it is outside the package."""
         name = self.in_wheel(path) or ""
         return name if name == self.module or name.startswith(f"{self.package}/") else None
 
     @property
     def module(self) -> str:
-        """The package's file where it is a module of one file (``six.py``)."""
+        """The file of a package that is a single module (``six.py``)."""
         return f"{self.package}.py"
 
     def is_above_package(self, path: str) -> bool:
@@ -115,7 +115,7 @@ class Target:
         return (self.revision, *(a.revision for a in self.aliases if a.revision))
 
     def revision_of(self, name: str) -> Revision | None:
-        """Return the revision that a name stands for; None for an alias that was not validated."""
+        """Return the revision of a name; None for an alias that was not validated."""
         for alias in self.aliases:
             if alias.name == name:
                 return alias.revision
@@ -148,7 +148,7 @@ class Target:
 
     @cached_property
     def lock(self) -> Lockfile:
-        """What was proven of it, read on first use; held against the series."""
+        """Its lockfile, read on first use and compared with the series."""
         lock = load_lock(self.lock_path, self.series.digest, self.name)
         for revision in self.revisions:
             locked = lock.find(revision.name)
@@ -171,7 +171,7 @@ class TargetSet:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything that targets.toml names."""
+    """The content of targets.toml."""
 
     path: Path
     upstreams: tuple[Upstream, ...]
@@ -185,12 +185,12 @@ class Catalog:
 
     @property
     def identity(self) -> str:
-        """What a receipt calls it: its name, or where it has none, a digest of its folder."""
+        """Its name in receipts: its own, or a digest of its folder."""
         return self.name or self._folder_identity
 
     @property
     def identities(self) -> frozenset[str]:
-        """Every identity that is its own: it can have got its name later."""
+        """Its names in receipts, also of the time before it had its own."""
         return frozenset({self.identity, self._folder_identity})
 
     @property
@@ -200,14 +200,14 @@ class Catalog:
 
     @cached_property
     def sound_targets(self) -> tuple[Target, ...]:
-        """The targets whose series and lock can be read; the others are in `problems`."""
+        """The targets whose series and lockfile can be read; the others are in `problems`."""
         return tuple(target for target in self.targets if target.name not in self.problems)
 
     @cached_property
     def problems(self) -> dict[str, MalformedError]:
-        """What is wrong with a target's series or lock, by target.
+        """The error of each target whose series or lockfile cannot be read.
 
-        One that is being worked on must not keep the others from being used.
+        The other targets stay usable.
         """
         problems = {}
         for target in self.targets:

@@ -1,4 +1,4 @@
-"""targets.toml: finding it, reading it, and refusing what does not make sense in it."""
+"""Find, read and check targets.toml."""
 
 import re
 from pathlib import Path

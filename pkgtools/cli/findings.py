@@ -1,4 +1,4 @@
-"""The outcome of a check, in the formats that continuous integration reads.
+"""The outcome of a check in the formats of continuous integration.
 
 They are made from what ``--json`` prints. Files are those of the catalog, relative to its
 repository, so that a forge can show a finding beside the line that it is about.
@@ -29,7 +29,7 @@ class Finding:
     name: str
     code: str = "ok"
     message: str | None = None
-    """None where it holds."""
+    """None if it passed."""
     is_warning: bool = False
     file: str | None = None
     """Relative to the repository of the catalog."""
@@ -82,7 +82,7 @@ class _FindingReader:
             yield Finding(verb, error["code"], _with_remedy(error), file=file, line=line)
 
     def _of_outcome(self, facts: dict[str, Any]) -> Iterator[Finding]:
-        """Yield what became of one target of ``verify``, or one revision of ``lock --check``."""
+        """Yield the outcome of one target of ``verify``, or one revision of ``lock --check``."""
         outcome = facts.get("outcome")
         revision = f" ({facts['revision'][:12]})" if facts["revision"] else ""
         name = f"{facts['target']}{revision}"

@@ -1,7 +1,7 @@
-"""The line ``next:``, with the commands as their reader has to type them.
+"""The line ``next:``, with commands that the user can run as they stand.
 
-The core names a command and its target. Which tree, interpreter, sources and catalog are meant
-is only known here: what the user gave is repeated for every command that takes it.
+The core names a command and its target. This module adds the tree, interpreter, sources and
+catalog that the user gave, to every command that takes them.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The state of images: what their files are, and whether what they say is true."""
+"""The state of images: the target of their files, and whether their labels agree."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class ShownImage:
 
     reference: str
     state: str
-    """The target and its state; empty where it could not be read."""
+    """The target and its state; empty if it could not be read."""
     problem: str = ""
     """Why it could not be read, or how its labels differ from its files."""
 

@@ -1,4 +1,4 @@
-"""Patches x revisions: what becomes of each patch on each revision, and of its hunks."""
+"""The outcome of each patch, and of its hunks, on each revision."""
 
 import re
 from collections import Counter
@@ -39,13 +39,13 @@ class CellState(StrEnum):
 
 @dataclass(frozen=True)
 class ShownHunk:
-    """One hunk, and where it goes."""
+    """One hunk, and its place in the revision."""
 
     header: str
     lines: tuple[str, ...]
     """With their sign, without line ends."""
     where: str
-    """``at line 12``, ``at line 14, 2 further on``, or why it goes nowhere."""
+    """``at line 12``, ``at line 14, moved by 2``, or why it does not apply."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class PatchRow:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Everything, in the catalog's order."""
+    """All patches on all revisions, in the catalog's order."""
 
     columns: tuple[Column, ...]
     rows: tuple[PatchRow, ...]
@@ -105,7 +105,7 @@ class Matrix:
 
 
 def build_matrix(catalog: Catalog, at_hand: AtHand) -> Matrix:
-    """Hold every sound target's patches against every revision of it that is at hand."""
+    """Check the patches of every sound target on every revision that is at hand."""
     columns: list[Column] = []
     cells: list[dict[_Key, Cell]] = []
     for target in catalog.sound_targets:

@@ -1,4 +1,4 @@
-"""The folder of the user's cache. Everything in it can be deleted."""
+"""The user's cache folder. Everything in it can be deleted."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from platformdirs import user_cache_path
 
 
 def cache_folder(name: str) -> Path | None:
-    """Return a folder of the cache, which need not be there; None for a user without a home."""
+    """Return a folder of the cache, which may not exist; None for a user without a home."""
     try:
         cache = user_cache_path("pkgtools", appauthor=False)
     except RuntimeError:
