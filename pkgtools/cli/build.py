@@ -216,7 +216,7 @@ def _index_lines(built: BuiltIndex) -> Iterator[str]:
     yield f"built {built.reference}"
     yield f"  digest {built.digest}" + (", pushed" if is_pushed else "")
     for digest in built.dropped:
-        yield f"  without the attestation {plain(digest)}, which is of the base"
+        yield f"  dropped the attestation {plain(digest)} of the base"
     for platform, image in built.platforms.items():
         yield f"{plain(platform)}: layer {image.layer}"
         yield from _layer_lines(image)

@@ -81,13 +81,13 @@ def verify(
     """
     wheels, repositories = sources.wheels, sources.repositories
     if tree is not None and (wheels or repositories):
-        raise UsageError("--tree is one source, --wheel and --git are others: give one kind")
+        raise UsageError("--tree excludes --wheel and --git: give one kind of source")
     if python is not None and (wheels or repositories):
-        raise UsageError("--python names an installed package, the others other sources: give one")
+        raise UsageError("--python excludes --wheel and --git: give one kind of source")
     if rev is not None and (len(repositories) != 1 or wheels):
         raise UsageError("--rev needs one --git and no --wheel")
     if not dry_run and repositories and rev is None:
-        raise UsageError("without --dry-run, --git needs --rev: which revision is meant?")
+        raise UsageError("without --dry-run, --git needs --rev")
     if not dry_run and len(wheels) + len(repositories) > 1:
         raise UsageError("without --dry-run, one source is verified at a time")
     if dry_run and series_only:

@@ -23,9 +23,9 @@ _SIGNS: Final = {
     CellState.UNVERIFIED: "?",
 }
 _MEANING: Final = {
-    CellState.APPLIES: "every hunk lies where it says",
-    CellState.MOVED: "it applies, some hunk at another line",
-    CellState.ABSORBED: "the revision holds it already",
+    CellState.APPLIES: "every hunk applies at its line",
+    CellState.MOVED: "it applies, with a hunk at another line",
+    CellState.ABSORBED: "the revision has it already",
     CellState.CONFLICT: "it does not apply",
     CellState.UNVERIFIED: "the source was not available",
 }
