@@ -10,7 +10,7 @@ import json
 import posixpath
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from pkgtools.image.tree import ExtractedPackage
 from pkgtools.plan.compiling import compile_error
 from pkgtools.util.files import read_bytes
 
-# A separate process: earlier compilation and interned strings change a .pyc's bytes.
+# Separate processes: earlier compilation and interned strings change a .pyc's bytes.
 _SCRIPT: Final = """
 import json, os, py_compile, sys
 os.umask(0o022)
@@ -36,14 +36,15 @@ for source, compiled, name in json.load(sys.stdin):
         sys.exit(3)
 """
 _DOES_NOT_COMPILE: Final = 3
+_PROCESSES: Final = 2
 
 
 @contextlib.contextmanager
 def compiler(part: ExtractedPackage) -> Iterator[Callable[[Iterable[str]], None]]:
-    """Run a compiler process for the changed modules of a part of an image.
+    """Run compiler processes for the changed modules of a part of an image.
 
-    The process starts early, so that it is ready when the modules are patched. It starts only if
-    the base has bytecode for this version of Python.
+    They start early, so that they are ready when the modules are patched. They start only if the
+    base has bytecode for this version of Python.
 
     Yields:
         a function of the paths that changed. It raises `CheckFailedError` if a module does not
@@ -52,11 +53,12 @@ def compiler(part: ExtractedPackage) -> Iterator[Callable[[Iterable[str]], None]
     if not any(path.endswith(f".{sys.implementation.cache_tag}.pyc") for path in part.members):
         yield lambda _changed: None
         return
-    with _start() as process:
-        try:
-            yield partial(_compile, process, part)
-        finally:
-            process.kill()
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for _ in range(_PROCESSES):
+            processes.append(stack.enter_context(_start()))
+            stack.callback(processes[-1].kill)
+        yield partial(_compile, processes, part)
 
 
 def _start() -> subprocess.Popen[str]:
@@ -76,23 +78,36 @@ def _start() -> subprocess.Popen[str]:
 
 
 def _compile(
-    process: subprocess.Popen[str], part: ExtractedPackage, changed: Iterable[str]
+    processes: Sequence[subprocess.Popen[str]], part: ExtractedPackage, changed: Iterable[str]
 ) -> None:
-    files = (part.tree.file(path) for path in sorted(changed) if path.endswith(".py"))
-    modules = (file for file in files if file.is_file() and not file.is_symlink())
-    work = [_work(part, module) for module in modules if not _is_template(part, module)]
-    _, said = process.communicate(json.dumps(work))  # which ignores that the process has ended
-    reason = said.strip().splitlines()[-1] if said.strip() else f"status {process.returncode}"
-    if process.returncode == _DOES_NOT_COMPILE:
-        raise CheckFailedError(
-            f"{part.tree.label}: a patched module does not compile: {reason}",
-            remedy="correct the patch, and prove the series with `pkgtools lock`",
-        )
-    if process.returncode != 0:
-        raise TreeError(
-            f"the Python that compiles modules ended early: {reason}",
-            remedy="free memory, or space in TMPDIR, and run the command again",
-        )
+    files = (part.tree.file(path) for path in changed if path.endswith(".py"))
+    modules = [
+        file
+        for file in files
+        if file.is_file() and not file.is_symlink() and not _is_template(part, file)
+    ]
+    modules.sort(key=lambda file: (-file.stat().st_size, file))
+    for number, process in enumerate(processes):
+        share = modules[number::_PROCESSES]  # always the same ones, for the same bytes
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        # A process that ended before it read its work has a status that says so.
+        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+            json.dump([_work(part, source) for source in share], stdin)
+    for process in processes:
+        assert process.stderr is not None  # noqa: S101 - it is a pipe
+        said = process.stderr.read().strip().splitlines()
+        status = process.wait()
+        reason = said[-1] if said else f"status {status}"
+        if status == _DOES_NOT_COMPILE:
+            raise CheckFailedError(
+                f"{part.tree.label}: a patched module does not compile: {reason}",
+                remedy="correct the patch, and prove the series with `pkgtools lock`",
+            )
+        if status != 0:
+            raise TreeError(
+                f"the Python that compiles modules ended early: {reason}",
+                remedy="free memory, or space in TMPDIR, and run the command again",
+            )
 
 
 def _is_template(part: ExtractedPackage, source: Path) -> bool:

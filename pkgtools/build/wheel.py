@@ -115,17 +115,12 @@ def local_version(version: str, target: Target) -> str:
     alone as a number, so the digest has a letter before it.
     """
     name = re.sub(r"[^a-z0-9]+", ".", target.name.lower()).strip(".")
-    local = f"{name}.s{_build_digest(target)}"
+    digest = target.series.short_digest
+    if target.requires:  # they are in the wheel, too
+        facts = "\n".join([target.series.digest, *target.requires])
+        digest = hashlib.sha256(facts.encode()).hexdigest()[: len(digest)]
     joint = "." if Version(version).local else "+"
-    return str(Version(f"{version}{joint}{local}"))
-
-
-def _build_digest(target: Target) -> str:
-    """Return a short digest of all that a target changes in a wheel."""
-    if not target.requires:
-        return target.series.short_digest
-    facts = "\n".join([target.series.digest, *target.requires])
-    return hashlib.sha256(facts.encode()).hexdigest()[: len(target.series.short_digest)]
+    return str(Version(f"{version}{joint}{name}.s{digest}"))
 
 
 class _Names:

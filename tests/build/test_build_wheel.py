@@ -197,6 +197,33 @@ def test_the_zip_writer_makes_what_zipfile_reads(tmp_path: Path) -> None:
         assert written.getinfo("a.txt").date_time == (1980, 1, 1, 0, 0, 0)
 
 
+def test_members_of_any_size_and_number_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By zip64, here with limits of its own far below 4 GiB and 65,535 members."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
+    content = {"a.txt": b"text\n" * 1000, "b.txt": b"c"}
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    with (
+        zipfile.ZipFile(tmp_path / "a.zip") as old,
+        (tmp_path / "a.zip").open("rb") as raw,
+        ZipCopy(tmp_path / "b.zip", "w") as new,
+    ):
+        for info in old.infolist():
+            new.copy_member(raw, info, f"new/{info.filename}")
+        new.write_member("c.txt", b"x" * 1000, old.infolist()[0], 0o100644)
+    monkeypatch.undo()
+    assert b"PK\x06\x06" in (tmp_path / "b.zip").read_bytes()  # zip64's record of the end
+    assert _members(tmp_path / "b.zip") == {
+        "new/a.txt": content["a.txt"],
+        "new/b.txt": content["b.txt"],
+        "c.txt": b"x" * 1000,
+    }
+
+
 def test_a_real_release_is_what_git_apply_makes_of_it(
     release: Callable[[str], Path], tmp_path: Path
 ) -> None:
