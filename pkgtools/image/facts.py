@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 import zstandard
@@ -40,6 +40,9 @@ _MOST_LAYERS: Final = 128
 _OWN: Final = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.pkgtools-new")
 """The names of entries, and of those that are being written."""
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+_Facts = TypeVar("_Facts")
 
 
 class _KnownFacts(msgspec.Struct):
@@ -68,7 +71,7 @@ def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
     """
-    return _compressed(_KnownFacts(FORMAT, dict(found)))
+    return _encoded(_KnownFacts(FORMAT, dict(found)))
 
 
 def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> FoundPackage | None:
@@ -78,10 +81,10 @@ def decode_facts(raw: bytes, key: str, query: PackageQuery, label: str) -> Found
         MalformedError: they are damaged, or describe an impossible package.
     """
     try:
-        facts = msgspec.msgpack.decode(_decompressed(raw), type=_KnownFacts)
+        facts = _decoded(raw, _KnownFacts)
         found = facts.packages.get(key) if facts.format == FORMAT else None
         return None if found is None else _checked(found, query, label)
-    except (ValueError, zstandard.ZstdError, msgspec.DecodeError) as error:
+    except ValueError as error:
         raise MalformedError(
             f"{label}: facts of images cannot be read: {error}",
             remedy="export them again: pkgtools image facts IMAGE --output PLACE",
@@ -94,7 +97,7 @@ def encode_layer(changes: LayerChanges) -> bytes:
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
     """
-    return _compressed(replace(changes, label="", links={}, names=0, data=0))
+    return _encoded(replace(changes, label="", links={}, names=0, data=0))
 
 
 def decode_layer(raw: bytes) -> LayerChanges:
@@ -103,22 +106,22 @@ def decode_layer(raw: bytes) -> LayerChanges:
     Raises:
         ValueError: the bytes are damaged.
     """
-    try:
-        return msgspec.msgpack.decode(_decompressed(raw), type=LayerChanges)
-    except (zstandard.ZstdError, msgspec.DecodeError) as error:
-        raise ValueError(str(error)) from None
+    return _decoded(raw, LayerChanges)
 
 
-def _compressed(facts: object) -> bytes:
+def _encoded(facts: object) -> bytes:
     compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
     return compressor.compress(_ENCODER.encode(facts))
 
 
-def _decompressed(raw: bytes) -> bytes:
-    """Return a frame's content; zstandard would allocate any size that the header has."""
-    if not 0 <= zstandard.frame_content_size(raw) <= LIMIT:
-        raise ValueError(f"the frame says no size, or one of over {LIMIT} bytes")
-    return zstandard.ZstdDecompressor().decompress(raw)
+def _decoded(raw: bytes, kind: type[_Facts]) -> _Facts:
+    try:
+        # zstandard would allocate any size that the header has.
+        if not 0 <= zstandard.frame_content_size(raw) <= LIMIT:
+            raise ValueError(f"the frame has no size, or one of over {LIMIT} bytes")
+        return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(raw), type=kind)
+    except (zstandard.ZstdError, msgspec.DecodeError) as error:
+        raise ValueError(str(error)) from None
 
 
 def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPackage:
