@@ -16,6 +16,7 @@ a logger. Placeholders and examples (``>>>``) are code.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -34,10 +35,8 @@ if TYPE_CHECKING:
     from pkgtools.merge.lines import Chunk
     from pkgtools.merge.markers import ConflictLines
 
-    _Pieces = Sequence[tuple[bytes, str]]
-    """Words, marks and whitespace; the second of each is empty."""
-    _Change = tuple[Chunk, int]
-    """A change of ours (1) or of theirs (2)."""
+    _Piece = tuple[bytes, str]
+    """A word, a mark or whitespace, and its kind: of a comment, of a string, or nothing."""
 
 _PIECE: Final = re.compile(rb"%[-#+.\d]*[a-zA-Z]|[\w\x80-\xff]+|\s+|[^\w\s]")
 _PLACEHOLDER: Final = re.compile(rb"[%{}\\]")
@@ -54,116 +53,109 @@ _MOST: Final = 2000
 """Pieces of a side; difflib takes the square of them in time."""
 
 
+@dataclass(frozen=True)
+class _Change:
+    """A change of one side, with the pieces that it takes away and adds."""
+
+    chunk: Chunk
+    is_ours: bool
+    old: tuple[_Piece, ...]
+    new: tuple[_Piece, ...]
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the pieces; whitespace counts only alone."""
+        pieces = (*self.old, *self.new)
+        return {kind for piece, kind in pieces if piece.strip()} or {kind for _, kind in pieces}
+
+
 def merge_prose(conflict: ConflictLines, ours: Block, theirs: Block) -> bytes | None:
     """Return the lines of a conflict with the words of both sides; None unless it is prose."""
-    texts = [
-        [(piece, "") for piece in _PIECE.findall(text)]
-        for text in (conflict.base, conflict.ours, conflict.theirs)
-    ]
-    if max(map(len, texts)) > _MOST:
+    mine = _pieces(conflict.ours, ours, conflict.mine.start)
+    upstream = _pieces(conflict.theirs, theirs, conflict.lines.start)
+    base = [(piece, "") for piece in _PIECE.findall(conflict.base)]
+    if max(map(len, (base, mine, upstream))) > _MOST:
         return None
-    back = [text[::-1] for text in texts]
-    found, again = _in_order(texts), _in_order(back)
-    if found is None or again is None or _made(texts, found) != _made(back, again)[::-1]:
+    for side in (mine, upstream):  # a piece of base is in one of them, unless both change it
+        for at, start, size in matching_blocks(_plain(base), _plain(side)):
+            base[at : at + size] = side[start : start + size]
+    found = _in_order(base, mine, upstream)
+    again = _in_order(base[::-1], mine[::-1], upstream[::-1])
+    if found is None or again is None or _made(base, found) != _made(base[::-1], again)[::-1]:
         return None
-    kinds = (
-        _kinds(conflict.ours, ours, conflict.mine.start),
-        _kinds(conflict.theirs, theirs, conflict.lines.start),
-    )
-    return b"".join(_made(texts, found)) if _is_prose(texts, found, kinds) else None
+    return b"".join(_made(base, found)) if _is_prose(base, found) else None
 
 
-def _in_order(texts: Sequence[_Pieces]) -> list[_Change] | None:
+def _in_order(
+    base: Sequence[_Piece], mine: Sequence[_Piece], upstream: Sequence[_Piece]
+) -> list[_Change] | None:
     """Return the changes of both sides; None if two of them touch."""
-    mine, upstream = changes(texts[0], texts[1]), changes(texts[0], texts[2])
-    theirs = [(c.old, c.old_end, texts[2][c.new : c.new_end]) for c in upstream]
-    mine = [c for c in mine if (c.old, c.old_end, texts[1][c.new : c.new_end]) not in theirs]
-    both = sorted(
-        [*((c, 1) for c in mine), *((c, 2) for c in upstream)],
-        key=lambda x: (x[0].old, x[0].old_end),
-    )
-    return None if any(a[0].old_end >= b[0].old for a, b in pairwise(both)) else both
+    found: dict[tuple[int, int, tuple[bytes, ...]], _Change] = {}
+    for side in (mine, upstream):
+        for c in changes(_plain(base), _plain(side)):
+            old, new = tuple(base[c.old : c.old_end]), tuple(side[c.new : c.new_end])
+            key = c.old, c.old_end, tuple(piece for piece, _ in new)
+            found[key] = _Change(c, side is mine, old, new)  # a change of both is theirs
+    both = [found[key] for key in sorted(found)]
+    touching = (a.chunk.old_end >= b.chunk.old for a, b in pairwise(both))
+    return None if any(touching) else both
 
 
-def _made(texts: Sequence[_Pieces], found: Sequence[_Change]) -> list[bytes]:
+def _made(base: Sequence[_Piece], found: Sequence[_Change]) -> list[bytes]:
     """Return the pieces of base with the changes made."""
-    out: list[tuple[bytes, str]] = []
+    out: list[_Piece] = []
     at = 0
-    for chunk, side in found:
-        out += [*texts[0][at : chunk.old], *texts[side][chunk.new : chunk.new_end]]
-        at = chunk.old_end
-    return [piece for piece, _ in (*out, *texts[0][at:])]
+    for change in found:
+        out += [*base[at : change.chunk.old], *change.new]
+        at = change.chunk.old_end
+    return [piece for piece, _ in (*out, *base[at:])]
 
 
-def _is_prose(
-    texts: Sequence[_Pieces], found: Sequence[_Change], kinds: Sequence[Sequence[str]]
-) -> bool:
+def _is_prose(base: Sequence[_Piece], found: Sequence[_Change]) -> bool:
     """Whether both change prose, one of them nothing else, and the text stays the same one."""
-    base = _base_kinds(texts, kinds)
-    told = {change: _kinds_of(change, texts, (base, *kinds)) for change in found}
-    sides = [[told[c] for c in found if c[1] == side] for side in (1, 2)]
-    has_code = ["" in set().union(*side) for side in sides]
-    if all(has_code) or not all(any(one - {""} for one in side) for side in sides):
+    sides = [[c for c in found if c.is_ours == is_ours] for is_ours in (True, False)]
+    kinds = [{kind for c in side for kind in c.kinds} for side in sides]
+    has_code = ["" in told for told in kinds]
+    if all(has_code) or any(told <= {""} for told in kinds):
         return False
-    if any(has_code) and any(_COMMENT in one for one in told.values()):
+    if any(has_code) and any(_COMMENT in told for told in kinds):
         return False
-    if not all(_are_apart(*pair, texts, (base, *kinds)) for pair in pairwise(found)):
+    if not all(_are_apart(base, *pair) for pair in pairwise(found)):
         return False
-    new = [[p for c, of in found if of == n for p in texts[n][c.new : c.new_end]] for n in (1, 2)]
-    added = [{p for p in pieces if has_word([p]) and p[0] not in _FILLERS} for pieces in new]
-    words = {n for n, piece in enumerate(texts[0]) if base[n] and has_word([piece])}
-    gone = {n for chunk, _ in found for n in range(chunk.old, chunk.old_end)}
-    known = {texts[0][n] for n in words}
+    added = [
+        {p for c in side for p, _ in c.new if has_word([(p,)]) and p not in _FILLERS}
+        for side in sides
+    ]
+    words = {n for n, (piece, kind) in enumerate(base) if kind and has_word([(piece,)])}
+    gone = {n for c in found for n in range(c.chunk.old, c.chunk.old_end)}
+    known = {base[n][0] for n in words}
     is_new = all(len(one & known) < _REPEATED for one in added) and added[0].isdisjoint(added[1])
     return is_new and len(words - gone) >= ALIKE * len(words)
 
 
-def _are_apart(
-    one: _Change, other: _Change, texts: Sequence[_Pieces], kinds: Sequence[Sequence[str]]
-) -> bool:
+def _are_apart(base: Sequence[_Piece], one: _Change, other: _Change) -> bool:
     """Whether a word is between two changes, or both are prose where they face each other."""
-    if one[1] == other[1] or has_word(texts[0][one[0].old_end : other[0].old]):
+    if one.is_ours == other.is_ours or has_word(base[one.chunk.old_end : other.chunk.old]):
         return True
-    facing = [
-        kinds[0][one[0].old : one[0].old_end][-1:],
-        kinds[0][other[0].old : other[0].old_end][:1],
-    ]
-    facing += [kinds[one[1]][one[0].new : one[0].new_end][-1:]]
-    facing += [kinds[other[1]][other[0].new : other[0].new_end][:1]]
-    return all(kind for found in facing for kind in found)
+    facing = (*one.old[-1:], *one.new[-1:], *other.old[:1], *other.new[:1])
+    return all(kind for _, kind in facing)
 
 
-def _kinds_of(
-    change: _Change, texts: Sequence[_Pieces], kinds: Sequence[Sequence[str]]
-) -> set[str]:
-    """Return of which kinds the pieces are that a change takes away and adds."""
-    chunk, side = change
-    pieces = [*texts[0][chunk.old : chunk.old_end], *texts[side][chunk.new : chunk.new_end]]
-    told = [*kinds[0][chunk.old : chunk.old_end], *kinds[side][chunk.new : chunk.new_end]]
-    named = {kind for (piece, _), kind in zip(pieces, told, strict=True) if piece.strip()}
-    return named or {*told}
+def _plain(pieces: Sequence[_Piece]) -> list[tuple[bytes, ...]]:
+    return [(piece,) for piece, _ in pieces]
 
 
-def _base_kinds(texts: Sequence[_Pieces], kinds: Sequence[Sequence[str]]) -> list[str]:
-    """Return the kinds of base's pieces: each piece is in ours or in theirs as well."""
-    found = [""] * len(texts[0])
-    for side in (1, 2):
-        for one, other, size in matching_blocks(texts[0], texts[side]):
-            found[one : one + size] = kinds[side - 1][other : other + size]
-    return found
-
-
-def _kinds(text: bytes, module: Block, first: int) -> list[str]:
-    """Return the kinds of the pieces of some lines of a module; of code, nothing."""
+def _pieces(text: bytes, module: Block, first: int) -> list[_Piece]:
+    """Return the pieces of some lines of a module."""
     start = sum(map(len, split(module.source)[:first]))
     spans = sorted(_spans(module.raw[0], start, start + len(text)))
-    found = []
+    found: list[_Piece] = []
     for piece in _PIECE.finditer(text):
         at = start + piece.start()
         kind = next((kind for a, b, kind in spans if a <= at < b), "")
         line = module.source[module.source.rfind(b"\n", 0, at) + 1 : at]
         is_code = kind == _STRING and (_PLACEHOLDER.match(piece[0]) or _EXAMPLE.match(line))
-        found.append("" if is_code else kind)
+        found.append((piece[0], "" if is_code else kind))
     return found
 
 
@@ -180,11 +172,16 @@ def _spans(module: tree_sitter.Node, start: int, end: int) -> Iterator[tuple[int
 
 def _is_told(content: tree_sitter.Node) -> bool:
     """Whether a string is a docstring, or goes to a person."""
-    node = content.parent
+    node, calls = content.parent, []
     while node is not None and not node.type.endswith("_statement"):
-        function = node.child_by_field_name("function") if node.type == "call" else None
-        if function is not None and is_log(function):
-            return True
+        if node.type in ("assignment", "block", "subscript"):
+            return False
+        if node.type == "argument_list" and node.parent is not None:
+            calls.append(node.parent)
         node = node.parent
-    is_docstring = node is not None and node.named_children[0] == content.parent
-    return is_docstring or (node is not None and node.type in _TOLD)
+    functions = [call.child_by_field_name("function") for call in calls]
+    if node is None or len(calls) > 1:
+        return False
+    is_logged = any(function is not None and is_log(function) for function in functions)
+    is_docstring = node.type == "expression_statement" and node.children == [content.parent]
+    return is_docstring or is_logged or node.type in _TOLD

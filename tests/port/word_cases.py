@@ -206,12 +206,28 @@ WORDS: Final = (
         "def f(a):\n    # The last rank alone reads the file.\n    return read(a, whole=False)\n",
         None,
     ),
+    *(
+        Case(
+            f"words of a string that is no message: {code.strip()}",
+            code.format("old", "that"),
+            code.format("new", "that"),
+            code.format("old", "this"),
+            None,
+        )
+        for code in (
+            'run("take the {} one from {} place")\n',
+            'logger.info(run("take the {} one from {} place"))\n',
+            'def f():\n    return "take the {} one from {} place"\n',
+            'raise run["take the {} one from {} place"]\n',
+        )
+    ),
     Case(
-        "words of a string that is no message",
-        'run("take the old one from that place")\n',
-        'run("take the new one from that place")\n',
-        'run("take the old one from this place")\n',
-        None,
+        "words of a message to a log",
+        'logger.info("take the old one from that place %s", a)\n',
+        'logger.info("take the new one from that place %s", a)\n',
+        'logger.info("take the old one from this place %s", a)\n',
+        'logger.info("take the new one from this place %s", a)\n',
+        "words-in-text",
     ),
     Case(
         "a placeholder beside words of a message",
