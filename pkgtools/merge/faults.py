@@ -88,7 +88,8 @@ def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     modules = versions.base, versions.ours, versions.theirs, parse(merged.data)
     syntax = SyntaxVersions(*(module.raw[0] for module in modules))
     for chunk in versions.upstream if words else ():
-        name = orphan(syntax, range(chunk.new, chunk.new_end), words)
+        rows = range(chunk.new, chunk.new_end)
+        name = orphan(syntax, rows, words, whole=not merged.conflicts)
         if name is not None:
             reason = f"upstream uses `{name.decode(errors='replace')}`, which the patch takes away"
             return {c: reason for c in done if name in gone[c]}

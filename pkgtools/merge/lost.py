@@ -66,17 +66,23 @@ def lost_name(
     return None
 
 
-def orphan(versions: SyntaxVersions, lines: range, names: Collection[bytes]) -> bytes | None:
-    """Return which of some names lines of theirs use, although ours took its meaning away."""
+def orphan(
+    versions: SyntaxVersions, lines: range, names: Collection[bytes], *, whole: bool
+) -> bytes | None:
+    """Return which of some names lines of theirs use, although ours took its meaning away.
+
+    Where no conflict is left, nothing misses a name that the result does not have.
+    """
     theirs, made = versions.theirs, versions.made
     there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
     for raw in there:
         path, name = owners(raw), raw.text or b""
-        if means(made, path, name):
-            is_lost = is_bound_here(raw) and reads(theirs, path, name)
-            if is_lost and not reads(made, path, name):
-                return name
-        elif is_read(raw) and means(theirs, path, name) and reads(made, path, name):
+        has_meaning = means(made, path, name)
+        is_unset = is_read(raw) and means(theirs, path, name) and not has_meaning
+        if is_unset and (not whole or reads(made, path, name)):
+            return name
+        is_set = is_bound_here(raw) and (has_meaning or not whole)
+        if is_set and reads(theirs, path, name) and not reads(made, path, name):
             return name
     return None
 
