@@ -118,7 +118,7 @@ def _read_sections(lines: Lines) -> list[Section]:
             read_hunk(lines)
         else:
             in_message = in_message and lines.peek() != b"---\n"
-            check_text(lines, in_message=in_message, in_head=not sections)
+            check_text(lines, is_lenient=in_message, in_head=not sections)
             if compares_folders and not sections:
                 check_above(lines)
             elif compares_folders and lines.number == sections[-1].end:

@@ -107,16 +107,14 @@ _DIFF: Final = re.compile(rb"(\W{1,8})diff --git \S")
 _QUOTES: Final = re.compile(rb"[\s>|#*+-]*(?:[`'\"(]*)")
 
 
-def check_text(
-    lines: Lines, *, in_message: bool, in_head: bool = False, in_section: bool = False
-) -> None:
+def check_text(lines: Lines, *, is_lenient: bool, in_head: bool = False) -> None:
     """Refuse the next line if it belongs to a diff; any other is text.
 
     Args:
         lines: of which the next one is outside every section.
-        in_message: whether it is in a mail's commit message, which may speak of diffs.
+        is_lenient: whether it may look like a line of a section: in a commit message, which can
+            speak of diffs, and behind the headers of a section.
         in_head: whether it is before the first section.
-        in_section: whether it follows the headers of a section.
     """
     line = lines.peek()
     if is_hunk_header(line):
@@ -133,7 +131,7 @@ def check_text(
     for form, (first, second) in (("context", _CONTEXT_DIFF), ("normal", _NORMAL_DIFF)):
         if first.fullmatch(line) and second.fullmatch(lines.peek(1)):
             lines.fail(f"this is a {form} diff, not a unified one", remedy=_UNIFIED)
-    if in_message or in_section:
+    if is_lenient:
         return
     if _PLAIN_MODE.fullmatch(line) and lines.peek(1).startswith(b"--- "):
         return

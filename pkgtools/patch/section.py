@@ -112,7 +112,7 @@ def _extended_header(lines: Lines, section: Section) -> bool:
         _check_line_end(lines)
         lines.take()
         return True
-    check_text(lines, in_message=False, in_section=True)
+    check_text(lines, is_lenient=True)
     return False
 
 
