@@ -34,10 +34,9 @@ def refuse_other_tree(
         stack: of the tree.
         own: its entries that are of the series.
     """
-    applied = AppliedStack(stack, tree, tree)
     unknown = Identity("", "", State.FOREIGN, ())
     match = next(iter(match_all(work.catalog.sound_targets, tree)), unknown)
-    if any(applied.held(entry, match, None) for entry in own) or tree.is_from_patched_wheel:
+    if tree.is_from_patched_wheel or any(_stands(stack, entry, tree, match) for entry in own):
         return
     if (other := _other_revision(work, tree, made)) is not None:
         raise ForeignError(
@@ -47,7 +46,8 @@ def refuse_other_tree(
         )
     source = work.source
     telling = {path: blob for path, blob in made.items() if blob != source.read(path)}
-    if not telling or any(_is_in(telling[p], source.read(p), tree.read(p)) for p in telling):
+    found = [_is_in(blob, source.read(path), tree.read(path)) for path, blob in telling.items()]
+    if 2 * sum(found) >= len(found):
         return
     name = work.named.source or "TARGET"
     raise UsageError(
@@ -56,6 +56,13 @@ def refuse_other_tree(
         remedy="put edits of the same files aside, and apply it: "
         f"pkgtools apply --target {name} --tree {tree.root}",
     )
+
+
+def _stands(stack: Stack, entry: StackEntry, tree: Tree, match: Identity) -> bool:
+    """Whether files of an entry are as written or edited, and none is another revision's."""
+    held = AppliedStack(stack, tree, tree).held(entry, match, None)
+    others = set(stack.drifted(entry, tree)).difference(held)
+    return bool(held) and all(stack.is_put_back(entry, path, tree) for path in others)
 
 
 def _is_in(made: Blob | None, before: Blob | None, now: Blob | None) -> bool:

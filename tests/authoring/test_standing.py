@@ -14,9 +14,13 @@ from trees import snapshot
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OLD = {"a.py": "A = 1\n", "keep.py": KEEP, "more.py": KEEP}
-_NEW = {"a.py": "A = 1\nNEW = 1\n", "keep.py": f"NEW = 1\n{KEEP}", "more.py": KEEP}
-_ONE = KEEP.replace("LINE_2 = 2", "LINE_2 = 'one'")
+_OLD = {"a.py": "A = 1\n", "b.py": "B = 1\n", "keep.py": KEEP, "more.py": KEEP}
+_NEW = {**_OLD, "a.py": "A = 1\nNEW = 1\n", "keep.py": f"NEW = 1\n{KEEP}"}
+_ONE = {
+    "b.py": "B = 2\n",
+    "keep.py": KEEP.replace("LINE_2 = 2", "LINE_2 = 'one'"),
+    "stray.py": "STRAY = 1\n",
+}
 _TWO = """\
 --- a/src/widget/{name}
 +++ b/src/widget/{name}
@@ -74,7 +78,7 @@ class _Case:
 @pytest.fixture(name="case", params=["site", "git"])
 def _case(request: pytest.FixtureRequest, tmp_path: Path) -> _Case:
     """Make a catalog with two series of 1.0 and one of 1.1."""
-    small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, [("one", {"keep.py": _ONE})])
+    small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, [("one", _ONE)])
     later = _TWO.format(name="keep.py").replace("@@ -15,3 +15,3", "@@ -16,3 +16,3")
     for name, text in (("two", _TWO.format(name="more.py")), ("next", later)):
         folder = small.series.with_name(name)
@@ -97,6 +101,8 @@ def test_a_tree_without_the_series(case: _Case) -> None:
     case.refuses(2, "one is not applied to")
     (case.package / "keep.py").write_text(f"{KEEP}MINE = 1\n")
     case.refuses(2, "one is not applied to")
+    (case.package / "stray.py").write_text(_ONE["stray.py"])  # as an uninstall can leave it
+    case.refuses(2, "one is not applied to")
 
 
 def test_a_tree_of_another_release(case: _Case) -> None:
@@ -106,8 +112,9 @@ def test_a_tree_of_another_release(case: _Case) -> None:
         for path in sorted(case.root.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
     case.write("1.1")
-    known = "release 1.1" if case.kind == "site" else "next (1.1)"
+    known = "release 1.1" if case.kind == "site" else "next (1.1)"  # git leaves stray.py
     case.refuses(5, f"is nearest to {known}", "1.0")
+    (case.package / "stray.py").unlink(missing_ok=True)
     assert case.run("apply", "--target", "next").code == 0
     case.refuses(5, f"is nearest to {known}")
     (case.package / "a.py").write_text("A = 2\n")
@@ -117,8 +124,12 @@ def test_a_tree_of_another_release(case: _Case) -> None:
 def test_a_tree_with_the_series_and_no_receipt(case: _Case) -> None:
     """The lines of the series tell; a person's edit is beside them."""
     case.write("1.0")
-    (case.package / "keep.py").write_text(f"{_ONE}MINE = 1\n")
+    for name, text in _ONE.items():
+        (case.package / name).write_text(text)
+    mine = f"{_ONE['keep.py']}MINE = 1\n"
+    (case.package / "keep.py").write_text(mine)
     done = case.run("refresh", "--series", "one")
     assert (done.code, "rewritten 0001-one.patch" in done.out) == (0, True), done.err
     made = case.small.made(case.small.series, "1.0")
-    assert made == {"src/widget/keep.py": f"{_ONE}MINE = 1\n".encode()}
+    assert made["src/widget/keep.py"] == mine.encode()
+    assert made.keys() == {f"src/widget/{name}" for name in _ONE}
