@@ -43,7 +43,7 @@ from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import accept_proposals, line_regions
 from pkgtools.merge.names import definitions
 from pkgtools.patch import parse_patch
-from pkgtools.port.model import Conflict, HunkOutcome, StepReport
+from pkgtools.port.model import ConflictedFile, HunkOutcome, StepReport
 from pkgtools.port.route import Finder
 from pkgtools.port.step import PortStep
 from pkgtools.source.at_hand import Sources
@@ -232,7 +232,7 @@ def _port(
             _judge(case, after.get(change.path, case.theirs), tally)
 
 
-def _judge_proposals(conflict: Conflict, human: bytes | None, tally: Tally) -> None:
+def _judge_proposals(conflict: ConflictedFile, human: bytes | None, tally: Tally) -> None:
     """Count the proposals of a file that stand in the person's, between the same two lines."""
     if conflict.marked is None or human is None:
         return

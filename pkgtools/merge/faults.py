@@ -40,11 +40,11 @@ def find_faults(
         return {c.chunk: "the result is not Python" for c in merged.chunks}
     if not versions.are_sound:
         return {}
-    faults = {**_doubled(versions, merged), **_orphans(versions, merged)}
     files = {
         path: _Landed(versions, path, data, others)
         for path, data in {"": merged.data, **merged.others}.items()
     }
+    faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
     for merge in merged.chunks:
         chunk = merge.chunk
         if (
@@ -62,11 +62,9 @@ def find_faults(
     return faults
 
 
-def _doubled(versions: Versions, merged: Merge) -> dict[Chunk, str]:
+def _doubled(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
     """Return the chunks after which a name is given more often than either side gives it."""
-    lines = split(merged.data)
-    changed = {n for c in diff(versions.lines[2], lines) for n in range(c.new, c.new_end)}
-    found = repeated(parse(merged.data), rows=changed) if changed else Counter()
+    found = repeated(parse(merged.data), rows=file.added) if file.added else Counter()
     faults = {}
     for name, number in found.items():
         sides, word = (versions.ours, versions.theirs), b"".join(_WORD.findall(name)[:1])
@@ -110,7 +108,7 @@ class _Landed:
         self.lines = split(data)
         made = parse(data)
         theirs, package = versions.theirs, others.package
-        self.added: Iterable[int] = range(len(self.lines))
+        self.added: Collection[int] = range(len(self.lines))
         if path:
             theirs, package = made, others.package_of(path)
         else:

@@ -87,7 +87,7 @@ class StepReport:
 
 
 @dataclass(frozen=True)
-class Conflict:
+class ConflictedFile:
     """A file that waits for a person."""
 
     step: int
@@ -95,7 +95,7 @@ class Conflict:
     path: str
     """In the new source."""
     key: str
-    """Tells whether an answer still belongs to this question: a digest of the three versions."""
+    """A digest of the three versions: an answer belongs to no others."""
     marked: Blob | None
     """The file with conflict markers."""
     hunks: tuple[HunkReport, ...]

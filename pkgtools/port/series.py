@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pkgtools.authoring.applied import AppliedPatch
     from pkgtools.catalog import Upstream
     from pkgtools.patch import Patch
-    from pkgtools.port.model import Conflict, StepReport
+    from pkgtools.port.model import ConflictedFile, StepReport
     from pkgtools.port.step import Decide
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
@@ -35,7 +35,7 @@ class Ported:
 
     patches: tuple[AppliedPatch, ...]
     steps: tuple[StepReport, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[ConflictedFile, ...]
     """The conflicts of the last step, which a person must resolve."""
     finished: Finished
     """The steps before the one with conflicts, and the series behind them."""

@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     patch: str
     path: str
     key: str
-    """The question that it answers."""
+    """That of the conflicted file which it resolves."""
     mode: int
     file: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}\Z")] | None
     """Its content, in ``answers/``; None where the person took the file away."""
@@ -34,8 +34,8 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     """The numbers of the proposals that the person took."""
 
 
-class Question(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One place in a file that a person decides."""
+class Conflict(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One place in a file that a person must resolve."""
 
     line: int | None
     """In the old source, 1-based; None where the whole file is meant."""
@@ -51,7 +51,7 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True):
     patch: str
     path: str
     key: str
-    questions: tuple[Question, ...] = ()
+    questions: tuple[Conflict, ...] = ()
     compiles: bool = False
     """Whether both sides are Python that compiles: then so must be what a person makes of them."""
     accepted: list[int] = []

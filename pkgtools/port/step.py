@@ -18,7 +18,7 @@ from pkgtools.merge.uses import misuse_of_file
 from pkgtools.port.conflict import compile_all, digest_of, is_text, marked_file
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
-    Conflict,
+    ConflictedFile,
     Decision,
     HunkOutcome,
     HunkReport,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pkgtools.merge.result import Elsewhere
     from pkgtools.source import Source
 
-    Decide = Callable[[Conflict], Decision | None]
+    Decide = Callable[[ConflictedFile], Decision | None]
     _Ported = tuple[list[FileChange], list[HunkReport]]
 
 
@@ -56,7 +56,7 @@ class PortStep:
     moved: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     """Paths with a conflict, and the patch that has it."""
-    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts: list[ConflictedFile] = field(default_factory=list)
     likely: dict[str, bytes] = field(default_factory=dict)
     """What files may become that wait for a person: other files are not asked for what these may
     have. With the person's answers everything is checked again."""
@@ -299,7 +299,7 @@ class PortStep:
         old_path = self.moved.get(change.old_path, change.old_path)
         theirs = self.read(old_path)
         markers = Markers(applied.patch.name, self.old.label, self.new.label)
-        conflict = Conflict(
+        conflict = ConflictedFile(
             self.number,
             applied.patch.name,
             path,

@@ -29,8 +29,8 @@ from pkgtools.port.series import Ported, is_absorbed, port_series
 from pkgtools.port.state import (
     STATE,
     Answer,
+    Conflict,
     PortState,
-    Question,
     Waiting,
     encode_state,
     read_state,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pkgtools.catalog import Series, Upstream
     from pkgtools.patch import Patch
-    from pkgtools.port.model import Conflict
+    from pkgtools.port.model import ConflictedFile
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
@@ -234,10 +234,10 @@ def _refuse_uncompilable(job: Job, written: Sequence[Patch]) -> None:
 
 def _asked(waiting: Waiting) -> Iterator[str]:
     yield waiting.path
-    for question in waiting.questions:
-        where = f"line {question.line} of the old source" if question.line else "the whole file"
-        proposal = f" (proposal {question.proposal})" if question.proposal else ""
-        yield f"  {where}: {question.reason}{proposal}"
+    for conflict in waiting.questions:
+        where = f"line {conflict.line} of the old source" if conflict.line else "the whole file"
+        proposal = f" (proposal {conflict.proposal})" if conflict.proposal else ""
+        yield f"  {where}: {conflict.reason}{proposal}"
 
 
 def abort(output: Path) -> Path:
@@ -275,7 +275,7 @@ def _port(job: Job, reporter: Reporter) -> PortReport:
     return _report(job, ported, written, copied)
 
 
-def _decision(job: Job, conflict: Conflict) -> Decision | None:
+def _decision(job: Job, conflict: ConflictedFile) -> Decision | None:
     for answer in job.state.answers:
         asked = (answer.step, answer.patch, answer.path, answer.key)
         if asked == (conflict.step, conflict.patch, conflict.path, conflict.key):
@@ -286,7 +286,7 @@ def _decision(job: Job, conflict: Conflict) -> Decision | None:
     return None
 
 
-def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
+def _wait(job: Job, conflicts: Sequence[ConflictedFile]) -> None:
     """Write the files that a person has to look at; ``port.json`` last.
 
     Before the old ones go, it says that they were taken: what is not there means a file that
@@ -299,7 +299,7 @@ def _wait(job: Job, conflicts: Sequence[Conflict]) -> None:
         Waiting(
             *(c.step, c.patch, c.path, c.key),
             questions=tuple(
-                Question(h.line, h.reason or "", h.proposal.number if h.proposal else None)
+                Conflict(h.line, h.reason or "", h.proposal.number if h.proposal else None)
                 for h in c.hunks
             ),
             compiles=c.compiles,
