@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.names import definitions_in, name_of, own_attributes, statements_of
+from pkgtools.merge.names import definitions_in, imports_in, name_of, own_attributes
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -125,25 +125,18 @@ class Module:
     def imports(self) -> dict[bytes, tuple[str, bytes]]:
         """What imports bind: to a module, and a name in it unless the module itself is meant."""
         found = {}
-        for node in statements_of(self.root):
-            if node.type == "import_statement":
-                for name in node.children_by_field_name("name"):
-                    alias = name.child_by_field_name("alias")
-                    plain = name.child_by_field_name("name") or name
-                    bound = alias if alias is not None else plain
-                    found[bound.text or b""] = ((plain.text or b"").decode(), b"")
-            elif node.type == "import_from_statement":
-                dotted = self.absolute(node)
-                for name in node.children_by_field_name("name"):
-                    alias = name.child_by_field_name("alias")
-                    plain = name.child_by_field_name("name") or name
-                    bound = alias if alias is not None else plain
-                    found[bound.text or b""] = (dotted, plain.text or b"")
+        for node in imports_in(self.root):
+            dotted = self.absolute(node) if node.type == "import_from_statement" else None
+            for name in node.children_by_field_name("name"):
+                plain = name.child_by_field_name("name") or name
+                bound = (name.child_by_field_name("alias") or plain).text or b""
+                text = plain.text or b""
+                found[bound] = (text.decode(), b"") if dotted is None else (dotted, text)
         return found
 
     @cached_property
     def _stars(self) -> list[str]:
-        froms = (n for n in statements_of(self.root) if n.type == "import_from_statement")
+        froms = (n for n in imports_in(self.root) if n.type == "import_from_statement")
         return [
             self.absolute(n) for n in froms if any(c.type == "wildcard_import" for c in n.children)
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -240,15 +240,24 @@ def _named(scope: tree_sitter.Node) -> dict[bytes, tree_sitter.Node]:
 @lru_cache(maxsize=2048)  # each name of each chunk asks for the same few scopes
 def definitions_in(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return the classes and functions in a scope that are not in one of these."""
+    return tuple(_in_blocks(scope, _DEFINITIONS))
+
+
+@lru_cache(maxsize=256)
+def imports_in(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+    """Return the import statements in a scope that are not in a class or function inside it."""
+    return tuple(_in_blocks(scope, ("import_statement", "import_from_statement")))
+
+
+def _in_blocks(scope: tree_sitter.Node, kinds: Sequence[str]) -> Iterator[tree_sitter.Node]:
+    """Yield statements of some kinds, without a look into expressions."""
     stack = list(reversed(_body(scope)))
-    found = []
     while stack:
         node = stack.pop()
-        if node.type in _DEFINITIONS:
-            found.append(node)
+        if node.type in kinds:
+            yield node
         elif node.type in _AROUND_DEFINITIONS:
             stack += reversed(node.named_children)
-    return tuple(found)
 
 
 def _body(scope: tree_sitter.Node) -> list[tree_sitter.Node]:

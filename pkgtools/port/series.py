@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pkgtools.source import Source
     from pkgtools.util.progress import Reporter
 
-_ALLOCATIONS: Final = 50_000
+_ALLOCATIONS: Final = 1_000_000
 """Objects between two looks for garbage."""
 
 
