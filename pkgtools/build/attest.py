@@ -88,10 +88,7 @@ def attest_image(targets: Sequence[Target], built: BuiltImage, folder: Path) -> 
     written: list[str] = []
     for target, made in zip(targets, built.targets, strict=True):
         package = PatchedPackage(
-            target=target,
-            revisions=made.revisions,
-            base_version=made.version,
-            version=made.version,
+            target=target, revisions=made.revisions, base_version=made.version, version=made.version
         )
         stem = f"image-{hexadecimal[:12]}" + (f"-{target.name}" if built.also else "")
         sbom = image_sbom(package, built.reference, digest, subject.made_at)

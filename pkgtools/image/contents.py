@@ -261,7 +261,7 @@ class TableOfContents:
                 _signature(info, self._label) for info in expected
             ]
             if not is_same or not (at_end or found[-1].offset_data == len(blocks)):
-                raise damaged(f"{self._label}: its table of contents is not that of its archive")
+                raise damaged(f"{self._label}: its table of contents differs from its archive")
         self._checked.add(number)
 
     def _between(self, before: int, number: int) -> bytes:

@@ -54,15 +54,10 @@ class _KnownFacts(msgspec.Struct):
 def facts_key(identity: tuple[str, ...], query: PackageQuery) -> str:
     """Return the key of a package: a digest of the image, the query and the format."""
     upstream = query.upstream
-    asked = (
-        upstream.distribution,
-        upstream.package,
-        upstream.prefix,
-        upstream.layout,
-        sorted(query.files),
-    )
+    named = (upstream.distribution, upstream.package, upstream.prefix, upstream.layout)
+    asked = (FORMAT, identity, (*named, sorted(query.files)))
     # Not msgspec: a folder that the user typed need not be UTF-8.
-    return hashlib.sha256(json.dumps((FORMAT, identity, asked)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
 def encode_facts(found: Mapping[str, FoundPackage]) -> bytes:
@@ -129,14 +124,14 @@ def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPacka
     members = found.members
     paths = [found.folder, *found.names, *members]
     if any(relative(path, label) != path or "\0" in path for path in paths):
-        raise ValueError("a path is not as layers have it")
+        raise ValueError("a path is not relative to the image's root, or not normalized")
     if any(path != member.path for path, member in members.items()):
         raise ValueError("a file has two paths")
     files = {path for path, member in members.items() if member.kind is not FileKind.FOLDER}
     if any(not files.isdisjoint(parents(path)) for path in [*members, *found.names]):
         raise ValueError("a file has files below it")
     if replace(found, by_table=()) != package_at(query, found.folder, members, found.names):
-        raise ValueError("it has files that are not the package's")
+        raise ValueError("it has files of something other than the package")
     return found
 
 

@@ -176,9 +176,8 @@ def platform_of(entry: Mapping[str, Any]) -> str:
 
 def is_attestation(entry: Mapping[str, Any]) -> bool:
     """Return whether an entry of an index is an attestation that buildx added."""
-    if (entry.get("annotations") or {}).get(_ATTESTATION):
-        return True
-    return platform_of(entry) == "unknown/unknown"
+    is_marked = bool((entry.get("annotations") or {}).get(_ATTESTATION))
+    return is_marked or platform_of(entry) == "unknown/unknown"
 
 
 def of_platform(entries: Iterable[dict[str, Any]], wanted: str, label: str) -> dict[str, Any]:

@@ -96,10 +96,7 @@ class Overlay:
     """The files that are visible in some layers, read from the highest to the lowest."""
 
     def __init__(
-        self,
-        wanted: PathFilter,
-        kept: PathFilter | None = None,
-        cache: LayerCache | None = None,
+        self, wanted: PathFilter, kept: PathFilter | None = None, cache: LayerCache | None = None
     ) -> None:
         """Read the content of `wanted` paths; `kept` ones are of interest, by default all."""
         self.members: dict[str, Member] = {}

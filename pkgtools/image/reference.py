@@ -20,10 +20,7 @@ _PLATFORM: Final = re.compile(r"[a-z0-9_.-]+/[a-z0-9_.-]+(/[a-z0-9_.-]+)?")
 
 
 def open_image(
-    reference: str,
-    tree: str | None = None,
-    python: str | None = None,
-    platform: str | None = None,
+    reference: str, tree: str | None = None, python: str | None = None, platform: str | None = None
 ) -> Runnable | LayeredImage:
     """Open an image; of a multi-platform image, the given platform or this machine's.
 
