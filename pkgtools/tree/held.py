@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pkgtools.blob import Blob
 from pkgtools.catalog import Target
-from pkgtools.errors import ForeignError, SourceUnavailableError, UsageError
+from pkgtools.errors import ForeignError, PartialError, SourceUnavailableError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import NAME, StackEntry
 from pkgtools.tree.stack import Stack
@@ -30,6 +30,15 @@ def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignErro
         remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
         f"--series {entry.target} --tree {tree.root}; or {drop}",
         details={"edited": paths},
+    )
+
+
+def _partial_error(entry: StackEntry, held: list[str], gone: list[str]) -> PartialError:
+    """Return the refusal of a tree in which some files of `entry` are no longer its own."""
+    return PartialError(
+        f"some of {entry.target} is still in the tree ({', '.join(held)}), but these files are no "
+        f"longer as it wrote them: {', '.join(gone)}",
+        remedy="put the rest back too (git checkout and git clean, or reinstall the package)",
     )
 
 
@@ -83,7 +92,10 @@ class AppliedStack:
             touched = entry is own or not entry.paths.isdisjoint(target.series.paths)
             if not touched and not self.stack.is_undone(entry, self.source):
                 continue
-            if self.held(entry, match, own):
+            held = self.held(entry, match, own)
+            if held and set(held).isdisjoint(edited):
+                raise _partial_error(entry, held, edited)
+            if held:
                 raise edited_error(entry, edited, self.tree)
             void.append(entry)
         return self.stack.without(void)
