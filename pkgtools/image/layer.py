@@ -168,6 +168,7 @@ def entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     while (info := archive.next()) is not None:
         if info.size < 0:
             raise tarfile.ReadError(f"{info.name} has a size of {info.size}")
+        # tarfile keeps every global pax header until the archive ends.
         if len(archive.pax_headers) > _GLOBAL_LIMIT:
             raise tarfile.ReadError(f"it has more than {_GLOBAL_LIMIT} global pax headers")
         yield info
@@ -190,6 +191,7 @@ def to_member(info: tarfile.TarInfo, path: str, data: bytes = b"") -> Member:
         kind = FileKind.FOLDER
     else:
         kind = FileKind.FILE if info.isreg() or info.islnk() else FileKind.OTHER
+    # pax times are decimal text: they can be negative, huge or fractions.
     mtime = int(info.mtime) if 0 <= info.mtime < _MTIME_LIMIT else 0
     return Member(path, kind, info.mode & 0o7777, info.uid, info.gid, mtime=mtime, data=data)
 
@@ -242,6 +244,7 @@ class _VerifiedStream:
     def read(self, size: int = -1) -> bytes:
         part = self._raw.read(size)
         self._hash.update(part)
+        # Only at the end: a stream cannot be verified before its last byte.
         if not part and size and f"sha256:{self._hash.hexdigest()}" != self._digest:
             raise damaged(f"{self._label} does not have the digest {self._digest}")
         return part
@@ -254,6 +257,7 @@ def write_layer(members: Iterable[Member], removed: Iterable[str]) -> Layer:
     """
     out = io.BytesIO()
     gone = [
+        # OCI image specification, "Whiteouts": an empty file removes its sibling.
         Member(posixpath.join(folder, WHITEOUT + name), FileKind.FILE)
         for folder, name in map(posixpath.split, removed)
     ]

@@ -93,11 +93,13 @@ def read_hunk(lines: Lines) -> Hunk:
     match = _HEADER.match(lines.take())
     if match is None:
         lines.fail("this hunk header is malformed", line=at)
+    # A count of 1 is left out (GNU diffutils, "Detailed Unified").
     old_start, old_count = int(match[2]), int(match[3] or 1)
     new_start, new_count = int(match[4]), int(match[5] or 1)
     body = _read_body(lines, at, old_count, new_count)
     if all(tag == _CONTEXT for tag, _ in body):
         lines.fail("this hunk changes nothing", line=at)
+    # Only an empty side can start at line 0: it starts behind that line.
     if (old_count and not old_start) or (new_count and not new_start):
         lines.fail("this hunk starts at line 0 and is not empty there", line=at)
     return Hunk(old_start, old_count, new_start, new_count, body, at)
@@ -124,6 +126,7 @@ def _read_body(lines: Lines, at: int, old_count: int, new_count: int) -> tuple[H
         body.append((tag, content))
         old_left -= tag != _ADDED
         new_left -= tag != _REMOVED
+    # git apply ignores lines behind the counted ones, and so applies half of an edited hunk.
     if _continues(lines) or _ate_signature(lines, body):
         _fail_counts(lines, at, old_count, new_count)
     return tuple(body)

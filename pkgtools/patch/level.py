@@ -92,6 +92,7 @@ def _fewest_of(section: Section) -> int:
 
 
 def _fewest(old: bytes, new: bytes) -> int | None:
+    # The fewest folders after which both sides name one file.
     for number in range(_DEEPEST):
         left, right = strip_or_none(old, number), strip_or_none(new, number)
         if left is None or right is None:

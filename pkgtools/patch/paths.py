@@ -55,6 +55,7 @@ def unquote(raw: bytes) -> tuple[bytes, bytes]:
     def unescape(escape: re.Match[bytes]) -> bytes:
         body = escape[1]
         if len(body) == 3:
+            # Three octal digits (git's quote.c, `quote_c_style`).
             return bytes([int(body, 8)])
         if body[0] not in _ESCAPES:
             raise PathError(f"\\{body.decode('latin-1')} is not an escape that git writes")
@@ -86,6 +87,7 @@ def header_name(line: bytes) -> bytes:
     rest = line.rstrip(b"\n")
     date = _STAMP.search(rest)
     name = rest[: date.start()] if date else rest
+    # GNU diff ends a name with a tab, and git does where the name holds a space.
     name = name.split(b"\t")[0]
     if _LIKE_DATE.search(name):
         raise PathError("the tab between the name and its date was lost on the way")

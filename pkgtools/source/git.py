@@ -115,6 +115,7 @@ class Repository:
         kinds = {"D": "missing", "A": "extra"}
         with self._asked():
             found = dict.fromkeys(self._untracked(folder), "extra")
+            # The user's configuration must not change the output (diff.renames, diff.external).
             options = ("--name-status", "--no-renames", "--no-ext-diff", "-z")
             words = _words(self._repo.git.diff(*options, commit, "--", folder))
         for kind, path in zip(words[::2], words[1::2], strict=True):
@@ -149,6 +150,7 @@ class Repository:
                     f"{self.path} is a shallow clone: its last tag may be cut off",
                     remedy="fetch the history: git fetch --unshallow --tags",
                 )
+            # `git describe` fails without a commit, and without a tag that HEAD descends from.
             born = self._repo.head.is_valid()
             if not born or not self._repo.git.tag("--merged", "HEAD"):
                 return None
@@ -212,6 +214,7 @@ class GitSource:
 
 def _words(listed: str) -> list[str]:
     """Return what git lists with ``-z``."""
+    # -z: names are neither quoted nor separated by what they can contain.
     return [word for word in listed.split("\0") if word]
 
 

@@ -158,6 +158,7 @@ def replace_file(path: Path, data: bytes, scratch: Path | None = None) -> None:
         scratch.unlink(missing_ok=True)
     try:
         write_new(scratch, data, 0o644)
+        # POSIX: rename() replaces atomically, but only within one file system.
         scratch.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -296,6 +297,7 @@ def locked_folder(
                 _wait_for_lock(descriptor, kind, folder)
         yield
     finally:
+        # Closing the descriptor ends the lock, and so does the end of the process.
         os.close(descriptor)
 
 
@@ -308,6 +310,7 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 
 
 def _wait_for_lock(descriptor: int, kind: int, folder: Path) -> None:
+    # flock(2) has no timeout of its own.
     end = time.monotonic() + _LOCK_SECONDS
     while not _try_lock(descriptor, kind):
         if time.monotonic() > end:
