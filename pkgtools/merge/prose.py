@@ -54,7 +54,7 @@ _MOST: Final = 2000
 
 
 @dataclass(frozen=True)
-class _Change:
+class _TextChange:
     """A change of one side, with the pieces that it takes away and adds."""
 
     chunk: Chunk
@@ -88,20 +88,20 @@ def merge_prose(conflict: ConflictLines, ours: Block, theirs: Block) -> bytes | 
 
 def _in_order(
     base: Sequence[_Piece], mine: Sequence[_Piece], upstream: Sequence[_Piece]
-) -> list[_Change] | None:
+) -> list[_TextChange] | None:
     """Return the changes of both sides; None if two of them touch."""
-    found: dict[tuple[int, int, tuple[bytes, ...]], _Change] = {}
+    found: dict[tuple[int, int, tuple[bytes, ...]], _TextChange] = {}
     for side in (mine, upstream):
         for c in changes(_plain(base), _plain(side)):
             old, new = tuple(base[c.old : c.old_end]), tuple(side[c.new : c.new_end])
             key = c.old, c.old_end, tuple(piece for piece, _ in new)
-            found[key] = _Change(c, side is mine, old, new)  # a change of both is theirs
+            found[key] = _TextChange(c, side is mine, old, new)  # a change of both is theirs
     both = [found[key] for key in sorted(found)]
     touching = (a.chunk.old_end >= b.chunk.old for a, b in pairwise(both))
     return None if any(touching) else both
 
 
-def _made(base: Sequence[_Piece], found: Sequence[_Change]) -> list[bytes]:
+def _made(base: Sequence[_Piece], found: Sequence[_TextChange]) -> list[bytes]:
     """Return the pieces of base with the changes made."""
     out: list[_Piece] = []
     at = 0
@@ -111,7 +111,7 @@ def _made(base: Sequence[_Piece], found: Sequence[_Change]) -> list[bytes]:
     return [piece for piece, _ in (*out, *base[at:])]
 
 
-def _is_prose(base: Sequence[_Piece], found: Sequence[_Change]) -> bool:
+def _is_prose(base: Sequence[_Piece], found: Sequence[_TextChange]) -> bool:
     """Whether both change prose, one of them nothing else, and the text stays the same one."""
     sides = [[c for c in found if c.is_ours == is_ours] for is_ours in (True, False)]
     kinds = [{kind for c in side for kind in c.kinds} for side in sides]
@@ -133,7 +133,7 @@ def _is_prose(base: Sequence[_Piece], found: Sequence[_Change]) -> bool:
     return is_new and len(words - gone) >= ALIKE * len(words)
 
 
-def _are_apart(base: Sequence[_Piece], one: _Change, other: _Change) -> bool:
+def _are_apart(base: Sequence[_Piece], one: _TextChange, other: _TextChange) -> bool:
     """Whether a word is between two changes, or both are prose where they face each other."""
     if one.is_ours == other.is_ours or has_word(base[one.chunk.old_end : other.chunk.old]):
         return True
