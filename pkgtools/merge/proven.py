@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
@@ -24,33 +25,27 @@ from pkgtools.merge.prose import merge_prose
 from pkgtools.merge.words import merge_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Collection, Iterator
 
+    from pkgtools.merge.lines import Chunk
     from pkgtools.merge.markers import ConflictLines
     from pkgtools.merge.model import Merge, OtherFiles
     from pkgtools.merge.versions import Versions
 
+_NO_STRING: Final = re.compile(rb"[\s\"'(),fFrRbBuU]+")
+"""What two ways to write one string can differ in."""
+
 
 def with_proven(
-    versions: Versions,
-    merged: Merge,
-    others: OtherFiles,
-    is_half: Callable[[ConflictLines], bool],
+    versions: Versions, merged: Merge, others: OtherFiles, among: Collection[Chunk]
 ) -> Merge:
-    """Return a merge without the conflicts of which the words prove what is right.
-
-    Args:
-        versions: the files.
-        merged: the merge.
-        others: what is known of other files.
-        is_half: whether a conflict moves something together with another one.
-    """
+    """Return a merge without the conflicts among some chunks of which words prove what is right."""
     base, ours = (b"".join(lines) for lines in versions.lines[:2])
     chosen: list[Proposal] = []
     for conflict in conflicts_in(base, ours, merged):
         for text, rule in _proven(versions, merged, others, conflict):
             found = [*chosen, Proposal(conflict.chunks, conflict.lines, text, rule)]
-            if not is_half(conflict) and holds(versions, merged, others, found):
+            if {*conflict.chunks} <= {*among} and holds(versions, merged, others, found):
                 chosen = found
                 break
     return accepted(merged, chosen) if chosen else merged
@@ -66,23 +61,28 @@ def _proven(
     words = merge_words(conflict.base, conflict.ours, conflict.theirs)
     if words is None or words in (conflict.ours, conflict.theirs):
         return
-    before, made = (
-        filled(merged.data, [Proposal(conflict.chunks, conflict.lines, text, "")])
-        for text in (conflict.base, words)
-    )
-    if b'"' in words + conflict.base and _is_same_program(before, made):
+    near = _NO_STRING.sub(b"", words) == _NO_STRING.sub(b"", conflict.base)
+    if near and _is_same_program(*(_filled(merged, conflict, t) for t in (conflict.base, words))):
         yield words, "same-value"
-    rows = range(conflict.lines.start, conflict.lines.start + words.count(b"\n"))
-    there = Module(parse(made).raw[0], others.package, others.new)
-    mine = Module(versions.ours.raw[0], others.package, others.new)
-    if _imports(there, rows) is True and _imports(mine, conflict.mine) is False:
-        yield words, "joined-import"
+    if b"import" in conflict.base:
+        rows = range(conflict.lines.start, conflict.lines.start + words.count(b"\n"))
+        made = parse(_filled(merged, conflict, words))
+        there = Module(made.raw[0], others.package, others.new)
+        mine = Module(versions.ours.raw[0], others.package, others.new)
+        if _imports(there, rows) is True and _imports(mine, conflict.mine) is False:
+            yield words, "joined-import"
+
+
+def _filled(merged: Merge, conflict: ConflictLines, text: bytes) -> bytes:
+    return filled(merged.data, [Proposal(conflict.chunks, conflict.lines, text, "")])
 
 
 def _is_same_program(one: bytes, other: bytes) -> bool:
     if syntax_error(one) or syntax_error(other):
         return False
-    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # upstream's own
+        return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
 
 
 def _imports(module: Module, rows: range) -> bool | None:

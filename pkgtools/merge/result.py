@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pkgtools.merge.blocks import Block
@@ -51,27 +51,6 @@ class Carried:
     """The 1-based lines of theirs that have them."""
     others: tuple[Elsewhere, ...] = ()
     """Other files into which definitions moved."""
-
-
-class Carrier(Protocol):
-    """Carries what lies deeper than one list of siblings."""
-
-    @property
-    def module(self) -> Block:
-        """The module of theirs."""
-        ...
-
-    def carry(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
-        """Carry a change inside one sibling."""
-        ...
-
-    def carry_elsewhere(self, base: Block, ours: Block) -> Carried | Unsure | None:
-        """Carry the change of a definition that is in another file now."""
-        ...
-
-    def absorb(self, base: Block | None, ours: Block, theirs: Block) -> Carried | Unsure:
-        """Return that theirs has a part of the change already."""
-        ...
 
 
 def carried(rule: str, *edits: Edit | Unsure) -> Carried | Unsure:

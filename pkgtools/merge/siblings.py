@@ -34,7 +34,8 @@ from pkgtools.merge.twins import as_good_behind, rival, twins
 from pkgtools.merge.wrapping import wrap_call, wrap_statements, wrapped_window
 
 if TYPE_CHECKING:
-    from pkgtools.merge.result import Carrier, Edit
+    from pkgtools.merge.result import Edit
+    from pkgtools.merge.transplant import Transplant
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class _Place:
 class Siblings:
     """Statements or elements of the three versions, and which are each other's."""
 
-    def __init__(self, into: Carrier, base: Block, ours: Block, theirs: Block) -> None:
+    def __init__(self, into: Transplant, base: Block, ours: Block, theirs: Block) -> None:
         self.into = into
         self.outer, self.outer_ours = theirs, ours
         self.base, self.ours, self.theirs = base.elements, ours.elements, theirs.elements

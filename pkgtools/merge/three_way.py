@@ -9,7 +9,6 @@ from pkgtools.merge.blocks import Block, is_deep, is_sound, parse
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
-from pkgtools.merge.markers import ConflictLines
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.names import definitions, inside, new_names, owner_of_lines
 from pkgtools.merge.proven import with_proven
@@ -91,14 +90,11 @@ def _with_renames(versions: Versions, merged: Merge, others: OtherFiles) -> Merg
 
 def _with_proven(versions: Versions, merged: Merge, others: OtherFiles) -> Merge:
     """Return a merge without the conflicts of which the words prove what is right."""
-
-    def is_half(conflict: ConflictLines) -> bool:
-        rest = [c.chunk for c in merged.conflicts if c.chunk not in conflict.chunks]
-        return bool(_halves(conflict.chunks, rest, versions.lines))
-
     if not (merged.conflicts and versions.are_sound):
         return merged
-    return with_proven(versions, merged, others, is_half)
+    left = [c.chunk for c in merged.conflicts]
+    alone = [c for c in left if not _halves([c], [n for n in left if n != c], versions.lines)]
+    return with_proven(versions, merged, others, alone)
 
 
 def _checked(versions: Versions, others: OtherFiles) -> Merge:
