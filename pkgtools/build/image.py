@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pkgtools.image.model import Image, Runnable
     from pkgtools.image.stored import ImageIndex, LayeredImage
     from pkgtools.image.tree import ExtractedPackage
+    from pkgtools.tree.apply import TreeChange
 
 
 @dataclass(frozen=True)
@@ -179,32 +180,10 @@ def _patched(  # noqa: PLR0913 - keywords
 ) -> tuple[NewImage, BuiltImage]:
     """Return an image plus one layer with the series of its targets, before it is stored."""
     with reporter.task(f"patching {image.reference}"), contextlib.ExitStack() as stack:
-        parts, compilers = {}, {}
-        for upstream in {target.upstream.name: target.upstream for target in targets}.values():
-            query = query_of(catalog, upstream)
-            part = stack.enter_context(extracted(image, query, known_package(image, query)))
-            parts[upstream.name] = part
-            compilers[upstream.name] = stack.enter_context(compiler(part))
-        places = [parts[target.upstream.name] for target in targets]
-        wanted = [(target, part.tree) for target, part in zip(targets, places, strict=True)]
-        outcomes = apply_targets(catalog, wanted, reporter)
-        changed: dict[str, set[str]] = {}
-        for target, outcome in zip(targets, outcomes, strict=True):
-            changed.setdefault(target.upstream.name, set()).update(outcome.changed)
-        if not any(changed.values()):
-            base = image.config.labels.get(OCI_BASE_NAME)
-            held: dict[str, list[str]] = {}
-            for target, part in zip(targets, places, strict=True):
-                held.setdefault(part.tree.label, []).append(target.name)
-            told = (f"{tree} is patched with {' and '.join(held[tree])} already" for tree in held)
-            raise UsageError(
-                ", ".join(told),
-                remedy="give the image that it was built on" + (f": {base}" if base else ""),
-            )
-        for key, paths in changed.items():
-            compilers[key](paths)
-        written, removed = _changes(parts.values(), int(when.timestamp()))
-        layer = write_layer(written, removed)
+        places, outcomes = _apply(catalog, targets, image, reporter, stack)
+        parts = {part.tree.upstream.name: part for part in places}.values()
+        written, removed = _changes(parts, int(when.timestamp()))
+    layer = write_layer(written, removed)
     built = []
     labels: dict[str, str] = {}
     for target, part, outcome in zip(targets, places, outcomes, strict=True):
@@ -232,8 +211,46 @@ def _patched(  # noqa: PLR0913 - keywords
         base_digest=image.manifest_digest or image.id,
         created=when.isoformat(),
         also=tuple(others),
-        by_table=tuple(sorted({d for part in parts.values() for d in part.tree.package.by_table})),
+        by_table=tuple(sorted({d for part in parts for d in part.tree.package.by_table})),
     )
+
+
+def _apply(
+    catalog: Catalog,
+    targets: Sequence[Target],
+    image: Image,
+    reporter: Reporter,
+    stack: contextlib.ExitStack,
+) -> tuple[list[ExtractedPackage], list[TreeChange]]:
+    """Apply each target to its package, and compile what changed.
+
+    The packages are extracted until the stack closes.
+    """
+    parts, compilers = {}, {}
+    for upstream in {target.upstream.name: target.upstream for target in targets}.values():
+        query = query_of(catalog, upstream)
+        part = stack.enter_context(extracted(image, query, known_package(image, query)))
+        parts[upstream.name] = part
+        compilers[upstream.name] = stack.enter_context(compiler(part))
+    places = [parts[target.upstream.name] for target in targets]
+    wanted = [(target, part.tree) for target, part in zip(targets, places, strict=True)]
+    outcomes = apply_targets(catalog, wanted, reporter)
+    changed: dict[str, set[str]] = {}
+    for target, outcome in zip(targets, outcomes, strict=True):
+        changed.setdefault(target.upstream.name, set()).update(outcome.changed)
+    if not any(changed.values()):
+        base = image.config.labels.get(OCI_BASE_NAME)
+        held: dict[str, list[str]] = {}
+        for target, part in zip(targets, places, strict=True):
+            held.setdefault(part.tree.label, []).append(target.name)
+        told = (f"{tree} is patched with {' and '.join(held[tree])} already" for tree in held)
+        raise UsageError(
+            ", ".join(told),
+            remedy="give the image that it was built on" + (f": {base}" if base else ""),
+        )
+    for key, paths in changed.items():
+        compilers[key](paths)
+    return places, outcomes
 
 
 def _changes(parts: Iterable[ExtractedPackage], mtime: int) -> tuple[list[Member], list[str]]:
