@@ -5,11 +5,11 @@ import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import docker.auth
 from docker.errors import DockerException
-from requests.adapters import HTTPAdapter
+from requests.adapters import DEFAULT_POOLSIZE, HTTPAdapter
 from requests.utils import parse_dict_header
 
 from pkgtools.errors import RegistryError, UsageError
@@ -79,18 +79,6 @@ def bearer_of(header: str, host: str) -> dict[str, str] | None:
     return {key: value or "" for key, value in facts.items()} if "bearer" in found else None
 
 
-class _OwnCertificates(HTTPAdapter):
-    """An adapter with a TLS context, to which requests adds its own bundle of authorities."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
-        super().__init__()
-
-    def init_poolmanager(self, *args: Any, **settings: Any) -> None:
-        """Pass the context to each connection."""
-        super().init_poolmanager(*args, **settings, ssl_context=self._context)
-
-
 def adapter_of(host: str) -> HTTPAdapter | None:
     """Return an adapter with the certificates of a registry; None if the user has none for it.
 
@@ -115,5 +103,7 @@ def adapter_of(host: str) -> HTTPAdapter | None:
                 f"{path} cannot be used: {error.strerror or type(error).__name__}",
                 remedy=f"correct it, or remove it from {folder}",
             ) from None
-        return _OwnCertificates(context)
+        adapter = HTTPAdapter()  # requests adds its own bundle of authorities to the context
+        adapter.init_poolmanager(DEFAULT_POOLSIZE, DEFAULT_POOLSIZE, ssl_context=context)
+        return adapter
     return None

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import email.utils
 import ipaddress
 import json
 import os
@@ -15,7 +14,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.util import Retry
 
 from pkgtools import __version__
 from pkgtools.errors import RegistryError
@@ -347,11 +347,9 @@ def _origin(url: str) -> tuple[str, str]:
 
 def _retry_after(value: str) -> float:
     """Return the seconds to wait (RFC 9110, section 10.2.3)."""
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError, OSError):
+        return Retry().parse_retry_after(value)
+    except (InvalidHeader, ValueError, OverflowError, OSError):
         return 0
 
 
