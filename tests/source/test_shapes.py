@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from dataclasses import dataclass, field
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -150,11 +151,12 @@ def _wheel(folder: Path, files: Mapping[str, str]) -> Path:
     return path
 
 
-@pytest.fixture(params=SHAPES)
-def life(request: pytest.FixtureRequest, tmp_path: Path) -> Life:
-    """Build the upstream and its catalog."""
+@pytest.fixture(scope="module", params=SHAPES)
+def upstream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """Build the upstream and its catalog, once for each shape."""
     shape = SHAPES[request.param]
-    checkout = tmp_path / "checkout"
+    root = tmp_path_factory.mktemp("upstream")
+    checkout = root / "checkout"
     checkout.mkdir()
     git(checkout, "init", "--quiet")
     for files in (shape.before, shape.after):
@@ -166,14 +168,14 @@ def life(request: pytest.FixtureRequest, tmp_path: Path) -> Life:
                 path.write_text(text)
         git(checkout, "add", "--all")
         git(checkout, "commit", "--quiet", "--message", "one")
-    series = tmp_path / "catalog/patches/widget/one"
+    series = root / "catalog/patches/widget/one"
     series.mkdir(parents=True)
     (series / "1.patch").write_text(git(checkout, "format-patch", "-1", "--stdout"))
     (series / "series").write_text("1.patch\n")
     git(checkout, "checkout", "--quiet", "HEAD^")
     git(checkout, "tag", "v1.0")
     layout = [f'"{source}" = "{wheel}"' for source, wheel in shape.layout.items()]
-    targets = tmp_path / "catalog/targets.toml"
+    targets = root / "catalog/targets.toml"
     targets.write_text(
         'default = "one"\n[[upstream]]\nname = "widget"\ngit = "https://git.example.invalid/widget"\n'
         f'distribution = "widget-kit"\npackage = "{shape.package}"\nprefix = "{shape.prefix}"\n'
@@ -181,10 +183,20 @@ def life(request: pytest.FixtureRequest, tmp_path: Path) -> Life:
         '[[target]]\nname = "one"\nupstream = "widget"\nseries = "one"\n'
         'release = { version = "1.0", tag = "v1.0" }\n'
     )
-    wheel = _wheel(tmp_path, shape.before)
-    made = Life(shape, tmp_path, wheel, targets, checkout)
-    made.call("lock", "--wheel", wheel)
+    made = Life(shape, root, _wheel(root, shape.before), targets, checkout)
+    made.call("lock", "--wheel", made.wheel)
     return made
+
+
+@pytest.fixture
+def life(upstream: Life, tmp_path: Path) -> Life:
+    """Copy the upstream and its catalog, to be changed."""
+    shutil.copytree(upstream.root, tmp_path, symlinks=True, dirs_exist_ok=True)
+    wheel, targets, checkout = (
+        tmp_path / path.relative_to(upstream.root)
+        for path in (upstream.wheel, upstream.targets, upstream.checkout)
+    )
+    return Life(upstream.shape, tmp_path, wheel, targets, checkout)
 
 
 def _site(life: Life, wheel: Path) -> Path:
@@ -288,7 +300,7 @@ class _Python:
         return said.replace(str(self.root), "").splitlines()
 
 
-@pytest.mark.parametrize("life", ["module", "two packages"], indirect=True)
+@pytest.mark.parametrize("upstream", ["module", "two packages"], indirect=True)
 @pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
 def test_a_single_module_behind_an_extension_module_in_an_image(life: Life, suffix: str) -> None:
     module = "third" if "third.py" in life.shape.after else "widget"
@@ -312,7 +324,7 @@ def test_a_single_module_behind_an_extension_module_in_an_image(life: Life, suff
     life.call("build", "image", "--base", base, "--tag", f"oci:{life.root / 'others'}:new")
 
 
-@pytest.mark.parametrize("life", ["module", "two packages"], indirect=True)
+@pytest.mark.parametrize("upstream", ["module", "two packages"], indirect=True)
 def test_an_images_python_names_what_hides_a_single_module(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
