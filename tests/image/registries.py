@@ -23,7 +23,7 @@ import requests
 from .images import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 TYPES: Final = (
     "application/vnd.oci.image.manifest.v1+json,application/vnd.oci.image.index.v1+json,"
@@ -194,8 +194,14 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
     pytest.fail("docker-registry does not answer")
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for this machine's own address, and its key."""
+_CURVE: Final = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
+def self_signed(folder: Path, key_type: Sequence[str] = _CURVE) -> tuple[Path, Path]:
+    """Make a certificate for this machine's own address, and its key.
+
+    A key of an elliptic curve is made at once; openssl looks for RSA's primes for 0.3 s.
+    """
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not installed: apt-get install openssl")
@@ -203,7 +209,7 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     subprocess.run(
         [
-            *(openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *(openssl, "req", "-x509", "-nodes", "-days", "2", "-newkey", *key_type),
             *("-subj", "/CN=tests", "-addext", "subjectAltName=IP:127.0.0.1"),
             *("-keyout", key, "-out", certificate),
         ],
@@ -217,7 +223,7 @@ class TokenServer:
     """Gives tokens that docker-registry takes (distribution's "Token Authentication")."""
 
     def __init__(self, folder: Path) -> None:
-        self.certificate, self._key = self_signed(folder)
+        self.certificate, self._key = self_signed(folder, ["rsa:2048"])  # RS256
         self.scopes: list[list[str]] = []
         self.lifetime = 300
         """Seconds that a token is good for."""
