@@ -9,7 +9,7 @@ Four things have to hold:
   becomes ``x <= 3`` and ``x < 4`` stays a conflict: both may correct the same mistake.
 - They are in different parts of the syntax tree. Of ``a``, ``a + b`` and ``2 * a`` there are two
   sums. A name with dots is one part.
-- They are not in the text of one string: a message or a docstring is read as a whole.
+- They are not in the text of one string: that is read as a whole (see `pkgtools.merge.prose`).
 - The words are each other's in one way only: the same comes out from the last word to the first.
 """
 

@@ -296,6 +296,14 @@ WORDS: Final = (
         None,
     ),
     Case(
+        "an argument of a call of which upstream imports another function",
+        "from m import a, old\n\nx = a(old(q))\n",
+        "from m import a, old\n\nx = a(old(q, ours))\n",
+        "from m import a, new\n\nx = a(new(q))\n",
+        "from m import a, new\n\nx = a(new(q, ours))\n",
+        "tokens-disjoint",
+    ),
+    Case(
         "a limit that both correct",
         "def f(a):\n    if a.b < 3:\n        run(a)\n",
         "def f(a):\n    if a.b <= 3:\n        run(a)\n",
