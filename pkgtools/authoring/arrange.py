@@ -211,7 +211,6 @@ def _moved(path: Path, renamed: Path) -> dict[Path, Blob | None]:
 
 
 def _directories_with(catalog: Catalog, series: Series, patch: Patch) -> list[Path]:
-    """Return the folders of the series that name a patch."""
     names = targets_of(catalog, patch) if patch.is_shared else []
     users = {t.directory for t in catalog.targets if t.name in names}
     own = {t.directory for t in catalog.targets if t.directory.resolve() == series.directory}

@@ -162,7 +162,6 @@ def with_entry(text: str, entry: str) -> str:
 def _told(
     target: Target, before: str | None, after: str | None, entries: list[ChangelogEntry]
 ) -> Changed | str:
-    """Return the entry of a change, or what is missing."""
     word = re.compile(rf"(?<![\w.+-]){re.escape(target.name)}(?![\w+-]|\.\w)")
     naming = [entry for entry in entries if word.search(entry.text)]
     if not naming:

@@ -203,7 +203,6 @@ class _CommitReader:
         return next(same, None)
 
     def _makes(self, patch: Patch, commit: MadeCommit) -> bool:
-        """Whether a patch changes exactly what a commit does."""
         plan = plan_series([patch], self.patched.read)
         if not plan.ok:
             return False

@@ -77,7 +77,6 @@ def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
 
 
 def _entries_of(series: Series, work: SeriesWork, stack: Stack) -> list[StackEntry]:
-    """Return the entries of a stack that are of a series."""
     # Not the sound targets alone: an edited series is not sound until it is locked again.
     directory = series.directory.resolve()
     targets = [each for each in work.catalog.targets if each.directory.resolve() == directory]

@@ -154,7 +154,6 @@ def _real(applied: AppliedPatch) -> tuple[FileChange, ...]:
 def _fold(
     applied: Sequence[AppliedPatch], edit: FileChange, into: str | None
 ) -> list[AppliedPatch]:
-    """Put an edit into the last patch that changes its file."""
     *_, last = (each for each in applied if edit.path in {c.path for c in each.changes})
     if into not in (None, last.patch.name):
         name = last.patch.name

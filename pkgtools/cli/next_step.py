@@ -84,7 +84,6 @@ def _with_options(command: str) -> str:
 
 
 def _command(context: click.Context, words: list[str]) -> click.Command | None:
-    """Return the command that words name, or None for prose."""
     found: click.Command | None = context.find_root().command
     for word in words:
         if not isinstance(found, click.Group):

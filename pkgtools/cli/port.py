@@ -215,7 +215,6 @@ def _patch_lines(patch: PatchReport) -> Iterator[str]:
 
 
 def _proposal_lines(hunk: HunkReport) -> Iterator[str]:
-    """Yield a proposal as a diff of the lines of the new source."""
     if hunk.proposal is None or hunk.sides is None:
         return
     told = ", drops the patch's change" if hunk.drops else ""

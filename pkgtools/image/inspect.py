@@ -53,7 +53,6 @@ def inspect_image(catalog: Catalog, image: Image, reporter: Reporter) -> Inspect
 def _inspect(
     catalog: Catalog, image: Image, said: Mapping[str, str], reporter: Reporter
 ) -> Inspection:
-    """Compare the labels of one target."""
     query = query_of(catalog, upstream_of(catalog, said))
     with (
         reporter.task(f"reading {image.reference}"),

@@ -214,7 +214,6 @@ def _named(folder: Path, name: str | None) -> dict[str, Any]:
 
 
 def _read_blob(folder: Path, digest: str) -> bytes:
-    """Return a small blob after a check of its digest."""
     path = _existing(folder, digest)
     try:
         raw = read_bytes(path)

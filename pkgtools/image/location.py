@@ -138,7 +138,6 @@ def _is_settled(
 def _is_editable(
     query: PackageQuery, folder: str, members: Mapping[str, Member], env: Sequence[str]
 ) -> bool:
-    """Return whether a Python on PATH has an editable installation from a folder."""
     urls = {f"file:///{folder}", f"file:///{_checkout_root(query, folder)}"}
     for path, member in members.items():
         info, name = posixpath.split(path)
@@ -170,7 +169,6 @@ def _tracked(index: bytes) -> list[str]:
 
 
 def _listed(record: bytes) -> list[str]:
-    """Return the paths in RECORD; none if it is damaged."""
     try:
         return [row[0] for row in csv.reader(record.decode().splitlines()) if row]
     except (UnicodeDecodeError, csv.Error):
@@ -178,7 +176,6 @@ def _listed(record: bytes) -> list[str]:
 
 
 def _is_on_path(folder: str, env: Sequence[str]) -> bool:
-    """Return whether a folder is the site-packages of a Python on PATH."""
     paths = [entry.removeprefix("PATH=") for entry in env if entry.startswith("PATH=")]
     programs = {path.strip("/") for path in (paths or [_DEFAULT_PATH])[-1].split(":")}
     prefix, library, rest = folder.rpartition("lib/python")

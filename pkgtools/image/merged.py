@@ -170,7 +170,6 @@ class Overlay:
         return changes
 
     def _take(self, changes: LayerChanges, entry: LayerEntry) -> None:
-        """Sort in one entry."""
         info, path = entry.info, entry.path
         changes.names += len(path)
         if changes.names > _NAMES_LIMIT:

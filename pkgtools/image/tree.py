@@ -224,7 +224,6 @@ def _outermost(gone: set[str], stays: set[str]) -> list[str]:
 
 
 def _tree(root: Path, upstream: Upstream, package: FoundPackage, reference: str) -> ImageTree:
-    """Return the tree in an extract, with its receipt in the extract."""
     around = root / package.folder
     found = find_tree(package_in(around, upstream) or around / upstream.package, upstream)
     home = found.home

@@ -136,7 +136,6 @@ def _pair_unique(
     pairs: dict[int, int],
     label: Callable[[Block], Hashable],
 ) -> None:
-    """Pair what is left by labels that are unique among what is left."""
     taken = set(pairs.values())
     left = {i: label(n) for i, n in enumerate(old) if i not in pairs}
     right = {j: label(n) for j, n in enumerate(new) if j not in taken}

@@ -349,7 +349,6 @@ def _parts(node: Block) -> dict[str, Block]:
 
 
 def _with_comments(block: Block, comments: list[tree_sitter.Node]) -> Block:
-    """Return a block with the comments above its first statement in it."""
     own = tuple(c for c in comments if starts_line(block.source, c.start_byte))
     start = own[0].start_byte if own else block.start
     return replace(block, kind="block", shape=Shape.BODY, start=start, block_comments=own)

@@ -189,7 +189,6 @@ def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
 
 
 def _annotated(raw: tree_sitter.Node | None) -> set[bytes]:
-    """Return the names of an annotation."""
     nodes = raw_walk([raw]) if raw is not None else ()
     return {node.text or b"" for node in nodes if node.type == "identifier"}
 

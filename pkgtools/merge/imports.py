@@ -109,7 +109,6 @@ def _statement(module: Block, name: bytes) -> Block | None:
 
 
 def _module(statement: Block) -> bytes:
-    """Return the module that an import statement names first."""
     return statement.key[1].replace(b" ", b"") if statement.key else b""
 
 

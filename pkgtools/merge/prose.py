@@ -102,7 +102,6 @@ def _in_order(
 
 
 def _made(base: Sequence[_Piece], found: Sequence[_TextChange]) -> list[bytes]:
-    """Return the pieces of base with the changes made."""
     out: list[_Piece] = []
     at = 0
     for change in found:
@@ -146,7 +145,6 @@ def _plain(pieces: Sequence[_Piece]) -> list[tuple[bytes, ...]]:
 
 
 def _pieces(text: bytes, module: Block, first: int) -> list[_Piece]:
-    """Return the pieces of some lines of a module."""
     start = sum(map(len, split(module.source)[:first]))
     spans = sorted(_spans(module.raw[0], start, start + len(text)))
     found: list[_Piece] = []

@@ -172,7 +172,6 @@ def _starts_with(token: _Token, name: bytes) -> bool:
 
 
 def _renames(function: _Function) -> dict[bytes, bytes]:
-    """Return the new names of operands."""
     base, ours, theirs = function.tokens
     found: dict[bytes, bytes] = {}
     for one, other in _pairs(base, theirs):

@@ -194,7 +194,6 @@ def _captured(versions: Versions, group: Sequence[Chunk]) -> set[bytes]:
 
 
 def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
-    """Whether a comment in the lines of ours is not in what was made."""
     nodes = (n for c in group for n in inside(ours.raw[0], range(c.new, c.new_end)))
     return any(n.type == "comment" and (n.text or b"") not in made for n in nodes)
 
@@ -277,7 +276,6 @@ def _halves(among: Sequence[Chunk], left: Sequence[Chunk], lines: Lines) -> list
 
 
 def _moves(group: Sequence[Chunk], other: Chunk, lines: Lines) -> bool:
-    """Whether one chunk adds lines that the other one removes."""
 
     def removed(chunk: Chunk) -> list[bytes]:
         # Moved code is often indented anew.

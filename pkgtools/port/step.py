@@ -196,7 +196,6 @@ class PortStep:
         return self._merge(applied, change, (old_path, path), theirs)
 
     def _place(self, change: FileChange) -> str:
-        """Return where the file that a patch changes is in the new source."""
         path = self.moved.get(change.old_path, change.old_path)
         if change.before is None or path in self.overlay or self.read(path) is not None:
             return path
@@ -208,7 +207,6 @@ class PortStep:
     def _port_whole(
         self, applied: AppliedPatch, change: FileChange, path: str, theirs: Blob | None
     ) -> _Ported:
-        """Port a new or a deleted file."""
         if theirs == change.after:
             where = (f"{path}:1",) if theirs else ()
             return [], [HunkReport(change.path, HunkOutcome.ABSORBED, 1, absorbed_by=where)]
@@ -340,7 +338,6 @@ class PortStep:
         )
 
     def _old_module(self, dotted: str) -> bytes | None:
-        """Return the source of a module of the old package."""
         self._looked.paths.update(self._paths_of(dotted))
         found = map(self.read_old, self._paths_of(dotted))
         return next((blob.data for blob in found if blob is not None), None)

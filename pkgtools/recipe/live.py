@@ -171,7 +171,6 @@ def _probe(recipe: Recipe, python: str, request: dict[str, object]) -> dict[str,
 def _request(
     url: str, method: str = "GET", body: object = None, *, seconds: float = _REPLY_SECONDS
 ) -> bytes:
-    """Return the body of a successful response."""
     data = None if body is None else msgspec.json.encode(body)
     headers = {} if data is None else {"Content-Type": "application/json"}
     try:
@@ -198,7 +197,6 @@ def _request(
 def _request_json(
     url: str, method: str = "GET", body: object = None, *, seconds: float = _REPLY_SECONDS
 ) -> dict[str, Any]:
-    """Return the JSON object that a URL returns."""
     reply = _request(url, method, body, seconds=seconds)
     try:
         return msgspec.json.decode(reply, type=dict[str, Any])

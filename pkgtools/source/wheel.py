@@ -204,7 +204,6 @@ class WheelSource:
         return any(self._starting(f"{name}/"))
 
     def _starting(self, start: str) -> Iterator[str]:
-        """Yield the names that start with `start`."""
         first = bisect_left(self._sorted_names, start)
         return takewhile(lambda n: n.startswith(start), islice(self._sorted_names, first, None))
 

@@ -135,7 +135,6 @@ def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: StackEntry) -> A
 
 
 def _target(catalog: Catalog, stack: Stack, entry: StackEntry) -> Target | None:
-    """Return the target of this catalog that an entry is of."""
     return next((target for each, target in stack.owned(catalog) if each is entry), None)
 
 

@@ -135,7 +135,6 @@ def _match_in_stack(
 
 
 def _tree(source: Source) -> str:
-    """Return the option that names a tree."""
     return f" --tree {source.root}" if isinstance(source, Tree) else ""
 
 

@@ -360,7 +360,6 @@ def _reason(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those that led to it."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

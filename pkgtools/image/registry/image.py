@@ -155,7 +155,6 @@ class RegistryStore(ManifestStore):
         uploads.push(digest, layer.open)
 
     def _is_own(self, at: RegistryName) -> bool:
-        """Return whether a repository is the base's."""
         own = self._source
         return own is not None and (own.host, own.repository) == (at.host, at.repository)
 
