@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from git_oracle import Tree
+
+    from pkgtools.blob import Blob
 
 SHARES = 2
 """So many tests share the cases, for pytest-xdist to spread."""
@@ -108,6 +111,31 @@ class Forms:
         return patches
 
 
+def in_lf(tree: Tree) -> Tree:
+    """Return a tree with the line ends of its CRLF files as LF."""
+    return {
+        path: replace(blob, data=blob.data.replace(b"\r\n", b"\n")) if is_crlf(blob) else blob
+        for path, blob in tree.items()
+    }
+
+
+def in_crlf(made: Tree | None, tree: Tree) -> Tree | None:
+    """Return what git made of `in_lf(tree)` with the line ends that the files of `tree` have."""
+    if made is None:
+        return None
+    return {
+        path: replace(blob, data=blob.data.replace(b"\n", b"\r\n"))
+        if path in tree and is_crlf(tree[path])
+        else blob
+        for path, blob in made.items()
+    }
+
+
+def is_crlf(blob: Blob) -> bool:
+    """Whether every line ends in CRLF."""
+    return b"\r\n" in blob.data and b"\n" not in blob.data.replace(b"\r\n", b"")
+
+
 @pytest.mark.parametrize("share", range(SHARES))
 def test_what_git_and_mailers_write_is_read_as_git_reads_it(root: Path, share: int) -> None:
     forms = Forms(root)
@@ -130,6 +158,7 @@ def test_what_git_and_mailers_write_is_read_as_git_reads_it(root: Path, share: i
                 # files. Here each file has its own line ends; what the ids name is the truth.
                 plain = form.data.replace(b"\r\n", b"\n")
                 answers = [theirs, forms.git.apply(tree, plain, level=form.level)]
+                answers.append(in_crlf(forms.git.apply(in_lf(tree), plain, level=form.level), tree))
                 if tree is steps[0]:
                     assert ours in (None, steps[-1])
                 elif answers != [None, None]:
