@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.lines import Chunk, diff
-from pkgtools.merge.lost import SyntaxVersions, lost_name, orphan
+from pkgtools.merge.lost import lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
 from pkgtools.merge.twins import repeated
@@ -83,11 +83,10 @@ def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
     gone = {c: frozenset(_removed_words(versions, c)) for c in done}
     words = frozenset().union(*gone.values())
-    modules = versions.base, versions.ours, versions.theirs, parse(merged.data)
-    syntax = SyntaxVersions(*(module.raw[0] for module in modules))
+    sides = versions.theirs.raw[0], parse(merged.data).raw[0]
     for chunk in versions.upstream if words else ():
         rows = range(chunk.new, chunk.new_end)
-        name = orphan(syntax, rows, words, whole=not merged.conflicts)
+        name = orphan(sides, rows, words, whole=not merged.conflicts)
         if name is not None:
             reason = f"upstream uses `{name.decode(errors='replace')}`, which the patch takes away"
             return {c: reason for c in done if name in gone[c]}
@@ -130,22 +129,15 @@ def _fault(
     versions: Versions, merged: Merge, chunk: Chunk, file: _Landed, others: OtherFiles
 ) -> str | None:
     """Return what a chunk uses, and the file into which it went or its package does not have."""
-    lines = range(chunk.new, chunk.new_end)
-    if versions.upstream:
-        modules = file.base, file.ours, file.theirs, file.made
-        syntax = SyntaxVersions(*(module.root for module in modules))
-        found = lost_name(syntax, lines, file.words, whole=not merged.conflicts)
-        if found:
-            return found
-    return misuse(
-        Landing(
-            file.base,
-            file.ours,
-            file.theirs,
-            file.made,
-            lines=lines,
-            rows=file.rows(versions.lines[1][chunk.new : chunk.new_end]),
-            words=file.words,
-            is_lost=others.is_lost,
-        )
+    use = Landing(
+        file.base,
+        file.ours,
+        file.theirs,
+        file.made,
+        lines=range(chunk.new, chunk.new_end),
+        rows=file.rows(versions.lines[1][chunk.new : chunk.new_end]),
+        words=file.words,
+        is_lost=others.is_lost,
     )
+    lost = lost_name(use, whole=not merged.conflicts) if versions.upstream else None
+    return lost or misuse(use)

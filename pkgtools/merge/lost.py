@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pkgtools.merge.effects import imported_names
@@ -22,58 +21,56 @@ from pkgtools.merge.tokens import identifiers
 if TYPE_CHECKING:
     import tree_sitter
 
-
-@dataclass(frozen=True)
-class SyntaxVersions:
-    """The versions of a module around a merge, as syntax nodes."""
-
-    base: tree_sitter.Node
-    ours: tree_sitter.Node
-    theirs: tree_sitter.Node
-    made: tree_sitter.Node
+    from pkgtools.merge.uses import Landing
 
 
-def lost_name(
-    versions: SyntaxVersions, lines: range, words: Collection[bytes], *, whole: bool
-) -> str | None:
+def lost_name(use: Landing, *, whole: bool) -> str | None:
     """Return a name that lines of ours use and that has no meaning any more.
 
     Args:
-        versions: around the merge; what had no meaning in ours is not looked for.
-        lines: the 0-based lines of ours.
-        words: the words in the lines that the merge adds to theirs.
+        use: the lines; a name without a meaning in ours is ignored.
         whole: whether all of ours is in what was made; otherwise what ours itself
             defines may be in a conflict.
     """
-    ours, made = versions.ours, versions.made
-    found = [n for n in inside(ours, lines) if n.type == "identifier" and n.text in words]
+    base, ours, theirs, made = (m.root for m in (use.base, use.ours, use.theirs, use.made))
+    found = [n for n in inside(ours, use.lines) if n.type == "identifier" and n.text in use.words]
     read = (n for n in found if is_read(n))
     for path, name in dict.fromkeys((owners(raw), raw.text or b"") for raw in read):
         if not means(ours, path, name):
             continue
-        was_there = means(versions.base, path, name)
+        was_there = means(base, path, name)
         if (whole or was_there) and not means(made, path, name):
             return f"`{name.decode()}` is not defined there any more"
-        is_lost = was_there and not means(versions.theirs, path, name)
-        if not is_lost or (sets(ours, lines, name) and _binds_first(ours, lines, name)):
+        is_lost = was_there and not means(theirs, path, name)
+        if not is_lost or (sets(ours, use.lines, name) and _binds_first(ours, use.lines, name)):
             continue
         if not any(name in imported_names(n) for n in made.children if n.type in IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
     there = (n for n in found if whole and is_bound_here(n))
     for path, name in ((owners(n), n.text or b"") for n in there):
-        if min(reads(n, path, name) for n in (versions.base, ours)) > reads(made, path, name):
+        if min(reads(n, path, name) for n in (base, ours)) > reads(made, path, name):
             return f"nothing uses `{name.decode()}` there any more"
     return None
 
 
 def orphan(
-    versions: SyntaxVersions, lines: range, names: Collection[bytes], *, whole: bool
+    sides: tuple[tree_sitter.Node, tree_sitter.Node],
+    lines: range,
+    names: Collection[bytes],
+    *,
+    whole: bool,
 ) -> bytes | None:
     """Return which of some names lines of theirs use, although ours took its meaning away.
 
     Where no conflict is left, nothing misses a name that the result does not have.
+
+    Args:
+        sides: theirs and the result.
+        lines: the 0-based lines of theirs.
+        names: the names.
+        whole: whether no conflict is left.
     """
-    theirs, made = versions.theirs, versions.made
+    theirs, made = sides
     there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
     for raw in there:
         path, name = owners(raw), raw.text or b""

@@ -35,7 +35,8 @@ class StepMemory:
 
     def __init__(self) -> None:
         self._listings: list[Listing] = []
-        self._checked: dict[tuple[str, FileChange], CheckedFile] = {}
+        self.checked: dict[tuple[str, FileChange], CheckedFile] = {}
+        """The last quiet check of what a patch does to a file."""
 
     def listing(self, source: Source, upstream: Upstream) -> Listing:
         """Return the files of a source."""
@@ -45,11 +46,3 @@ class StepMemory:
         before = self._listings[-1] if self._listings else None
         self._listings = [*self._listings[-1:], Listing(source, upstream, before)]
         return self._listings[-1]
-
-    def checked(self, patch: str, change: FileChange) -> CheckedFile | None:
-        """Return the check of what a patch does to a file, if it was quiet."""
-        return self._checked.get((patch, change))
-
-    def keep(self, patch: str, change: FileChange, checked: CheckedFile) -> None:
-        """Keep a check in which everything that it looked at was unchanged."""
-        self._checked[patch, change] = checked

@@ -152,13 +152,14 @@ class PortStep:
             return None
         if self.read(change.path) != change.before:
             return None
-        name, checked = applied.patch.name, self.memory.checked(applied.patch.name, change)
+        key = applied.patch.name, change
+        checked = self.memory.checked.get(key)
         if checked is None:
             self._looked = CheckedFile()
             made, reports = self._port_file(applied, change)
             self._looked.reports = tuple(reports)
             if made == [change] and self._is_quiet(change, self._looked):
-                self.memory.keep(name, change, self._looked)
+                self.memory.checked[key] = self._looked
             return made, reports
         if not self._is_quiet(change, checked):
             return None
