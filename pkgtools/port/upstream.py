@@ -43,7 +43,7 @@ class Listing:
     def __init__(self, source: Source, upstream: Upstream, before: Listing | None = None) -> None:
         self.source = source
         self._upstream = upstream
-        self._blobs: dict[str, Blob | None] = {}
+        self.blobs: dict[str, Blob | None] = {}
         self.contents: dict[str, bytes] = {}
         self.names: dict[str, frozenset[bytes]] = {}
         if before is not None:  # most files are as they were in the source before
@@ -51,6 +51,10 @@ class Listing:
             kept = {path for path, mark in marks if self.marks.get(path) == mark}
             self.contents = {p: data for p, data in before.contents.items() if p in kept}
             self.names = {p: names for p, names in before.names.items() if p in kept}
+            if hasattr(source, "paths"):  # git's marks have the mode, and no file is unlisted
+                known = before.blobs.items()
+                kept |= {p for p, blob in known if blob is None and self._is_absent(p)}
+                self.blobs = {path: blob for path, blob in known if path in kept}
 
     @cached_property
     def marks(self) -> dict[str, Hashable]:
@@ -58,12 +62,16 @@ class Listing:
         files = package_files(self.source, self._upstream)
         return {path: mark for path, mark in files.items() if path.endswith(".py")}
 
+    def _is_absent(self, path: str) -> bool:
+        is_listed = path.endswith(".py") and self._upstream.installed_path(path) is not None
+        return is_listed and path not in self.marks
+
     def blob(self, path: str) -> Blob | None:
         """Return a file; None where there is no file."""
-        if path not in self._blobs:
+        if path not in self.blobs:
             blob = self.source.read(path)
-            self._blobs[path] = None if blob is not None and blob.mode == DIRECTORY else blob
-        return self._blobs[path]
+            self.blobs[path] = None if blob is not None and blob.mode == DIRECTORY else blob
+        return self.blobs[path]
 
     def read(self, path: str) -> bytes:
         """Return a file's content; nothing where there is no file."""

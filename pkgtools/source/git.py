@@ -183,11 +183,11 @@ class GitSource:
         return f"{self.repository}@{self.commit[:12]}"
 
     def paths(self, prefix: str) -> dict[str, str]:
-        """Return the files below `prefix`, each with its blob id."""
+        """Return the files below `prefix`, each with its mode, type and id."""
         with self._reading(prefix):
             listed = self._commit.repo.git.ls_tree("-r", "-z", self.commit, "--", prefix or ".")
         entries = (entry.partition("\t") for entry in _words(listed))
-        return {path: facts.split()[2] for facts, _, path in entries}
+        return {path: facts for facts, _, path in entries}
 
     def read(self, path: str) -> Blob | None:
         """Return the content of `path`; git has no folder without files in it."""

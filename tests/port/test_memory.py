@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from project import git
 from silent import Silent
 from small import make_small
 
@@ -14,7 +15,9 @@ from pkgtools.catalog import load_catalog, load_series
 from pkgtools.port.finished import Finished
 from pkgtools.port.memory import StepMemory
 from pkgtools.port.series import port_series
+from pkgtools.port.step import PortStep
 from pkgtools.source import WheelSource
+from pkgtools.source.git import Repository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +67,22 @@ def test_a_file_that_upstream_leaves_alone_is_read_once(tmp_path: Path) -> None:
     assert (new.read(lib), new.read(other)) == (b"# why\n" + before[0], before[1])
 
 
+def test_a_commit_takes_files_from_the_one_before(tmp_path: Path) -> None:
+    files = {"user.py": USER, "lib.py": LIB, "other.py": OTHER}
+    small = make_small(tmp_path, {"1.0": files, "1.1": {**files, "new.py": OTHER}}, [])
+    git(small.repository, "update-index", "--chmod=+x", "src/widget/lib.py")
+    git(small.repository, "commit", "--quiet", "--message", "run it")
+    upstream = load_catalog(small.catalog).upstreams[0]
+    repository, memory = Repository(small.repository), StepMemory()
+    paths = [f"src/widget/{name}.py" for name in ("user", "lib", "new", "none")]
+    for revision in ("v1.0", "HEAD"):
+        source = repository.get(revision)
+        listing = memory.listing(source, upstream)
+        taken = set(listing.blobs)
+        assert [listing.blob(path) for path in paths] == [source.read(path) for path in paths]
+    assert taken == {paths[0], paths[3]}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_steps_are_those_without_a_memory(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -80,5 +99,5 @@ def test_the_steps_are_those_without_a_memory(
         name = chance.choice([*edits])
         releases.append({**releases[-1], name: chance.choice(edits[name])})
     remembered = ported(tmp_path / "one", releases)
-    monkeypatch.setattr(StepMemory, "checked", lambda *_: None)
+    monkeypatch.setattr(PortStep, "_is_quiet", lambda *_: False)
     assert ported(tmp_path / "two", releases).steps == remembered.steps
