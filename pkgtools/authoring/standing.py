@@ -4,7 +4,7 @@ A receipt says that the series is in the tree. Without one the contents decide: 
 series adds, and the files that the catalog's lockfiles know of other revisions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from packaging.version import Version
 
@@ -36,14 +36,20 @@ def refuse_other_tree(
     """
     unknown = Identity("", "", State.FOREIGN, ())
     match = next(iter(match_all(work.catalog.sound_targets, tree)), unknown)
-    if tree.is_from_patched_wheel or any(_stands(stack, entry, tree, match) for entry in own):
+    stands = any(_stands(stack, entry, tree, match) for entry in own)
+    if tree.is_from_patched_wheel or (stands and tree.dist_info is not None):
         return
-    if (other := _other_revision(work, tree, made)) is not None:
+    # A file that the series added stays in any revision.
+    changed = {file.path for each in own for file in each.files if file.original is not None}
+    written = changed.difference(*(stack.drifted(each, tree) for each in own))
+    if (other := _other_revision(work, tree, made, written)) is not None:
         raise ForeignError(
             f"{tree.label} is nearest to {other}, and the series is made for {work.source.label}: "
             "a patch would turn one into the other",
             remedy="name the tree with the series (--tree, --python), or its source (--from)",
         )
+    if stands:
+        return
     source = work.source
     telling = {path: blob for path, blob in made.items() if blob != source.read(path)}
     found = [_is_in(blob, source.read(path), tree.read(path)) for path, blob in telling.items()]
@@ -74,13 +80,15 @@ def _is_in(made: Blob | None, before: Blob | None, now: Blob | None) -> bool:
     return not lines.isdisjoint(new - old) or (bool(removed) and lines.isdisjoint(removed))
 
 
-def _other_revision(work: SeriesWork, tree: Tree, made: Made) -> str | None:
+def _other_revision(
+    work: SeriesWork, tree: Tree, made: Made, written: Collection[str]
+) -> str | None:
     """Return the other revision that a tree is nearer to than to the source, by name."""
     released = [Version(name).public for name in (tree.version, work.version) if name]
     if len({*released}) > 1:
         return f"release {tree.version}"
     found = {
-        f"{target.name} ({revision.name})": _nearness(work, tree, made, revision)
+        f"{target.name} ({revision.name})": _nearness(work, tree, made, written, revision)
         for target in work.catalog.sound_targets
         if target.upstream == work.named.upstream
         for revision in target.lock.revision
@@ -89,9 +97,14 @@ def _other_revision(work: SeriesWork, tree: Tree, made: Made) -> str | None:
     return best if best is not None and found[best] > 0 else None
 
 
-def _nearness(work: SeriesWork, tree: Tree, made: Made, revision: LockedRevision) -> int:
-    """Return how many more files are a locked revision's than the source's, where they differ."""
-    nearness = 0
+def _nearness(
+    work: SeriesWork, tree: Tree, made: Made, written: Collection[str], revision: LockedRevision
+) -> int:
+    """Return how many more files are a locked revision's than the source's, where they differ.
+
+    Files that are as a receipt says (`written`) are the source's.
+    """
+    nearness, others = 0, set(written)
     for file in revision.file:
         before = work.source.read(file.path)
         ours = {
@@ -99,6 +112,8 @@ def _nearness(work: SeriesWork, tree: Tree, made: Made, revision: LockedRevision
             for blob in (before, made.get(file.path, before))
         }
         now = entry_id(tree.read(file.path), with_mode=file.has_mode)
+        if now in file.chain:
+            others.discard(file.path)
         if ours.isdisjoint(file.chain):
             nearness += (now in file.chain) - (now in ours)
-    return nearness
+    return nearness - len(others)
