@@ -9,8 +9,8 @@ No check can tell what a sentence means. So this holds only where
 - most of the words stay; no word is added by both, and few are added again;
 - the words are each other's in one way only: the same comes out from the last word to the first.
 
-A string is prose if it is a docstring, or goes to a person: in ``raise``, ``assert`` or a call of
-a logger. Placeholders and examples (``>>>``) are code.
+A string is prose if it is a docstring, or goes to a person: in ``raise``, ``assert``, ``help=`` or
+a call of a logger. Placeholders and examples (``>>>``) are code.
 """
 
 from __future__ import annotations
@@ -170,10 +170,14 @@ def _spans(module: tree_sitter.Node, start: int, end: int) -> Iterator[tuple[int
 
 def _is_told(content: tree_sitter.Node) -> bool:
     """Whether a string is a docstring, or goes to a person."""
-    node, calls = content.parent, []
+    node = content.parent
+    calls: list[tree_sitter.Node] = []
     while node is not None and not node.type.endswith("_statement"):
         if node.type in ("assignment", "block", "subscript"):
             return False
+        name = node.child_by_field_name("name") if node.type == "keyword_argument" else None
+        if name is not None and name.text == b"help" and not calls:
+            return True
         if node.type == "argument_list" and node.parent is not None:
             calls.append(node.parent)
         node = node.parent

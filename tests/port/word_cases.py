@@ -222,6 +222,21 @@ WORDS: Final = (
         )
     ),
     Case(
+        "words of the help of an option",
+        'add("--a", help="take the old one from that place")\n',
+        'add("--a", help="take the new one from that place")\n',
+        'add("--a", help="take the old one from this place")\n',
+        'add("--a", help="take the new one from this place")\n',
+        "words-in-text",
+    ),
+    Case(
+        "words of another argument of an option",
+        'add("--a", default="take the old one from that place")\n',
+        'add("--a", default="take the new one from that place")\n',
+        'add("--a", default="take the old one from this place")\n',
+        None,
+    ),
+    Case(
         "words of a message to a log",
         'logger.info("take the old one from that place %s", a)\n',
         'logger.info("take the new one from that place %s", a)\n',
