@@ -1,10 +1,36 @@
 """Errors: each class has an exit code.
 
 An error has a message and, unless the message says it, a remedy: the next thing to do.
-An error can have more facts, `details`, which ``--json`` prints.
+An error can have more facts, `details`, which ``--json`` prints: a dataclass for each kind.
 """
 
-from typing import ClassVar, Self
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class Evidence(dict[str, Any]):
+    """What a server, a store or a file of a deployment answered, in the shape of its check."""
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """The place of a fault in a file."""
+
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A name that is not a target, and the names of targets that resemble it."""
+
+    target: str
+    nearest: list[str]
 
 
 class PkgtoolsError(Exception):
@@ -15,7 +41,13 @@ class PkgtoolsError(Exception):
     usual_remedy: ClassVar[str] = "correct what the message names, and run the command again"
     """The default remedy of this class."""
 
-    def __init__(self, message: str, *, remedy: str | None = None, details: object = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        details: DataclassInstance | Evidence | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy

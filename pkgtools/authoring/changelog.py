@@ -71,6 +71,15 @@ class Checked:
     changed: tuple[Changed, ...]
 
 
+@dataclass(frozen=True)
+class ChangelogFaults:
+    """The details of a changelog that is not ready to ship."""
+
+    file: str
+    since: str | None
+    faults: list[str]
+
+
 def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
     """Check CHANGELOG.md, beside `catalog`, for every series that changed; name every fault."""
     path = catalog.path.with_name("CHANGELOG.md")
@@ -109,7 +118,7 @@ def check_changelog(catalog: Catalog, repository: Repository) -> Checked:
             f"{path} is not ready to ship:" + "".join(f"\n  {fault}" for fault in faults),
             remedy="write an entry under Unreleased that names the target and links to the "
             "issue, pull request, commit or release that it was made for",
-            details={"file": str(path), "since": tag, "faults": faults},
+            details=ChangelogFaults(str(path), tag, faults),
         )
     return Checked(str(path), tag, tuple(changed))
 

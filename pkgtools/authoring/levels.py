@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pkgtools.catalog import Upstream
-from pkgtools.errors import DoesNotApplyError, MalformedError
+from pkgtools.errors import DoesNotApplyError, FilePlace, MalformedError
 from pkgtools.patch import Patch, parse_patch, shown_level
 from pkgtools.patch.cut import cut
 from pkgtools.plan import plan_series
@@ -61,7 +61,7 @@ class LevelFinder:
                 f"{mail.origin}: its names fit {self.source.label} with "
                 f"{' or '.join(map(str, fitting))} folders stripped from them",
                 remedy="say which with -p",
-                details={"file": mail.origin, "line": None},
+                details=FilePlace(mail.origin, None),
             )
         return None if shown is None else shown.number
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pkgtools.catalog.lock import Lockfile, load_lock
 from pkgtools.catalog.series import LOCKFILE, Series, load_series
-from pkgtools.errors import MalformedError, UsageError
+from pkgtools.errors import FilePlace, MalformedError, UnknownName, UsageError
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Target:
                 raise MalformedError(
                     f"{self.lock_path}: {revision.name} has other requirements than {self.name}",
                     remedy=f"run `pkgtools lock --target {self.name}`",
-                    details={"file": str(self.lock_path), "line": None},
+                    details=FilePlace(str(self.lock_path), None),
                 )
         return lock
 
@@ -253,7 +253,7 @@ class Catalog:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         raise UsageError(
             f"there is no target {name!r} in {self.path}",
-            details={"target": name, "nearest": near},
+            details=UnknownName(name, near),
             remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
         )
 

@@ -1,12 +1,13 @@
 """TOML files read strictly, with the file, the key and the line in every error."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
-from pkgtools.errors import MalformedError
+from pkgtools.errors import FilePlace, MalformedError
 from pkgtools.util.files import read_text
 
 T = TypeVar("T")
@@ -16,6 +17,13 @@ _KEY: Final = re.compile(r"\s*([\w\"'-]+)\s*[.=]")
 _AT: Final = re.compile(r"(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _FIELD: Final = re.compile(r"unknown field `([^`]+)`")
 _SYNTAX_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+@dataclass(frozen=True)
+class KeyPlace(FilePlace):
+    """The place of a fault in a TOML file."""
+
+    key: str
 
 
 class TomlFile:
@@ -47,7 +55,7 @@ class TomlFile:
         raise MalformedError(
             f"{self.path}:{line}: {shown}: {message}",
             remedy=remedy or self.remedy,
-            details={"file": str(self.path), "line": line, "key": shown},
+            details=KeyPlace(str(self.path), line, shown),
         )
 
     def has(self, key: str) -> bool:

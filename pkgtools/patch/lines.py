@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from pkgtools.errors import MalformedError
+from pkgtools.errors import FilePlace, MalformedError
 from pkgtools.util.lines import split
 
 
@@ -46,7 +46,7 @@ class Lines:
         raise MalformedError(
             f"{self.name}:{where}: {message}",
             remedy=remedy,
-            details={"file": self.name, "line": where},
+            details=FilePlace(self.name, where),
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import InvalidVersion, Version
 
-from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.errors import SourceUnavailableError, UnknownName, UsageError
 from pkgtools.source import WheelSource, find_tree
 from pkgtools.source.at_hand import Sources
 from pkgtools.source.release import release_wheel, released_versions
@@ -101,7 +101,7 @@ class Finder:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         raise UsageError(
             f"{name!r} is not a target, release, wheel, tree or commit",
-            details={"target": name, "nearest": near},
+            details=UnknownName(name, near),
             remedy=f"did you mean {' or '.join(near)}?"
             if near
             else "name a target or release, give a path, or a commit together with --git",

@@ -54,6 +54,14 @@ EVERY_FILE: Final = "*"
 """Stands for all files with conflicts."""
 
 
+@dataclass(frozen=True)
+class MarkersLeft:
+    """The files in ``conflicts/`` that still have conflict markers."""
+
+    conflicts: list[str]
+    waiting: list[Waiting]
+
+
 class PortReport(msgspec.Struct):
     """The result of a run of ``port``."""
 
@@ -146,10 +154,7 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
             f"these files still have conflict markers:{asked}",
             remedy=f"edit them in {job.folder / 'conflicts'}, then "
             f"`pkgtools port --continue -o {job.output}`",
-            details={
-                "conflicts": [str(job.folder / "conflicts" / w.path) for w in marked],
-                "waiting": marked,
-            },
+            details=MarkersLeft([str(job.folder / "conflicts" / w.path) for w in marked], marked),
         )
     _refuse_broken(job, edited)
     for waiting, blob in edited:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pkgtools.errors import CheckFailedError
+from pkgtools.errors import CheckFailedError, Evidence
 from pkgtools.recipe.ask import ask
 from pkgtools.recipe.model import Recipe, shown_bytes, size_bytes
 from pkgtools.recipe.processes import host, server_url, store_environment
@@ -89,7 +89,7 @@ def check_server(recipe: Recipe) -> dict[str, object]:
         raise CheckFailedError(
             f"{url} runs with arguments that differ from the recipe: {told}",
             remedy="start it with what `pkgtools recipe render` prints",
-            details={"differing": other},
+            details=Evidence(differing=other),
         )
     return {"url": url, "version": info.get("version"), "flags": meant}
 
@@ -122,20 +122,20 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
         if found != meant:
             raise CheckFailedError(
                 f"the sample's {name} are {found}, they should be {meant}",
-                details={"result": result},
+                details=Evidence(result=result),
             )
     wanted = [{"key": f"{_KEY}/sample/g0/{name}", **what} for name, what in expected.items()]
     tensors = _probe(recipe, python, {"segment": 0, "tensors": wanted})["tensors"]
     for tensor in tensors:
         if not tensor["finite"] or tensor["largest"] == 0:
             what = "all zeros" if tensor["finite"] else "not finite everywhere"
-            raise CheckFailedError(f"{tensor['key']} is {what}", details={"tensors": tensors})
+            raise CheckFailedError(f"{tensor['key']} is {what}", details=Evidence(tensors=tensors))
     capacity, lent = _capacity(recipe), recipe.lent_bytes
     if capacity < lent:
         raise CheckFailedError(
             f"{shown_bytes(capacity)} are lent to the store, the recipe says {shown_bytes(lent)}",
             remedy="see the server's log: it lends less than its segment",
-            details={"capacity": capacity, "recipe": lent},
+            details=Evidence(capacity=capacity, recipe=lent),
         )
     return {"tokens": tokens, "tensors": tensors, "capacity": capacity}
 
@@ -147,10 +147,12 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
         raise CheckFailedError(
             "the server returned no capture: it runs without the patches, or without "
             "--enable-spec-capture",
-            details={"answer": sorted(reply)},
+            details=Evidence(answer=sorted(reply)),
         )
     if "error" in result:
-        raise CheckFailedError(f"the sample was not captured: {result['error']}", details=result)
+        raise CheckFailedError(
+            f"the sample was not captured: {result['error']}", details=Evidence(result)
+        )
     return result
 
 
@@ -181,7 +183,7 @@ def _request(
         said = error.read(500).decode(errors="replace")
         raise CheckFailedError(
             f"{method} {url} failed with status {error.code}: {said}",
-            details={"status": error.code},
+            details=Evidence(status=error.code),
         ) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error

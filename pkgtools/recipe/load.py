@@ -35,6 +35,14 @@ _OWN_VARIABLES: Final = {
 
 
 @dataclass(frozen=True)
+class SecretPlace:
+    """The place of a credential, and its kind."""
+
+    where: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class Loaded:
     """A recipe, and the files that it was read from."""
 
@@ -91,7 +99,7 @@ def _refuse_secret(where: str, kind: str) -> NoReturn:
         f"{where}: the file contains {kind} (not shown here)",
         remedy="take it out of the file and of its history, revoke it, and name the variable "
         "under trainer.secrets: its value comes from where the trainer is started",
-        details={"where": where, "kind": kind},
+        details=SecretPlace(where, kind),
     )
 
 

@@ -24,6 +24,13 @@ _OUTCOMES: Final = {True: RuleOutcome.OK, False: RuleOutcome.WRONG, None: RuleOu
 
 
 @dataclass(frozen=True)
+class MissingValues:
+    """The keys of a recipe that its site has to give."""
+
+    missing: list[str]
+
+
+@dataclass(frozen=True)
 class RuleFinding:
     """The finding of one rule on one recipe."""
 
@@ -103,5 +110,5 @@ def require_site(recipe: Recipe) -> None:
         raise UsageError(
             f"{recipe.name} misses values of its site:{lines}",
             remedy="give them in a file with --site; docs/recipe.md shows one",
-            details={"missing": list(missing)},
+            details=MissingValues(list(missing)),
         )

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from pkgtools.errors import CheckFailedError
+from pkgtools.errors import CheckFailedError, Evidence
 from pkgtools.recipe.artifacts import digest
 from pkgtools.recipe.ask import ask
 from pkgtools.util.files import read_text
@@ -68,15 +68,18 @@ def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[s
     other = {name: answer.get(name) for name in meant if answer.get(name) != meant[name]}
     if step < 1 or other:
         raise CheckFailedError(
-            f"{folder}: expected {meant}, it says {other or answer['step']}", details=answer
+            f"{folder}: expected {meant}, it says {other or answer['step']}",
+            details=Evidence(answer),
         )
     states = {rank: folder / f"training_state_rank{rank}.pt" for rank in range(ranks)}
     missing = [n for n, path in states.items() if not (path.is_file() and path.stat().st_size)]
     if missing:
-        raise CheckFailedError(f"{folder}: no state of ranks {missing}", details=answer)
+        raise CheckFailedError(f"{folder}: no state of ranks {missing}", details=Evidence(answer))
     if not answer["finite"] or not answer["largest"]:
         what = "all zeros or none" if answer["finite"] else "not finite everywhere"
-        raise CheckFailedError(f"{folder}: the draft's weights are {what}", details=answer)
+        raise CheckFailedError(
+            f"{folder}: the draft's weights are {what}", details=Evidence(answer)
+        )
     return {"step": step, "checkpoint": folder.name, "sha256": digest(folder), **answer}
 
 

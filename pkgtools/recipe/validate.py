@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pkgtools.catalog import Catalog, Target
-from pkgtools.errors import CheckFailedError, PkgtoolsError, TreeError
+from pkgtools.errors import CheckFailedError, Evidence, PkgtoolsError, TreeError
 from pkgtools.recipe.artifacts import check_dataset, check_draft, check_model
 from pkgtools.recipe.live import check_sample, check_server, check_store
 from pkgtools.recipe.load import Loaded
@@ -92,7 +92,7 @@ def _plan(deployment: Deployment) -> object:
         raise CheckFailedError(
             f"the plan breaks a rule: {told}",
             remedy="see `pkgtools recipe check`",
-            details={"findings": findings},
+            details=Evidence(findings=findings),
         )
     return {"findings": findings}
 

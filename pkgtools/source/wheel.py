@@ -11,6 +11,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, takewhile
 from pathlib import Path
@@ -242,6 +243,13 @@ def fits_wheel(target: Target, path: Path) -> bool:
     return target.marker is None or holds(target.marker, wheel_environment(path)) is not False
 
 
+@dataclass(frozen=True)
+class OutsideFiles:
+    """The files of a series that only a source checkout has."""
+
+    outside: Sequence[str]
+
+
 class OutsidePackageError(DoesNotApplyError):
     """A series touches files that only a source checkout has."""
 
@@ -252,9 +260,8 @@ class OutsidePackageError(DoesNotApplyError):
             remedy="keep these parts out of the series (pkgtools import --package-only), or "
             "correct the upstream's prefix in targets.toml; as it is, the series fits a source "
             "checkout only",
-            details={"outside": paths},
+            details=OutsideFiles(paths),
         )
-        self.paths = paths
 
 
 @contextmanager

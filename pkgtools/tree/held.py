@@ -20,6 +20,13 @@ from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id, match_target
 
 
+@dataclass(frozen=True)
+class EditedFiles:
+    """The files that were edited since they were patched."""
+
+    edited: list[str]
+
+
 def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignError:
     """Return the refusal of a tree that was edited since `entry` was applied."""
     drop = "reinstall the package to drop them"
@@ -29,7 +36,7 @@ def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignErro
         f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
         remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
         f"--series {entry.target} --tree {tree.root}; or {drop}",
-        details={"edited": paths},
+        details=EditedFiles(paths),
     )
 
 

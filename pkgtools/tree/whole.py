@@ -25,6 +25,13 @@ class Difference:
     """``missing``, ``changed`` or ``extra``."""
 
 
+@dataclass(frozen=True)
+class Differences:
+    """The details of a package that is not whole."""
+
+    differences: tuple[Difference, ...]
+
+
 def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Collection[str]) -> None:
     """Hold a package or a wheel against RECORD, a checkout or a commit against git.
 
@@ -54,7 +61,7 @@ def hold_whole(catalog: Catalog, match: Identity, source: Source, touched: Colle
             f"{source.label} has the series of {match.target}, but other files differ from what "
             f"was {was}: {told}",
             remedy=f"{remedy}, or verify the files of the series alone with --series-only",
-            details={"differences": differences},
+            details=Differences(differences),
         )
 
 

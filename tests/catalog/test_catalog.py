@@ -10,6 +10,7 @@ import pytest
 from commands import call
 
 from pkgtools.catalog import find_catalog, load_catalog, load_series
+from pkgtools.catalog.tomlfile import KeyPlace
 from pkgtools.errors import MalformedError, UsageError
 
 if TYPE_CHECKING:
@@ -288,8 +289,8 @@ def test_a_wrong_set_is_refused_with_key_and_line(
         file.write(_SET.replace(old, new))
     with pytest.raises(MalformedError, match=re.escape(message)) as caught:
         load_catalog(targets)
-    assert isinstance(caught.value.details, dict)
-    assert caught.value.details["key"] == key
+    assert isinstance(caught.value.details, KeyPlace)
+    assert caught.value.details.key == key
 
 
 def test_a_set_is_its_targets_in_order_each_once(project: Project, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from unidiff.patch import PatchSet
 
-from pkgtools.errors import MalformedError
+from pkgtools.errors import FilePlace, MalformedError
 from pkgtools.patch import Hunk, parse_patch
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def test_wrong_count_is_refused_with_both_numbers(
         f"x.patch:4: the hunk header says {said_old} old and {said_new} new lines, "
         f"its body has {old} and {new}"
     )
-    assert error.details == {"file": "x.patch", "line": 4}
+    assert error.details == FilePlace("x.patch", 4)
     assert error.remedy is not None
     assert "git format-patch" in error.remedy
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recipes import write_variant
 
-from pkgtools.errors import CheckFailedError
+from pkgtools.errors import CheckFailedError, Evidence
 from pkgtools.recipe.live import check_server, check_store
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ def test_a_server_with_other_flags(local: Any) -> None:
         answers["GET /get_server_info"] = (200, json.dumps({**info, name: value}).encode())
         with pytest.raises(CheckFailedError, match=f"{name} is ") as caught:
             check_server(recipe)
-        assert list(caught.value.details["differing"]) == [name]  # type: ignore[index]
+        assert isinstance(caught.value.details, Evidence)
+        assert list(caught.value.details["differing"]) == [name]
 
 
 def test_a_server_that_does_not_know_a_flag(local: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 from commands import call
 from recipes import K3, SITE, write_variant
 
+from pkgtools.catalog.tomlfile import KeyPlace
 from pkgtools.errors import MalformedError
 from pkgtools.recipe.model import shown_bytes, size_bytes
 
@@ -74,12 +75,13 @@ def test_malformed(
     with pytest.raises(MalformedError) as caught:
         variant.load()
     details = caught.value.details
-    assert isinstance(details, dict)
-    assert details["key"] == key
+    assert isinstance(details, KeyPlace)
+    assert details.key == key
     assert message in caught.value.message
     file = variant.site if variant.site.read_text() != SITE.read_text() else variant.recipe
-    assert details["file"] == str(file)
-    assert file.read_text().splitlines()[details["line"] - 1].startswith(text)
+    assert details.file == str(file)
+    assert details.line is not None
+    assert file.read_text().splitlines()[details.line - 1].startswith(text)
 
 
 def test_no_toml(tmp_path: Path) -> None:
