@@ -31,6 +31,10 @@ _AROUND_DEFINITIONS: Final = {
     *("except_clause", "except_group_clause", "finally_clause", "for_statement", "if_statement"),
     *("match_statement", "try_statement", "while_statement", "with_statement"),
 }
+_TARGETS: Final = {
+    *("as_pattern_target", "dictionary_splat_pattern", "list_pattern", "list_splat_pattern"),
+    *("pattern_list", "tuple_pattern", "typed_parameter"),
+}
 _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
 
 
@@ -317,16 +321,7 @@ def is_bound_here(raw: tree_sitter.Node) -> bool:
     """Whether an identifier gives a name to something."""
     node = raw
     parent = node.parent
-    while parent is not None and parent.type in (
-        *(
-            "pattern_list",
-            "tuple_pattern",
-            "list_pattern",
-            "list_splat_pattern",
-            "as_pattern_target",
-        ),
-        *("dictionary_splat_pattern", "typed_parameter"),
-    ):
+    while parent is not None and parent.type in _TARGETS:
         if parent.type == "typed_parameter" and parent.child_by_field_name("type") == node:
             return False
         node, parent = parent, parent.parent

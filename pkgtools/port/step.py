@@ -15,7 +15,6 @@ from pkgtools.merge.markers import Markers
 from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.uses import misuse_of_file
-from pkgtools.port.conflict import compile_all, digest_of, is_text, marked_file
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
     ConflictedFile,
@@ -25,7 +24,16 @@ from pkgtools.port.model import (
     PatchReport,
     StepReport,
 )
-from pkgtools.port.outcomes import decided, describe, whole_file, worst
+from pkgtools.port.outcomes import (
+    compile_all,
+    decided,
+    describe,
+    digest_of,
+    is_text,
+    marked_file,
+    whole_file,
+    worst,
+)
 from pkgtools.port.upstream import Movement
 
 if TYPE_CHECKING:
@@ -282,7 +290,8 @@ class PortStep:
         if merged.conflicts:
             made, told = self._leave(applied, change, path, reports, merged)
             return [*made, *beside], told
-        after = Blob(merged.data, _mode(change, theirs))
+        is_kept = change.before.mode == change.after.mode
+        after = Blob(merged.data, theirs.mode if is_kept else change.after.mode)
         self._write(old_path, path, after)
         return [FileChange(old_path, path, theirs, after), *beside], reports
 
@@ -383,10 +392,3 @@ def _combined(changes: Sequence[FileChange]) -> list[FileChange]:
         del found[change.old_path]
         found[change.path] = FileChange(first.old_path, change.path, first.before, change.after)
     return [c for c in found.values() if c.before != c.after or c.old_path != c.path]
-
-
-def _mode(change: FileChange, theirs: Blob) -> int:
-    """Return the mode that the patch sets, or else upstream's."""
-    assert change.before is not None  # noqa: S101 - see `describe`
-    assert change.after is not None  # noqa: S101
-    return theirs.mode if change.before.mode == change.after.mode else change.after.mode
