@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from pkgtools.merge.blocks import Block
 
 _GETTER: Final = re.compile(rb"@\s*(?:[\w.]+\.(?:setter|getter|deleter)|(?:\w+\.)*overload)\b")
+_FIELDS: Final = {
+    "assignment": "left",
+    "call": "function",
+    "import_from_statement": "module_name",
+    "import_statement": "name",
+    "keyword_argument": "name",
+    "pair": "key",
+    "default_parameter": "name",
+    "typed_default_parameter": "name",
+    "if_statement": "condition",
+    "elif_clause": "condition",
+    "while_statement": "condition",
+    "for_statement": "right",
+}
+_PARAMETERS: Final = {"default_parameter": "parameter", "typed_default_parameter": "parameter"}
 
 
 def sibling_key(node: Block) -> tuple[str, bytes] | None:
@@ -21,27 +36,12 @@ def sibling_key(node: Block) -> tuple[str, bytes] | None:
     if node.is_definition:
         mark = b"".join(_GETTER.findall(node.source[node.start : definition(raw).start_byte]))
         return node.kind, (node.name or b"") + mark
-    fields = {
-        "assignment": "left",
-        "call": "function",
-        "import_from_statement": "module_name",
-        "import_statement": "name",
-        "keyword_argument": "name",
-        "pair": "key",
-        "default_parameter": "name",
-        "typed_default_parameter": "name",
-        "if_statement": "condition",
-        "elif_clause": "condition",
-        "while_statement": "condition",
-        "for_statement": "right",
-    }
-    kind = {"default_parameter": "parameter", "typed_default_parameter": "parameter"}
-    if node.kind in fields:
-        field = raw.child_by_field_name(fields[node.kind])
+    if node.kind in _FIELDS:
+        field = raw.child_by_field_name(_FIELDS[node.kind])
         text = b" ".join(raw_tokens(field)) if field is not None else b""
         if node.kind == "call":
             text += b"(" + _first_argument(raw)
-        return kind.get(node.kind, node.kind), text
+        return _PARAMETERS.get(node.kind, node.kind), text
     if node.kind == "typed_parameter" or (
         node.kind == "identifier" and raw.parent is not None and raw.parent.type == "parameters"
     ):

@@ -35,6 +35,19 @@ _TARGETS: Final = {
     *("as_pattern_target", "dictionary_splat_pattern", "list_pattern", "list_splat_pattern"),
     *("pattern_list", "tuple_pattern", "typed_parameter"),
 }
+_ROLES: Final = {
+    "attribute": "attribute",
+    "keyword_argument": "name",
+    "function_definition": "name",
+    "class_definition": "name",
+    "default_parameter": "name",
+    "typed_default_parameter": "name",
+    "assignment": "left",
+}
+"""Where an identifier names an attribute, a keyword or a definition, and is not read."""
+_BINDING: Final = {
+    *("dotted_name", "global_statement", "lambda_parameters", "parameters", "typed_parameter"),
+}
 _ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
 
 
@@ -166,26 +179,10 @@ def is_read(raw: tree_sitter.Node) -> bool:
     parent = raw.parent
     if parent is None:
         return False
-    roles = {
-        "attribute": "attribute",
-        "keyword_argument": "name",
-        "function_definition": "name",
-        "class_definition": "name",
-        "default_parameter": "name",
-        "typed_default_parameter": "name",
-        "assignment": "left",
-    }
-    role = roles.get(parent.type)
+    role = _ROLES.get(parent.type)
     if role is not None and parent.child_by_field_name(role) == raw:
         return False
-    kinds = (
-        "parameters",
-        "typed_parameter",
-        "dotted_name",
-        "global_statement",
-        "lambda_parameters",
-    )
-    return parent.type not in kinds
+    return parent.type not in _BINDING
 
 
 def reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
