@@ -25,7 +25,12 @@ _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 
 
 def find_faults(
-    versions: Versions, merged: Merge, others: OtherFiles, known: Collection[Chunk] = ()
+    versions: Versions,
+    merged: Merge,
+    others: OtherFiles,
+    known: Collection[Chunk] = (),
+    *,
+    strict: bool = False,
 ) -> dict[Chunk, str]:
     """Return the chunks that are wrong in the result, each with the reason.
 
@@ -34,6 +39,7 @@ def find_faults(
         merged: the result.
         others: what is known of other files.
         known: chunks whose names and uses were looked at before.
+        strict: whether names count that lines of ours use and the result does not.
     """
     is_new = not merged.conflicts and merged.data != versions.theirs.source
     if is_new and versions.are_sound and not reads_as_well(parse(merged.data), versions.theirs):
@@ -41,7 +47,7 @@ def find_faults(
     if not versions.are_sound:
         return {}
     files = {
-        path: _Landed(versions, path, data, others)
+        path: _Landed(versions, path, data, others, strict=strict)
         for path, data in {"": merged.data, **merged.others}.items()
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
@@ -103,7 +109,9 @@ def _removed_words(versions: Versions, chunk: Chunk) -> set[bytes]:
 class _Landed:
     """A file into which chunks went: the merged file, or one with a path into which they moved."""
 
-    def __init__(self, versions: Versions, path: str, data: bytes, others: OtherFiles) -> None:
+    def __init__(
+        self, versions: Versions, path: str, data: bytes, others: OtherFiles, *, strict: bool
+    ) -> None:
         self.lines = split(data)
         made = parse(data)
         theirs, package = versions.theirs, others.package
@@ -113,7 +121,8 @@ class _Landed:
         else:
             changes = diff(versions.lines[2], self.lines)
             self.added = [n for c in changes for n in range(c.new, c.new_end)]
-        self.words = frozenset(_WORD.findall(b"".join(self.lines[n] for n in self.added)))
+        used = versions.lines[1] if strict else [self.lines[n] for n in self.added]
+        self.words = frozenset(_WORD.findall(b"".join(used)))
         self.base = Module(versions.base.raw[0], others.package, others.old)
         self.ours = Module(versions.ours.raw[0], others.package, others.old)
         self.theirs = Module(theirs.raw[0], package, others.new)

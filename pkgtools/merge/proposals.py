@@ -207,7 +207,7 @@ def holds(
         return False
     mine = {chunk for p in chosen for chunk in p.chunks}
     known = {c.chunk for c in made.chunks} - {*chosen[-1].chunks}
-    return mine.isdisjoint(find_faults(versions, made, others, known))
+    return mine.isdisjoint(find_faults(versions, made, others, known, strict=True))
 
 
 def accepted(merged: Merge, chosen: Sequence[Proposal]) -> Merge:
