@@ -7,10 +7,13 @@ No check can tell what a sentence means. So this holds only where
 
 - one side changes nothing but prose, and no code changes beside a comment;
 - most of the words stay; no word is added by both, and few are added again;
+- neither says the opposite, and no number is beside a word that the other side changes;
+- what another string of a side has of its text is in the result, too: code can look for it;
 - the words are each other's in one way only: the same comes out from the last word to the first.
 
 A string is prose if it is a docstring, or goes to a person: in ``raise``, ``assert``, ``help=`` or
-a call of a logger. Placeholders and examples (``>>>``) are code.
+a call of a logger, and nothing else there uses its value. Placeholders, examples (``>>>`` with what
+follows) and comments for tools (``# type:``) are code. A path or an option is one word.
 """
 
 from __future__ import annotations
@@ -38,15 +41,24 @@ if TYPE_CHECKING:
     _Piece = tuple[bytes, str]
     """A word, a mark or whitespace, and its kind: of a comment, of a string, or nothing."""
 
-_PIECE: Final = re.compile(rb"%[-#+.\d]*[a-zA-Z]|[\w\x80-\xff]+|\s+|[^\w\s]")
+_PIECE: Final = re.compile(
+    rb"%(?:\(\w*\))?[-#+.*\d]*[a-zA-Z]|\{[^\s{}\"']*\}|\s+|"
+    rb"[\w\x80-\xff]+(?:[-./:@=&+~?!|^$]+[\w\x80-\xff]+)*|[^\w\s]"
+)
 _PLACEHOLDER: Final = re.compile(rb"[%{}\\]")
 _COMMENT: Final = "comment"
 _STRING: Final = "string"
-_TOLD: Final = ("assert_statement", "raise_statement")
+_PARTS: Final = ("concatenated_string", "parenthesized_expression", "string")
+_MESSAGES: Final = (b"detail", b"message", b"msg")
+_OPPOSITES: Final = frozenset(b"cannot never no none nor not without".split())
 _FILLERS: Final = frozenset(
     b"a an and are as at be by for from in is it not of on or that the to with".split()
 )
-_EXAMPLE: Final = re.compile(rb" *(?:>>>|\.\.\.) ")
+_EXAMPLE: Final = re.compile(rb"^\s*>>> ", re.MULTILINE)
+_FOR_TOOLS: Final = re.compile(
+    rb"#!|#.*?(?:\b(?:coding[:=]|doctest:|fmt:|flake8|isort:|mypy:|noqa|nosec|pragma:|pylint:|"
+    rb"pyright:|ruff:|type:|yapf:))"
+)
 _REPEATED: Final = 3
 """With so many words of the text in what one side adds, it is no longer clear which are which."""
 _MOST: Final = 2000
@@ -83,7 +95,14 @@ def merge_prose(conflict: ConflictLines, ours: Block, theirs: Block) -> bytes | 
     again = _in_order(base[::-1], mine[::-1], upstream[::-1])
     if found is None or again is None or _made(base, found) != _made(base[::-1], again)[::-1]:
         return None
-    return b"".join(_made(base, found)) if _is_prose(base, found) else None
+    text = b"".join(_made(base, found))
+    sides = ((ours, conflict.ours), (theirs, conflict.theirs))
+    is_found = all(
+        text.count(phrase) >= told.count(phrase)
+        for module, told in sides
+        for phrase in _phrases(module.raw[0], told)
+    )
+    return text if is_found and _is_prose(base, found) else None
 
 
 def _in_order(
@@ -121,6 +140,8 @@ def _is_prose(base: Sequence[_Piece], found: Sequence[_TextChange]) -> bool:
         return False
     if not all(_are_apart(base, *pair) for pair in pairwise(found)):
         return False
+    if any(p.lower() in _OPPOSITES for c in found for p, kind in (*c.old, *c.new) if kind):
+        return False
     added = [
         {p for c in side for p, _ in c.new if has_word([(p,)]) and p not in _FILLERS}
         for side in sides
@@ -137,7 +158,7 @@ def _are_apart(base: Sequence[_Piece], one: _TextChange, other: _TextChange) -> 
     if one.is_ours == other.is_ours or has_word(base[one.chunk.old_end : other.chunk.old]):
         return True
     facing = (*one.old[-1:], *one.new[-1:], *other.old[:1], *other.new[:1])
-    return all(kind for _, kind in facing)
+    return all(kind and not piece[:1].isdigit() for piece, kind in facing)
 
 
 def _plain(pieces: Sequence[_Piece]) -> list[tuple[bytes, ...]]:
@@ -151,8 +172,8 @@ def _pieces(text: bytes, module: Block, first: int) -> list[_Piece]:
     for piece in _PIECE.finditer(text):
         at = start + piece.start()
         kind = next((kind for a, b, kind in spans if a <= at < b), "")
-        line = module.source[module.source.rfind(b"\n", 0, at) + 1 : at]
-        is_code = kind == _STRING and (_PLACEHOLDER.match(piece[0]) or _EXAMPLE.match(line))
+        paragraph = module.source[module.source.rfind(b"\n\n", 0, at) + 1 : at + len(">>> ")]
+        is_code = kind == _STRING and (_PLACEHOLDER.match(piece[0]) or _EXAMPLE.search(paragraph))
         found.append((piece[0], "" if is_code else kind))
     return found
 
@@ -162,28 +183,46 @@ def _spans(module: tree_sitter.Node, start: int, end: int) -> Iterator[tuple[int
     for raw in raw_walk([module]):
         if raw.end_byte <= start or end <= raw.start_byte:
             continue
-        if raw.type == "comment":
+        if raw.type == "comment" and not _FOR_TOOLS.match(raw.text or b""):
             yield raw.start_byte, raw.end_byte, _COMMENT
         elif raw.type == "string_content" and b" " in (raw.text or b"") and _is_told(raw):
             yield raw.start_byte, raw.end_byte, _STRING
 
 
+def _phrases(module: tree_sitter.Node, told: bytes) -> Iterator[bytes]:
+    """Yield the strings of a module that code may look for in what is told."""
+    for raw in raw_walk([module]):
+        text = raw.text if raw.type == "string_content" else None
+        if text and text in told and not _is_told(raw):
+            outer = raw.parent and raw.parent.parent
+            if b" " in text or (outer and outer.type == "comparison_operator"):
+                yield text
+
+
 def _is_told(content: tree_sitter.Node) -> bool:
-    """Whether a string is a docstring, or goes to a person."""
-    node = content.parent
-    calls: list[tree_sitter.Node] = []
-    while node is not None and not node.type.endswith("_statement"):
-        if node.type in ("assignment", "block", "subscript"):
-            return False
-        name = node.child_by_field_name("name") if node.type == "keyword_argument" else None
-        if name is not None and name.text == b"help" and not calls:
-            return True
-        if node.type == "argument_list" and node.parent is not None:
-            calls.append(node.parent)
-        node = node.parent
-    functions = [call.child_by_field_name("function") for call in calls]
-    if node is None or len(calls) > 1:
-        return False
-    is_logged = any(function is not None and is_log(function) for function in functions)
-    is_docstring = node.type == "expression_statement" and node.children == [content.parent]
-    return is_docstring or is_logged or node.type in _TOLD
+    """Whether a string is a docstring, or goes to a person and nowhere else."""
+    inner, node = content, content.parent
+    while node is not None and (node.type in _PARTS or _is_around(node, inner)):
+        inner, node = node, node.parent
+    call = node.parent if node is not None and node.type == "argument_list" else None
+    if call is not None and call.parent is not None:
+        function = call.child_by_field_name("function")
+        is_logged = function is not None and is_log(function)
+        return is_logged or call.parent.type == "raise_statement"
+    if node is None or node.type == "keyword_argument":
+        return node is not None and node.children[0].text == b"help"
+    if node.type == "assert_statement":
+        return inner in node.named_children[1:]
+    return node.type == "expression_statement" and node.children == [content.parent]
+
+
+def _is_around(node: tree_sitter.Node, inner: tree_sitter.Node) -> bool:
+    """Whether an expression is the same message with values in it, or an argument with it."""
+    if node.type == "binary_operator":
+        operator = node.children[1].type
+        return operator == "+" or (operator == "%" and node.children[0] == inner)
+    if node.type == "attribute":
+        return node.children[-1].text == b"format"
+    if node.type == "call":
+        return node.child_by_field_name("function") == inner
+    return node.type == "keyword_argument" and node.children[0].text in _MESSAGES

@@ -20,12 +20,15 @@ from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import conflicts_in
 from pkgtools.merge.model import Proposal
 from pkgtools.merge.modules import Module
+from pkgtools.merge.names import bound
 from pkgtools.merge.proposals import accepted, filled, holds
 from pkgtools.merge.prose import merge_prose
 from pkgtools.merge.words import merge_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    import tree_sitter
 
     from pkgtools.merge.lines import Chunk
     from pkgtools.merge.markers import ConflictLines
@@ -86,15 +89,29 @@ def _is_same_program(one: bytes, other: bytes) -> bool:
 
 
 def _imports(module: Module, rows: range) -> bool | None:
-    """Return whether all that some lines import exists; None unless they import, and only that."""
+    """Return whether all that some lines import exists.
+
+    None where that is not sure, or where they do anything else than import.
+    """
     found = [n for n in module.root.named_children if n.type != "comment"]
     found = [n for n in found if n.start_point.row < rows.stop and rows.start <= n.end_point.row]
     if not found or any(n.type != "import_from_statement" for n in found):
         return None
-    for statement in found:
-        text = module.read(module.absolute(statement))
-        names = statement.children_by_field_name("name")
-        plain = [(n.child_by_field_name("name") or n).text or b"" for n in names]
-        if text is None or not all(re.search(rb"\b%b\b" % re.escape(n), text) for n in plain):
-            return False
-    return True
+    told = {_exists(module, statement, name) for statement in found for name in _names(statement)}
+    return None if None in told else all(told)
+
+
+def _names(statement: tree_sitter.Node) -> list[bytes]:
+    names = statement.children_by_field_name("name")
+    return [(n.child_by_field_name("name") or n).text or b"" for n in names]
+
+
+def _exists(module: Module, statement: tree_sitter.Node, name: bytes) -> bool | None:
+    dotted = module.absolute(statement)
+    text = module.read(dotted)
+    if text is None:
+        return False
+    if module.read(f"{dotted}.{name.decode()}") is not None or name in bound(parse(text).raw[0]):
+        return True
+    # A word that binds nothing may still be set in some other way.
+    return None if re.search(rb"\b%b\b|import \*|__getattr__" % re.escape(name), text) else False

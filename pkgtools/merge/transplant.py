@@ -129,9 +129,11 @@ class Transplant:
         if not len(base.elements) == len(ours.elements) == len(theirs.elements):
             return Siblings(self, base, ours, theirs).carry()
         triples = list(zip(base.elements, ours.elements, theirs.elements, strict=True))
+        labels = [[_label(block) for block in side.elements] for side in (base, theirs)]
+        both = [t for t in triples if not same(t[0], t[1]) and not same(t[0], t[2])]
         if any(
-            not same(old, new) and _label(old) != _label(other) and not same(old, other)
-            for old, new, other in triples
+            _label(old) != _label(other) or any(side.count(_label(old)) > 1 for side in labels)
+            for old, _, other in both
         ):
             return Unsure("the branches of a statement differ")
         return join(self.carry(*triple) for triple in triples)

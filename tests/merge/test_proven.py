@@ -30,9 +30,18 @@ def test_an_import_that_both_change_is_joined_if_only_the_joined_one_exists() ->
         {"p.b.a": b"parse = 1"},
         {"p.b.a": b"parse = 1", "p.b.a.fast": b"read = 1"},
         {"p.b.a": b"parse = 1", "p.b.a.fast": b"parse = 2", "p.a.fast": b"parse = 3"},
+        {"p.b.a": b"parse = 1", "p.b.a.fast": b"parse = 2", "p.a.fast.parse": b"", "p.a.fast": b""},
+        {"p.b.a": b"parse = 1", "p.b.a.fast": b"def read(parse): ..."},
         {},
     ],
-    ids=["no module", "no name", "ours is there, too", "nothing is known"],
+    ids=[
+        "no module",
+        "no name",
+        "ours is there, too",
+        "ours is a module there",
+        "only a parameter",
+        "nothing is known",
+    ],
 )
 def test_an_import_that_both_change_is_a_conflict_otherwise(new: dict[str, bytes]) -> None:
     data, told = _merged(new)

@@ -115,9 +115,9 @@ WORDS: Final = (
     Case(
         "words in different places of a message",
         _TOLD,
-        _TOLD.replace("is wrong", "is not right"),
+        _TOLD.replace("is wrong", "is too big"),
         _TOLD.replace("the size", "the whole size"),
-        _TOLD.replace("is wrong", "is not right").replace("the size", "the whole size"),
+        _TOLD.replace("is wrong", "is too big").replace("the size", "the whole size"),
         "words-in-text",
     ),
     Case(
@@ -219,6 +219,11 @@ WORDS: Final = (
             'logger.info(run("take the {} one from {} place"))\n',
             'def f():\n    return "take the {} one from {} place"\n',
             'raise run["take the {} one from {} place"]\n',
+            'assert a == "take the {} one from {} place"\n',
+            'assert "take the {} one from {} place" in a, a\n',
+            'raise Wrong(1 if a == "take the {} one from {} place" else 2)\n',
+            'raise Wrong(query="take the {} one from {} place")\n',
+            'logger.info(a, extra={{"take the {} one from {} place": a}})\n',
         )
     ),
     Case(
@@ -249,6 +254,59 @@ WORDS: Final = (
         'raise ValueError("the size %s of this is wrong" % a)\n',
         'raise ValueError("the size %d of this is wrong" % a)\n',
         'raise ValueError("the length %s of this is wrong" % a)\n',
+        None,
+    ),
+    *(
+        Case(
+            f"words that are more than prose: {text.strip()}",
+            text.format("old", "that"),
+            text.format("new", "that"),
+            text.format("old", "this"),
+            None,
+        )
+        for text in (
+            "run(1)  # type: Dict[{}, Sequence[int], {}, str]\n",
+            "run(1)  # noqa: E501, {}, F401, {}, W291\n",
+            "#!/usr/bin/env -S python -u -{} -b -{} -c\n",
+            "# see the pages of example.org/{}/{}/index\n",
+            'def f():\n    """Run it.\n\n    >>> f()\n    the {} one of {} place\n    """\n',
+        )
+    ),
+    Case(
+        "a number in a comment, and the unit behind it",
+        "# Wait 10 seconds for the lock to open\nrun(1)\n",
+        "# Wait 20 seconds for the lock to open\nrun(1)\n",
+        "# Wait 10 minutes for the lock to open\nrun(1)\n",
+        None,
+    ),
+    Case(
+        "a word of a comment, of which upstream says the opposite",
+        "# The cache is used by the worker of it\nrun(1)\n",
+        "# The cache is used by the server of it\nrun(1)\n",
+        "# The cache is not used by the worker of it\nrun(1)\n",
+        None,
+    ),
+    Case(
+        "the name of a placeholder, of which the patch takes the value away",
+        'raise ValueError("the {a} of this is wrong".format(a=a, b=b))\n',
+        'raise ValueError("the {a} of this is bad".format(a=a))\n',
+        'raise ValueError("the {b} of this is wrong".format(a=a, b=b))\n',
+        None,
+    ),
+    Case(
+        "words of a message for which the patch looks",
+        f"def g(e):\n    return e\n\n\ndef f(a):\n    {_TOLD}",
+        f"def g(e):\n    return 'is bad' in str(e)\n\n\ndef f(a):\n"
+        f"    {_TOLD.replace('is wrong', 'is bad')}",
+        f"def g(e):\n    return e\n\n\ndef f(a):\n    {_TOLD.replace(' is ', ' was ')}",
+        None,
+    ),
+    Case(
+        "words of a docstring that the patch reads",
+        'def f():\n    """Take the old one from that place."""\n    return f.__doc__\n',
+        'def f():\n    """Take the new one from that place."""\n'
+        '    return "one from that" in f.__doc__\n',
+        'def f():\n    """Take the old one from this place."""\n    return f.__doc__\n',
         None,
     ),
     Case(
@@ -302,6 +360,13 @@ WORDS: Final = (
         _MARKED.replace("three(1)", "three(2)"),
         _MARKED.replace("one(1)", "one(2)").replace("three(1)", "three(2)"),
         "tokens-disjoint",
+    ),
+    Case(
+        "a parameter of one of two decorators, where upstream removes one and adds another",
+        '@option("--a", default=1)\n@option("--b", default=1)\ndef f(): ...\n',
+        '@option("--a", default=2)\n@option("--b", default=1)\ndef f(): ...\n',
+        '@option("--b", default=1)\n@option("--c", default=1)\ndef f(): ...\n',
+        None,
     ),
     Case(
         "a parameter of a decorator in the place of which upstream has another decorator",
