@@ -25,9 +25,9 @@ from pkgtools.util.files import put_blob
 from pkgtools.util.progress import Reporter
 
 _TABLE: Final = """\
-# Upstreams, targets and aliases: the one table that a maintainer edits.
-name = {catalog}  # tells its series from other catalogs', also in another folder or clone
-default = {name}  # the target that `pkgtools build` takes without --target
+# Upstreams, targets and aliases. `pkgtools lock` proves the series after a change.
+name = {catalog}  # distinguishes this catalog from others, also in a clone
+default = {name}  # what build takes without --target
 
 [[upstream]]
 name = {upstream}
@@ -40,7 +40,7 @@ upstream = {upstream}
 series = {name}  # the folder patches/{folder}
 release = {release}
 """
-_PREFIX: Final = "prefix = {}  # the source tree has it, a wheel has not\n"
+_PREFIX: Final = "prefix = {}  # in the source tree, not in a wheel\n"
 _SERIES: Final = (
     "# One patch a line, in the order in which they are applied: `pkgtools new` adds one.\n"
 )

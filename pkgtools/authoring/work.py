@@ -86,7 +86,7 @@ def check_name(name: str) -> str:
     """Return the name of a patch file; a `UsageError` if a ``series`` file cannot hold it."""
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise UsageError(
-            f"{name!r} cannot be the name of a patch: a `series` file lists it",
-            remedy="name it like limit.patch, without folder, blank or #",
+            f"invalid patch name {name!r}",
+            remedy="use a name that ends in .patch, without a folder, blanks or #",
         )
     return name

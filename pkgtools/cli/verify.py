@@ -108,7 +108,7 @@ def verify(
             verdicts.append(verdict)
             common.show(_verdict_lines(verdict))
     counts = Counter(verdict.outcome for verdict in verdicts)
-    total = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    total = ", ".join(f"{outcome}: {count}" for outcome, count in counts.items())
     # The worst refusal's exit code, else that of a missing source.
     refused = [v.exit_code for v in verdicts if v.outcome is Outcome.REFUSED]
     missing = [v.exit_code for v in verdicts if v.outcome is Outcome.UNVERIFIED]

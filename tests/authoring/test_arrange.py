@@ -103,8 +103,8 @@ def test_reorder(small: Small) -> None:
         (["reorder", "0001-one.patch", "--after", "0001-one.patch"], "cannot be moved to itself"),
         (["reorder", "0001-one.patch", "--before", "x", "--after", "y"], "name two places"),
         (["rename", "0001-one.patch", "0002-two.patch"], "exists already"),
-        (["rename", "0001-one.patch", "../x.patch"], "cannot be the name of a patch"),
-        (["rename", "0001-one.patch", "x"], "cannot be the name of a patch"),
+        (["rename", "0001-one.patch", "../x.patch"], "invalid patch name"),
+        (["rename", "0001-one.patch", "x"], "invalid patch name"),
     ],
 )
 def test_what_cannot_be_named(small: Small, words: list[str], message: str) -> None:

@@ -195,6 +195,6 @@ def test_new_writes_nothing_under_a_name_that_no_list_can_hold(
     words: list[str | Path] = ["new", name, "--series", "one", "--tree", tree, "-m", "three"]
     done = call(*words, *_options(small), "--json")
     assert done.code == 2
-    assert "cannot be the name of a patch" in done.facts["error"]["message"]
+    assert "invalid patch name" in done.facts["error"]["message"]
     assert "limit.patch" in done.facts["error"]["remedy"]
     assert snapshot(small.root / "catalog") == before
