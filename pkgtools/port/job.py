@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pkgtools.authoring.folder import refuse_existing
 from pkgtools.catalog import load_catalog, load_series
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
-from pkgtools.port.state import PortState, read_state
+from pkgtools.port.state import PortState, read_state, work_folder
 from pkgtools.port.target import revision_of
 from pkgtools.port.work import Job
 from pkgtools.source.at_hand import Sources
@@ -40,12 +41,15 @@ def new_job(
     """Return the job of a new port.
 
     Raises:
-        UsageError: a source of the route is unknown.
+        UsageError: a source of the route is unknown, the output exists already, or a port to it
+            is under way.
 
     """
     finder = Finder(catalog, named.upstream, reporter, route.sources)
     series = named.load()
     last = finder.latest() if route.end == "latest" else route.end
+    output = (output or named.directory.with_name(_folder_name(catalog, last))).absolute()
+    _refuse_taken(output)  # before a source is downloaded
     start, end = finder.find(named.source_name(route.start)), finder.find(last)
     between = (
         [finder.find(name) for name in route.via]
@@ -53,7 +57,6 @@ def new_job(
         else finder.between(start, end, series.paths)
     )
     stops = [start, *between, end]
-    output = output or named.directory.with_name(_folder_name(catalog, last))
     state = PortState(
         version=1,
         series=str(named.directory.absolute()),
@@ -65,7 +68,18 @@ def new_job(
     )
     revision = revision_of(catalog, named.upstream, end)
     sources = [stop.source for stop in stops]
-    return Job(state, series, named.upstream, sources, output.absolute(), revision=revision)
+    return Job(state, series, named.upstream, sources, output, revision=revision)
+
+
+def _refuse_taken(output: Path) -> None:
+    refuse_existing(output)
+    folder = work_folder(output)
+    if folder.exists():
+        raise UsageError(
+            f"{folder}: the port in this folder is not finished",
+            remedy=f"continue it with `pkgtools port --continue -o {output}`, or discard it with "
+            f"`pkgtools port --abort -o {output}`",
+        )
 
 
 def unfinished_job(output: Path, reporter: Reporter) -> Job:

@@ -116,17 +116,9 @@ def start(job: Job, reporter: Reporter) -> PortReport:
     """Port a series, and leave a work folder where a person is needed.
 
     Raises:
-        UsageError: the output is there already, or a port to it is under way.
         DoesNotApplyError: the series does not apply to the first source.
 
     """
-    refuse_existing(job.output)
-    if job.folder.exists():
-        raise UsageError(
-            f"{job.folder} holds a port that is not finished",
-            remedy=f"go on with `pkgtools port --continue -o {job.output}`, or drop it with "
-            f"`pkgtools port --abort -o {job.output}`",
-        )
     return _run(job, reporter)
 
 

@@ -405,6 +405,21 @@ def test_a_target_that_cannot_be_written_is_refused_first(small: Small, tmp_path
     assert not (tmp_path / "new").exists()
 
 
+def test_a_taken_output_is_refused_before_a_source_is_looked_for(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    assert small.port(*words).code == 3
+    monkeypatch.setattr(
+        "pkgtools.port.route.released_versions", lambda _: pytest.fail("asked the index")
+    )
+    waiting = small.port(*words)
+    assert (waiting.code, "the port in this folder is not finished" in waiting.err) == (2, True)
+    assert f"pkgtools port --continue -o {tmp_path / 'new'}" in waiting.err
+    existing = small.port(*words[:-1], small.series)
+    assert (existing.code, f"{small.series} exists already" in existing.err) == (2, True)
+
+
 def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
     small = make_small(
         tmp_path / "small", {"1.0": {"c.py": C}, "1.1": {"c.py": C1}}, [("one", {"c.py": C1})]
