@@ -29,6 +29,8 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 @common.command()
 @click.option(
     "--series",
+    type=common.TargetName(),
+    metavar="SERIES",
     help="The series' folder, or a target that has it.  [default: the newest release's with --to "
     "latest, else the catalog's only one]",
 )
@@ -184,11 +186,11 @@ def _conflict_lines(report: PortReport, *, write: bool) -> Iterator[str]:
     asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
     if likely := sum(h.proposal is not None for h in asked):
         yield (
-            f"  {likely} of {common.count(len(asked), 'conflict', 'conflicts')} "
-            "with a proposal: read them there, and accept them with --continue --accept"
+            f"  proposals: {likely} of {common.count(len(asked), 'conflict', 'conflicts')}: read "
+            "them there, and accept them with --continue --accept"
         )
     if dropping := sum(h.drops for h in asked):
-        yield f"  {dropping} of them would drop the patch's change"
+        yield f"  {dropping} of the proposals would drop the patch's change"
 
 
 def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:

@@ -24,6 +24,8 @@ SOURCES: Final = ("wheels", "repositories")
 
 series_option = click.option(
     "--series",
+    type=common.TargetName(),
+    metavar="SERIES",
     help="A series folder, or the target of a series.  [default: the one in the tree, else the "
     "catalog's only one]",
 )

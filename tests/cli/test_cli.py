@@ -178,6 +178,8 @@ def test_completion(project: Project, tmp_path: Path) -> None:
         "w-1.0",
         "w-1.1",
     ]
+    assert _complete("pkgtools port --series w-1.", folder) == ["w-1.0", "w-1.1"]
+    assert _complete("pkgtools drop --series w-1.", folder) == ["w-1.0", "w-1.1"]
     both = project.copy_catalog(tmp_path / "catalog")
     with both.open("a") as file:
         file.write('[[set]]\nname = "w-all"\ntargets = ["w-1.0", "w-dev"]\n')
@@ -480,6 +482,8 @@ def test_the_installed_package_of_a_python(
     assert call("apply", "--target", "w-1.0", *arguments).code == 0
     assert "patched, w-1.0" in call("status", *arguments).out
     assert call("verify", "--dry-run", *arguments).code == 0
+    both = call("verify", "--dry-run", "-t", "w-1.0", "-t", "w-1.1", *arguments)
+    assert (both.code, both.out.splitlines()[-1]) == (3, "patched: 1, refused: 1")
     monkeypatch.delenv("PYTHONPATH")
     done = call("status", *arguments)
     assert done.code == 2

@@ -123,7 +123,7 @@ def test_what_a_proposal_drops_is_named(tmp_path: Path) -> None:
     asked = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
     assert asked.code == 3
     assert "proposal 1 (upstream-rewrote, drops the patch's change):" in asked.out
-    assert "1 of them would drop the patch's change" in asked.out
+    assert "1 of the proposals would drop the patch's change" in asked.out
     done = call("port", "--continue", "--accept", "-o", tmp_path / "new")
     assert done.code == 0
     told = "dropped: the change of 0001-one.patch at src/widget/a.py:3 (upstream-rewrote)\n"
