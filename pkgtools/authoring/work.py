@@ -87,6 +87,6 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise UsageError(
             f"invalid patch name {name!r}",
-            remedy="use a name that ends in .patch, without a folder, blanks or #",
+            remedy="use a name like limit.patch, without a folder, blanks or #",
         )
     return name
