@@ -20,8 +20,7 @@ from pkgtools.source import WheelSource
 
 if TYPE_CHECKING:
     from pkgtools.build.image import BuiltImage, BuiltIndex
-    from pkgtools.image.facts import KnownFacts
-    from pkgtools.image.model import Runnable
+    from pkgtools.image.model import KnownFacts, Runnable
 
 
 _attest_option = click.option(

@@ -14,14 +14,13 @@ from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import UsageError
 from pkgtools.image.facts import (
     LIMIT,
-    KnownFacts,
     decode_facts,
     encode_facts,
     facts_key,
     known_package,
 )
 from pkgtools.image.inspect import upstream_of
-from pkgtools.image.model import Image
+from pkgtools.image.model import Image, KnownFacts
 from pkgtools.image.names import REGISTRY
 from pkgtools.image.package import FoundPackage, PackageQuery
 from pkgtools.image.stored import ImageIndex, LayeredImage

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import zstandard
@@ -133,18 +133,6 @@ def _checked(found: FoundPackage, query: PackageQuery, label: str) -> FoundPacka
     if replace(found, by_table=()) != package_at(query, found.folder, members, found.names):
         raise ValueError("it has files of something other than the package")
     return found
-
-
-class KnownFacts(Protocol):
-    """A place whose facts the user trusts."""
-
-    def package(self, image: Image, key: str, query: PackageQuery) -> FoundPackage | None:
-        """Return the package of a key in an image; None if the place has no facts of it.
-
-        Raises:
-            PkgtoolsError: the place cannot be read, or its facts are damaged.
-        """
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
@@ -171,6 +171,18 @@ class Image(ABC):
         Raises:
             UsageError: this one has no tag to which a suffix could be added.
         """
+
+
+class KnownFacts(Protocol):
+    """A place whose facts the user trusts."""
+
+    def package(self, image: Image, key: str, query: PackageQuery) -> FoundPackage | None:
+        """Return the package of a key in an image; None if the place has no facts of it.
+
+        Raises:
+            PkgtoolsError: the place cannot be read, or its facts are damaged.
+        """
+        ...
 
 
 class ImageStore(ABC):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self
 
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, Member, damaged, parents
@@ -26,11 +26,8 @@ from pkgtools.image.manifest import (
     to_json,
 )
 from pkgtools.image.merged import LayerCache, Overlay, StoredLayer, read_paths
-from pkgtools.image.model import Config, Image, ImageStore, NewImage, Stored
+from pkgtools.image.model import Config, Image, ImageStore, KnownFacts, NewImage, Stored
 from pkgtools.image.package import FoundPackage, PackageQuery, choose_folder, package_at
-
-if TYPE_CHECKING:
-    from pkgtools.image.facts import KnownFacts
 
 FoundManifest = tuple[bytes, Mapping[str, Any]]
 """A manifest and its descriptor."""
