@@ -49,11 +49,9 @@ def renew(catalog: Catalog, target: Target, draft: TreeDraft, own: StackEntry) -
     None where the tree is something else, or what it was before cannot be had.
     """
     matches = match_target(target, draft)
-    if matches[0].state is not State.PATCHED or not target.series.patches:
+    if not target.series.patches or not draft.applied.is_made(matches[0], own):
         return None
-    # A later entry's content is not its own.
-    covering = draft.stack.covering(own, target.series.paths)
-    if covering or draft.applied.held(own, matches[0], own):
+    if draft.stack.covering(own, target.series.paths):  # a later entry's content is not its own
         return None
     try:
         return adopt(catalog, target, draft, own)

@@ -86,7 +86,7 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
     matches = match_target(target, draft)
     if own is not None and draft.applied.is_done(target, own):
         return replace(answer, revisions=tuple(own.revisions))
-    if matches[0].state is State.PATCHED and not (own and draft.applied.held(own, matches[0], own)):
+    if draft.applied.is_made(matches[0], own):
         has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
         if own is not None and not has_receipt:
             has_receipt = renew(catalog, target, draft, own) is not None

@@ -9,12 +9,11 @@ from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import ForeignError, PkgtoolsError, SourceUnavailableError
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
-from pkgtools.source.receipt import StackEntry
 from pkgtools.tree.check import Refusal, check
 from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
-from pkgtools.tree.state import State, identify, match_target
+from pkgtools.tree.state import identify, match_target
 
 
 class Outcome(StrEnum):
@@ -83,20 +82,15 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
     try:
         if own is not None and here.is_done(target, own):
             return DryRun(target.name, own.revisions[0], source.label, Outcome.PATCHED)
-        stack = _settled(target, here, own)
+        match = match_target(target, source)[0]
+        stack = NOTHING_APPLIED
+        if not here.is_made(match, own):
+            stack = here.settled(target, match, own)
     except PkgtoolsError as error:
         return _refused(target.name, "", source.label, error)
     if own in stack.entries:
         return verdict(catalog, target, stack.before(own, source), stack=stack)
     return verdict(catalog, target, source, stack=stack)
-
-
-def _settled(target: Target, applied: AppliedStack, own: StackEntry | None) -> Stack:
-    """Return a tree's stack as `apply` would settle it."""
-    match = match_target(target, applied.source)[0]
-    if match.state is State.PATCHED and not (own and applied.held(own, match, own)):
-        return NOTHING_APPLIED
-    return applied.settled(target, match, own)
 
 
 def verdict(

@@ -66,6 +66,10 @@ class AppliedStack:
             return True
         return any(each.paths & own.paths for each in self.stack.below(own))
 
+    def is_made(self, match: Identity, own: StackEntry | None) -> bool:
+        """Whether the tree is what a target makes, and nothing of its entry `own` is left."""
+        return match.state is State.PATCHED and not (own and self.held(own, match, own))
+
     def held(self, entry: StackEntry, match: Identity, own: StackEntry | None) -> list[str]:
         """Return the paths of an entry that are as written, or edited: it has their originals.
 
