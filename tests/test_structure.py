@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pkgtools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 PACKAGE = Path(pkgtools.__file__).parent
 
@@ -45,27 +45,40 @@ def test_each_class_name_has_one_meaning() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
-    """Yield the packages of pkgtools that a module imports when it runs."""
+def _imported(node: ast.AST, known: Collection[str]) -> Iterator[str]:
+    """Yield the modules of pkgtools that a module imports when it runs, also in its functions."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
-        names: list[str] = []
         if isinstance(child, ast.Import):
-            names = [alias.name for alias in child.names]
-        elif isinstance(child, ast.ImportFrom) and child.module == "pkgtools":
-            names = [f"pkgtools.{alias.name}" for alias in child.names]
-        elif isinstance(child, ast.ImportFrom):
-            names = [child.module or ""]
-        yield from (name.split(".")[1] for name in names if name.startswith("pkgtools."))
-        yield from _imported(child)
+            yield from (alias.name for alias in child.names if alias.name in known)
+        elif isinstance(child, ast.ImportFrom) and child.module in known:
+            names = (f"{child.module}.{alias.name}" for alias in child.names)
+            yield from (name if name in known else child.module for name in names)
+        yield from _imported(child, known)
+
+
+def _imports() -> dict[str, set[str]]:
+    """Return what each module imports, by its name."""
+    dotted = {
+        f"pkgtools.{path.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__"): module
+        for path, module in _modules().items()
+    }
+    return {name: set(_imported(module, dotted)) - {name} for name, module in dotted.items()}
 
 
 def test_no_two_packages_import_each_other() -> None:
     """A topological order exists (https://docs.python.org/3/library/graphlib.html)."""
     imports: dict[str, set[str]] = {}
-    for path, module in _modules().items():
-        package = path.removesuffix(".py").partition("/")[0]
-        imports.setdefault(package, set()).update(set(_imported(module)) - {package})
+    for name, others in _imports().items():
+        packages = {each.split(".")[1] for each in (name, *others) if "." in each}
+        package = name.split(".")[1] if "." in name else name
+        imports.setdefault(package, set()).update(packages - {package})
     assert imports["tree"] >= {"transaction", "source", "plan"}
+    TopologicalSorter(imports).prepare()
+
+
+def test_no_two_modules_import_each_other() -> None:
+    imports = _imports()
+    assert "pkgtools.cli.render" in imports["pkgtools.cli.common"]  # inside a function
     TopologicalSorter(imports).prepare()

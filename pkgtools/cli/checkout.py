@@ -12,6 +12,7 @@ from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
+from pkgtools.cli.next_step import shell
 from pkgtools.cli.sources import SeriesOptions, proving_lines, series_options
 
 
@@ -35,7 +36,7 @@ def checkout(folder: Path, chosen: SeriesOptions, catalog: Catalog) -> Output:
     lines = [
         f"wrote {folder}: {done.source}, and a commit for each patch",
         *(f"  {commit[:12]} {name}" for name, commit in done.commits.items()),
-        f"  next: edit the commits ({rebase}), then `{common.shell('commit', str(folder))}`",
+        f"  next: edit the commits ({rebase}), then `{shell('commit', str(folder))}`",
     ]
     return Output(done, lines)
 

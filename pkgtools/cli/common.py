@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from pkgtools.catalog import find_catalog, load_catalog
 from pkgtools.cli.output import print_facts, say
@@ -283,25 +281,6 @@ def write_file(path: Path, data: bytes) -> None:
     """Write an output file that the user named."""
     with replacing(path, "name another file") as file:
         file.write(data)
-
-
-def given(*names: str) -> list[str]:
-    """Return arguments that the user gave to this command, for a suggested next command."""
-    context = click.get_current_context()
-    words: list[str] = []
-    for param in context.command.params:
-        name = param.name or ""
-        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = [param.opts[-1]] if isinstance(param, click.Option) else []
-            value = context.params[name]
-            values = value if isinstance(value, tuple) else (value,)
-            words += option if value is True else [w for v in values for w in (*option, str(v))]
-    return words
-
-
-def shell(*words: str) -> str:
-    """Return a pkgtools command line, quoted for a shell."""
-    return shlex.join(["pkgtools", *words])
 
 
 def short(revisions: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
+from pkgtools.cli.next_step import given, shell
 from pkgtools.cli.sources import SOURCES, SeriesOptions, proving_lines, series_options
 
 
@@ -110,9 +111,9 @@ def _refreshed_lines(work: SeriesWork, done: Refreshed, *, edited: bool) -> Iter
     for path in done.beyond:
         yield f"not in the series: {path}"
     if done.beyond:
-        options = common.given("series", "start_name", "tree", "python", *SOURCES, "catalog")
+        options = given("series", "start_name", "tree", "python", *SOURCES, "catalog")
         name = f"{Path(done.beyond[0]).stem}.patch"
-        command = common.shell("new", name, *options, "-m", "What it does")
+        command = shell("new", name, *options, "-m", "What it does")
         yield f"  next: make a patch of these files: `{command}`"
     for edit in done.shared:
         yield f"shared    {edit.patch} also changes {', '.join(edit.targets) or 'no other target'}"

@@ -17,6 +17,7 @@ from pkgtools.authoring.init import (
 from pkgtools.catalog import Target
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
+from pkgtools.cli.next_step import given, shell
 from pkgtools.cli.output import note, say
 from pkgtools.errors import UsageError
 from pkgtools.source.python import find_distribution
@@ -120,9 +121,9 @@ def _lines(output: Path, target: Target, facts: PackageFacts, python: str | None
         )
         say(f"  first: UV_LINK_MODE=copy uv pip install --reinstall {requirement}", err=True)
     where = [] if output == Path() else ["--catalog", str(output)]
-    command = ["new", "fix.patch", "--series", target.name, *common.given("python"), *where]
+    command = ["new", "fix.patch", "--series", target.name, *given("python"), *where]
     edit = "edit the installed" if facts.is_installed else f"install {requirement} and edit"
-    yield f"  next: {edit} {facts.package}, then `{common.shell(*command, '-m', 'What it does')}`"
+    yield f"  next: {edit} {facts.package}, then `{shell(*command, '-m', 'What it does')}`"
 
 
 def is_terminal() -> bool:

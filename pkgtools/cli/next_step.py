@@ -9,8 +9,8 @@ import shlex
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
-from pkgtools.cli import common
 from pkgtools.errors import PkgtoolsError
 
 _REPEATED: Final = ("tree", "python", "wheels", "repositories", "catalog")
@@ -42,7 +42,7 @@ def _again(target: str) -> str:
         target = target.replace("--target", "--series")
     others = known - {"target", "targets", "series", "as_json", "output_format"}
     verb = context.command_path.split()[1:]
-    return common.shell(*verb, *target.split(), *common.given(*others))
+    return shell(*verb, *target.split(), *given(*others))
 
 
 def next_step(error: PkgtoolsError) -> str:
@@ -57,6 +57,25 @@ def next_step(error: PkgtoolsError) -> str:
 def next_line(text: str) -> str:
     """Return the line of a next step."""
     return f"  next: {completed(text)}"
+
+
+def given(*names: str) -> list[str]:
+    """Return arguments that the user gave to this command, for a suggested next command."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for param in context.command.params:
+        name = param.name or ""
+        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = [param.opts[-1]] if isinstance(param, click.Option) else []
+            value = context.params[name]
+            values = value if isinstance(value, tuple) else (value,)
+            words += option if value is True else [w for v in values for w in (*option, str(v))]
+    return words
+
+
+def shell(*words: str) -> str:
+    """Return a pkgtools command line, quoted for a shell."""
+    return shlex.join(["pkgtools", *words])
 
 
 def _with_options(command: str) -> str:
@@ -78,8 +97,8 @@ def _with_options(command: str) -> str:
         is_chosen = (
             {"--tree", "--python"} & {*words} if name in _PLACES else {*param.opts} & {*words}
         )
-        if is_same and not is_chosen and (given := common.given(name)):
-            command += f" {shlex.join(given)}"
+        if is_same and not is_chosen and (own := given(name)):
+            command += f" {shlex.join(own)}"
     return command
 
 

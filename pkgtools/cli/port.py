@@ -10,7 +10,7 @@ import click
 from pkgtools.catalog import load_catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.next_step import completed
+from pkgtools.cli.next_step import completed, shell
 from pkgtools.cli.output import note
 from pkgtools.cli.sources import accept_option, choose_series, from_option, source_options
 from pkgtools.errors import DoesNotApplyError, UsageError
@@ -181,7 +181,7 @@ def _conflict_lines(report: PortReport, *, write: bool) -> Iterator[str]:
     yield f"{common.count(len(report.conflicts), 'file waits', 'files wait')} for you:"
     yield from (f"  {path}" for path in report.conflicts)
     again = ["--continue", *(["--write"] if write else []), "-o", str(report.output)]
-    yield f"  next: edit them, then `{common.shell('port', *again)}`"
+    yield f"  next: edit them, then `{shell('port', *again)}`"
     hunks = [h for step in report.steps[-1:] for p in step.patches for h in p.hunks]
     asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
     if likely := sum(h.proposal is not None for h in asked):

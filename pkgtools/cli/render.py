@@ -7,8 +7,7 @@ from typing import Final
 
 import click
 
-from pkgtools.cli import common
-from pkgtools.cli.next_step import next_step
+from pkgtools.cli.next_step import next_step, shell
 from pkgtools.cli.output import plain, print_facts, say
 from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.plan import Rejection
@@ -30,12 +29,12 @@ def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Conte
     if isinstance(error, click.MissingParameter) and error.param is not None:
         missing = error.param.make_metavar(context)
         option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
-        remedy = f"`{common.shell(*words, *option)} {missing}`"
+        remedy = f"`{shell(*words, *option)} {missing}`"
     text = error.format_message().rstrip(".")
     message = f"{context.command_path}: {text[:1].lower()}{text[1:]}"
     named = context.command
-    kind = named.refusal if isinstance(named, common.Command) else UsageError
-    refusal = kind(message, remedy=remedy)
+    # A group has no `refusal`: see `common.Command`.
+    refusal: PkgtoolsError = getattr(named, "refusal", UsageError)(message, remedy=remedy)
     show_refusal(refusal, _asked_format(words, named), context)
     return refusal.exit_code
 

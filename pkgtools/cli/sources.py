@@ -11,6 +11,7 @@ from pkgtools.authoring.work import SeriesWork
 from pkgtools.catalog import Catalog
 from pkgtools.catalog.named import NamedSeries, named_series
 from pkgtools.cli import common
+from pkgtools.cli.next_step import given, shell
 from pkgtools.cli.output import note
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
@@ -129,9 +130,9 @@ def proving_lines(
     if named.source is None:
         yield "  next: name the series in a target, then `pkgtools lock`"
         return
-    sources = common.given(*SOURCES, "catalog") if where is None else where
+    sources = given(*SOURCES, "catalog") if where is None else where
     target = [] if every_series else ["--target", named.source]
-    yield f"  next: `{common.shell('lock', *target, *sources)}`"
+    yield f"  next: `{shell('lock', *target, *sources)}`"
     if edited:
-        words = ["--target", named.source, *common.given("tree", "python"), *sources]
-        yield f"  then: `{common.shell('adopt', *words)}` writes a receipt for the edited tree"
+        words = ["--target", named.source, *given("tree", "python"), *sources]
+        yield f"  then: `{shell('adopt', *words)}` writes a receipt for the edited tree"

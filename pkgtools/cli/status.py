@@ -8,7 +8,7 @@ from typing import Final
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.next_step import next_line
+from pkgtools.cli.next_step import given, next_line, shell
 from pkgtools.errors import ForeignError, PartialError
 from pkgtools.source.choose import open_trees
 from pkgtools.transaction import reading
@@ -77,7 +77,7 @@ def _lines(found: Status) -> Iterator[str]:
 
 
 def _command(verb: str, target: str | None) -> str:
-    return common.shell(verb, "--target", str(target), *common.given("tree", "python", "catalog"))
+    return shell(verb, "--target", str(target), *given("tree", "python", "catalog"))
 
 
 def _entry_lines(entry: AppliedSeries, found: Status) -> Iterator[str]:
