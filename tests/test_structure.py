@@ -52,9 +52,9 @@ def _imported(node: ast.AST, known: Collection[str]) -> Iterator[str]:
             continue
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names if alias.name in known)
-        elif isinstance(child, ast.ImportFrom) and child.module in known:
-            names = (f"{child.module}.{alias.name}" for alias in child.names)
-            yield from (name if name in known else child.module for name in names)
+        elif isinstance(child, ast.ImportFrom) and (module := child.module or "") in known:
+            names = (f"{module}.{alias.name}" for alias in child.names)
+            yield from (name if name in known else module for name in names)
         yield from _imported(child, known)
 
 
