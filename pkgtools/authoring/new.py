@@ -24,7 +24,7 @@ def new_patch(
     subject, _, body = message.strip().partition("\n")
     if not subject or "\n" in author or "\n---" in message:
         raise UsageError(
-            "a patch has a subject, an author of one line, and no line of dashes in its message",
+            "the message needs a subject and no line of dashes, and the author is one line",
             remedy="see --message and --author",
         )
     message = "\n\n".join(filter(None, (subject.strip(), body.strip())))

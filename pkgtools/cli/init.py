@@ -93,7 +93,7 @@ def init(
         )
     else:
         raise UsageError(
-            "which package is the catalog for?",
+            "the name of the package is missing",
             remedy="name it as on PyPI: `pkgtools init PACKAGE`",
         )
     target = start_catalog(output, facts, git=git, tag=tag, prefix=prefix)

@@ -90,7 +90,7 @@ def _plan(deployment: Deployment) -> object:
     if broken:
         told = "; ".join(f"{f.rule}: {f.found}: {f.computed}" for f in broken)
         raise CheckFailedError(
-            f"the plan breaks a rule: {told}",
+            f"{deployment.loaded.recipe.name}: the plan breaks a rule: {told}",
             remedy="see `pkgtools recipe check`",
             details=Evidence(findings=findings),
         )

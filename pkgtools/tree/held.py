@@ -33,7 +33,8 @@ def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignErro
     if tree.dist_info is None:
         drop = f"if the files are another revision's, delete the receipt {tree.home / NAME}"
     return ForeignError(
-        f"edited since {entry.target} was applied, so nothing is touched: {', '.join(paths)}",
+        f"{tree.label}: edited since {entry.target} was applied, so nothing is touched: "
+        f"{', '.join(paths)}",
         remedy="undo these edits; or take them into the series, if it is yours: pkgtools refresh "
         f"--series {entry.target} --tree {tree.root}; or {drop}",
         details=EditedFiles(paths),

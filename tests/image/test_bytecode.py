@@ -71,7 +71,10 @@ def test_a_compiler_that_is_not_needed_ends(tmp_path: Path) -> None:
     assert all(process.returncode is not None for process in processes)
 
 
-def test_a_base_without_bytecode_needs_no_compiler(tmp_path: Path) -> None:
+def test_a_base_without_bytecode_needs_no_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)  # no process can start
     part = _part(tmp_path, MODULES)
     part.members = {"__pycache__/m.cpython-30.pyc": None}
     with compiler(part) as compile_again:
