@@ -8,16 +8,19 @@ edited. It is void where each file was put back, or is another revision's:
 - a package manager that replaces a package removes the receipt, so there each change is an edit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from pkgtools.blob import Blob
-from pkgtools.catalog import Target
+from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import ForeignError, PartialError, SourceUnavailableError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import NAME, StackEntry
 from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id, match_target
+
+_EXACT: Final = (State.PRISTINE, State.PATCHED)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class AppliedStack:
             own: the entry of the target of `match`.
         """
         drifted = set(self.stack.drifted(entry, self.source))
-        known = {file.path for file in match.files} if _is_known(match) else set()
+        known = {file.path for file in match.files} if match.state in _EXACT else set()
         paths = [
             path
             for path in sorted(entry.paths)
@@ -89,6 +92,14 @@ class AppliedStack:
         ]
         replaced = self._replaced(entry, drifted.intersection(paths), match)
         return [path for path in paths if path not in replaced]
+
+    def edited(self, catalog: Catalog, match: Identity) -> Iterator[tuple[StackEntry, list[str]]]:
+        """Yield each entry that does not stand, unless it is void, with its edited paths."""
+        own = self.stack.find(catalog, catalog.target(match.target))
+        for entry in self.stack.entries:
+            edited = self.stack.drifted(entry, self.source)
+            if edited and self.held(entry, match, own):
+                yield entry, edited
 
     def settled(self, target: Target, match: Identity, own: StackEntry | None) -> Stack:
         """Return the stack without its void entries.
@@ -123,16 +134,12 @@ class AppliedStack:
             return {path for path in drifted if head(path) == self.source.read(path)}
         base = self.stack.pristine(self.source)
         ours = {path for each in self.stack.entries for path in each.paths}
-        is_moved = _is_known(match) and any(
+        is_moved = match.state in _EXACT and any(
             entry_id(base.read(file.path), with_mode=":" in file.before) != file.before
             for file in match.files
             if file.path in ours
         )
         return drifted if is_moved else set()
-
-
-def _is_known(match: Identity) -> bool:
-    return match.state in (State.PRISTINE, State.PATCHED)
 
 
 def _head(tree: Tree) -> Callable[[str], Blob | None] | None:

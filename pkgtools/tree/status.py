@@ -10,7 +10,7 @@ from pkgtools.transaction.journal import load_journal
 from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import Stack, is_unnamed, load_stack
-from pkgtools.tree.state import FileState, Identity, State, identify
+from pkgtools.tree.state import FileState, State, identify
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     known = [each for each in found if each.is_known]
     state, is_void = found[0].state if found else State.PATCHED, False
     if edited and state in (State.PRISTINE, State.PATCHED):
-        is_void = any(_is_void(catalog, tree, stack, match) for match in found)
+        here = AppliedStack(stack, tree, tree)
+        is_void = any(not any(here.edited(catalog, match)) for match in found)
         state = state if is_void else State.FOREIGN
     top = applied[-1] if applied and not is_void else None
     written = {file.path for entry in stack.entries for file in entry.files if file.after}
@@ -104,16 +105,6 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
         from_wheel=not stands and tree.is_from_patched_wheel,
         shadowed=shadowed(tree, sorted(written)) if stands else {},
         stack=applied,
-    )
-
-
-def _is_void(catalog: Catalog, tree: Tree, stack: Stack, match: Identity) -> bool:
-    """Whether every entry that does not stand is void where the tree is what `match` says."""
-    own = stack.find(catalog, catalog.target(match.target))
-    return not any(
-        AppliedStack(stack, tree, tree).held(entry, match, own)
-        for entry in stack.entries
-        if stack.drifted(entry, tree)
     )
 
 

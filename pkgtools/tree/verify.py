@@ -63,12 +63,8 @@ def verify(
 
 def _refuse_edited(catalog: Catalog, stack: Stack, source: Source, match: Identity) -> None:
     """Raise where files that series wrote are no longer as written, nor what `match` says."""
-    if not isinstance(source, Tree):
-        return
-    own = stack.find(catalog, catalog.target(match.target))
-    for entry in stack.entries:
-        edited = stack.drifted(entry, source)
-        if edited and AppliedStack(stack, source, source).held(entry, match, own):
+    if isinstance(source, Tree):
+        for entry, edited in AppliedStack(stack, source, source).edited(catalog, match):
             raise edited_error(entry, edited, source)
 
 
