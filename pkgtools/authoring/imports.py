@@ -63,7 +63,7 @@ def import_patches(
         )
     name, count = Counter(mail.name for mail in mails).most_common(1)[0]
     if count > 1:
-        raise UsageError(f"two patches would be called {name}", remedy="rename one of them")
+        raise UsageError(f"{name}: two patches would have this name", remedy="rename one of them")
     with reading([reader.source], reporter):
         cut = {mail.name: reader.read(mail) for mail in mails}
         outside = {name: outer for name, outer in cut.items() if outer is not None}

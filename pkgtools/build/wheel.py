@@ -21,7 +21,6 @@ from pkgtools.build.clock import wheel_date
 from pkgtools.build.sbom import PatchedPackage, to_json, wheel_sbom
 from pkgtools.build.zipcopy import ZipCopy
 from pkgtools.catalog import Catalog, Target
-from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.plan import Plan
 from pkgtools.source import WheelSource
@@ -29,7 +28,7 @@ from pkgtools.source.receipt import PROVENANCE
 from pkgtools.source.record import make_row, rename_row, row_path
 from pkgtools.source.requires import with_requirements
 from pkgtools.source.wheel import FETCH_AGAIN, fits_wheel
-from pkgtools.tree.check import check
+from pkgtools.tree.check import check, refuse_unfit
 from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
 

@@ -10,14 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.errors import DoesNotApplyError
-
 if TYPE_CHECKING:
     from packaging.tags import Tag
-
-    from pkgtools.catalog.model import Target
-    from pkgtools.source import Tree, WheelSource
-
 
 VARIABLES: Final = frozenset(
     {
@@ -54,19 +48,6 @@ def holds(marker: str, environment: Mapping[str, str]) -> bool | None:
     if not variables_of(marker) <= environment.keys():
         return None
     return Marker(marker).evaluate(dict(environment))
-
-
-def refuse_unfit(target: Target, source: Tree | WheelSource) -> None:
-    """Refuse a source that is not known to be for an environment that a target is for."""
-    if target.marker is None or holds(target.marker, source.environment):
-        return
-    known = source.environment
-    facts = (f"{name} {known.get(name, 'unknown')}" for name in sorted(variables_of(target.marker)))
-    raise DoesNotApplyError(
-        f"{target.name} is for {target.marker}, and {source.label} has {', '.join(facts)}",
-        remedy=f"name another target of {target.upstream.name} {target.revision.name} "
-        "(pkgtools targets)",
-    )
 
 
 def environment_of_tag(tag: Tag) -> dict[str, str]:

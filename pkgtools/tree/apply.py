@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pkgtools.catalog import Catalog, Target
-from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction import commit, locked, recover
 from pkgtools.tree.adopt import adopt, renew
-from pkgtools.tree.check import check
+from pkgtools.tree.check import check, refuse_unfit
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import entry_of

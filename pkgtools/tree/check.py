@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from pkgtools.catalog import Catalog, Target
+from pkgtools.catalog.marker import holds, variables_of
 from pkgtools.errors import (
     DoesNotApplyError,
     ForeignError,
@@ -15,7 +16,7 @@ from pkgtools.errors import (
 )
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
-from pkgtools.source import Source
+from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.runtime import compile_for
@@ -73,6 +74,19 @@ def check(
         source, match = base, bases[0]  # nor is it the target's without them: say so of that
         plan = plan_series(target.series.patches, source.read)
     raise _stranger(catalog, target, source, match, plan)
+
+
+def refuse_unfit(target: Target, source: Tree | WheelSource) -> None:
+    """Refuse a source that is not known to be for an environment that a target is for."""
+    if target.marker is None or holds(target.marker, source.environment):
+        return
+    known = source.environment
+    facts = (f"{name} {known.get(name, 'unknown')}" for name in sorted(variables_of(target.marker)))
+    raise DoesNotApplyError(
+        f"{target.name} is for {target.marker}, and {source.label} has {', '.join(facts)}",
+        remedy=f"name another target of {target.upstream.name} {target.revision.name} "
+        "(pkgtools targets)",
+    )
 
 
 def refuse_broken(target: Target, source: Source, plan: Plan) -> None:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pkgtools.catalog import Catalog, Revision, Target
-from pkgtools.catalog.marker import refuse_unfit
 from pkgtools.errors import ForeignError, PkgtoolsError, SourceUnavailableError
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
-from pkgtools.tree.check import Refusal, check
+from pkgtools.tree.check import Refusal, check, refuse_unfit
 from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
