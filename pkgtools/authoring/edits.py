@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from pkgtools.authoring.applied import applied_on
+from pkgtools.authoring.edited_tree import refuse_other_tree
 from pkgtools.authoring.gitdiff import FileChange
-from pkgtools.authoring.standing import refuse_other_tree
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog import Series

@@ -21,8 +21,8 @@ from pkgtools.source.receipt import Bytecode, Original, PatchedFile, StackEntry
 from pkgtools.source.record import add_rows, drop_rows, make_row, restore_record, row_data, row_path
 from pkgtools.transaction.journal import Base
 from pkgtools.transaction.stage import Write
-from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.stack import Stack, as_receipt, load_stack
+from pkgtools.tree.void import AppliedStack
 from pkgtools.util.files import read_file
 
 _RECORD = "RECORD"

@@ -9,10 +9,10 @@ from pkgtools.errors import ForeignError, PkgtoolsError, SourceUnavailableError
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
 from pkgtools.tree.check import Refusal, check, refuse_unfit
-from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
 from pkgtools.tree.state import identify, match_target
+from pkgtools.tree.void import AppliedStack
 
 
 class Outcome(StrEnum):

@@ -10,8 +10,8 @@ from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.tree.adopt import renew
 from pkgtools.tree.apply import OpenDraft, TreeChange, open_drafts, refuse_covered
 from pkgtools.tree.draft import TreeDraft
-from pkgtools.tree.held import edited_error
 from pkgtools.tree.state import Identity, State, identify
+from pkgtools.tree.void import edited_error
 from pkgtools.util.progress import Reporter
 
 

@@ -7,10 +7,10 @@ from pkgtools.catalog import Catalog, Target
 from pkgtools.source import Tree
 from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction.journal import load_journal
-from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import Stack, is_unnamed, load_stack
 from pkgtools.tree.state import FileState, State, identify
+from pkgtools.tree.void import AppliedStack
 
 
 @dataclass(frozen=True)

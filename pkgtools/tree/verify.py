@@ -13,11 +13,11 @@ from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_data, row_path
 from pkgtools.source.requires import differing
 from pkgtools.tree.check import other_release, partial_error, port_step
-from pkgtools.tree.held import AppliedStack, edited_error
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
 from pkgtools.tree.state import Identity, State, identify, match_target
+from pkgtools.tree.void import AppliedStack, edited_error
 from pkgtools.tree.whole import hold_whole
 from pkgtools.util.files import read_bytes
 

@@ -14,9 +14,9 @@ from pkgtools.catalog import LockedRevision
 from pkgtools.errors import ForeignError, UsageError
 from pkgtools.source import Tree
 from pkgtools.source.receipt import StackEntry
-from pkgtools.tree.held import AppliedStack
 from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id, match_all
+from pkgtools.tree.void import AppliedStack
 
 Made = Mapping[str, Blob | None]
 """What a series makes of each path that it changes."""
