@@ -20,13 +20,14 @@ demo: $(VENV)/installed
 check: $(VENV)/checked
 	$(MAKE) --jobs=2 lint fast
 
-# The random searches are a short form here: `make test` has all of them. The tests take from
-# milliseconds to seconds: with worksteal, a worker that is done takes over tests of another.
+# The tests take from milliseconds to seconds: with worksteal, a worker that is done takes over
+# tests of another.
 fast: $(VENV)/checked
-	PKGTOOLS_KILLS=8 PKGTOOLS_DIFF_CASES=300 \
 	$(BIN)/pytest -n auto --dist worksteal -m "not torch and not server and not engine"
 
+# Random searches and kill tests run in full here, and in a short form everywhere else.
 test: lint $(VENV)/tested
+	PKGTOOLS_KILLS=$${PKGTOOLS_KILLS:-200} PKGTOOLS_DIFF_CASES=$${PKGTOOLS_DIFF_CASES:-2000} \
 	PKGTOOLS_BACKENDS="$(abspath $(VENV))/backends" \
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -38,11 +38,11 @@ GROWING: Final = frozenset({"open", "link", "symlink", "mkdir", "fsync", "write"
 """The calls that a full disk refuses."""
 
 
-KILLS: Final = int(os.environ.get("PKGTOOLS_KILLS", "200"))
+KILLS: Final = int(os.environ.get("PKGTOOLS_KILLS", "8"))
 """How often tests kill at moments as they come."""
 
 SHORT: Final = KILLS < 100
-"""Whether this is the short form of the searches, as in `make check`."""
+"""Whether this is the short form of the searches: `make test` runs all of them."""
 
 STRIDE: Final = 17 if SHORT else 1
 """From one call that fails to the next: each of them, or, in the short form, some."""

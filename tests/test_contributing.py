@@ -28,6 +28,16 @@ def test_the_page_names_every_marker() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == names
 
 
+def test_the_page_says_how_much_runs() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    code = "".join(p.read_text() for p in (ROOT / "tests").rglob("*.py"))
+    rows = re.findall(r"^\| `(PKGTOOLS_\w+)`:.*\| (\d+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 2
+    for variable, default, full in rows:
+        assert f'"{variable}", "{default}"' in code
+        assert f"{variable}=$${{{variable}:-{full.replace(',', '')}}}" in makefile
+
+
 def test_what_the_page_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"\bmake (\w+)  ?#|`make (\w+)`", PAGE):

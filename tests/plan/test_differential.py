@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from git_oracle import Tree
 
-CASES = int(os.environ.get("PKGTOOLS_DIFF_CASES", "2000"))
+CASES = int(os.environ.get("PKGTOOLS_DIFF_CASES", "300"))
 SEED = int(os.environ.get("PKGTOOLS_DIFF_SEED", "0"))
 SHARES = 3
 """So many tests share the cases, for pytest-xdist to spread."""
