@@ -1,17 +1,12 @@
 """Which lines, and which blocks, of two versions are each other's."""
 
-from __future__ import annotations
-
 import bisect
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.merge.blocks import similarity
-
-if TYPE_CHECKING:
-    from pkgtools.merge.blocks import Block
+from pkgtools.merge.blocks import Block, similarity
 
 ALIKE: Final = 0.6
 """The least share of common tokens of two versions of one statement."""

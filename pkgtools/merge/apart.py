@@ -13,16 +13,16 @@ Four things have to hold:
 - The words are each other's in one way only: the same comes out from the last word to the first.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.align import ALIKE, matching_blocks
-from pkgtools.merge.blocks import parse
+from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.counterparts import is_elsewhere
 from pkgtools.merge.layout import (
     apply_edits,
@@ -36,13 +36,8 @@ from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Carried, Edit
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
-
-    _Nodes = tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
-    """Of base, ours and theirs."""
+_Nodes = tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
+"""Of base, ours and theirs."""
 
 _TEXTS: Final = ("comment", "string_content")
 _SUMS: Final = ("binary_operator", "comparison_operator")

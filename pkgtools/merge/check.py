@@ -1,21 +1,16 @@
 """Never silently wrong: what a merge made is held against what the patch does."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-from pkgtools.merge.blocks import is_sound
+import tree_sitter
+
+from pkgtools.merge.blocks import Block, is_sound
 from pkgtools.merge.tokens import block_tokens
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
 
 _DEFINITIONS: Final = {"class_definition", "decorated_definition", "function_definition"}
 

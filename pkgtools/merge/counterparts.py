@@ -1,20 +1,15 @@
 """Where upstream has what it has no more among the same siblings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.align import ALIKE
-from pkgtools.merge.blocks import Shape, same, similarity, squeezed
+from pkgtools.merge.blocks import Block, Shape, same, similarity, squeezed
 from pkgtools.merge.layout import WORTH
 from pkgtools.merge.tokens import tokens_of
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
 
 _RENAMED: Final = 0.8
 """The least share of common tokens of a definition and its renamed form."""

@@ -1,18 +1,14 @@
 """The effects of a statement, from its text: names it reads and writes, and what it may do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import tree_sitter
+
+from pkgtools.merge.blocks import Block
 from pkgtools.merge.tokens import identifiers, raw_walk
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
 
 _ENDS: Final = {"assert_statement", "raise_statement", "return_statement"}
 """Statements that end the function."""

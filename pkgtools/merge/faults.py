@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import reads_as_well
@@ -15,11 +15,8 @@ from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.uses import Landing, misuse
+from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
-
-if TYPE_CHECKING:
-    from pkgtools.merge.versions import Versions
-
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 

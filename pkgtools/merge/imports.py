@@ -4,27 +4,21 @@ Upstream takes an import away when it uses it no more, or moves a definition int
 lacks what the patch uses in it.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.merge import layout
-from pkgtools.merge.blocks import is_sound, parse
+from pkgtools.merge.blocks import Block, is_sound, parse
 from pkgtools.merge.effects import imported_names
-from pkgtools.merge.model import How
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.model import How, Merge
 from pkgtools.merge.names import inside, is_read, means, owners, reads
 from pkgtools.merge.order import sorted_place
 from pkgtools.merge.result import Edit, Unsure
-
-if TYPE_CHECKING:
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
-    from pkgtools.merge.model import Merge
-    from pkgtools.merge.versions import Versions
+from pkgtools.merge.versions import Versions
 
 _RULE: Final = "import-restored"
 _MOVED: Final = "moved-definition"

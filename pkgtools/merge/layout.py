@@ -1,18 +1,15 @@
 """Write an edit as text: indentation, blank lines, commas."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.blocks import Block, parse, starts_line
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.tokens import raw_walk, tokens_of
-
-if TYPE_CHECKING:
-    import tree_sitter
 
 _ALIKE: Final = 0.6
 """The least share of common tokens of an expression and what it is changed to."""

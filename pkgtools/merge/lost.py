@@ -1,9 +1,8 @@
 """Check that the names in a patch's lines still exist after a merge."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+
+import tree_sitter
 
 from pkgtools.merge.effects import imported_names
 from pkgtools.merge.names import (
@@ -17,11 +16,7 @@ from pkgtools.merge.names import (
     sets,
 )
 from pkgtools.merge.tokens import identifiers
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.uses import Landing
+from pkgtools.merge.uses import Landing
 
 
 def lost_name(use: Landing, *, whole: bool) -> str | None:

@@ -1,17 +1,13 @@
 """Conflict markers, as git writes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.merge.lines import Chunk, diff, shift, touches, without
+from pkgtools.merge.model import Merge
 from pkgtools.util.lines import split
-
-if TYPE_CHECKING:
-    from pkgtools.merge.model import Merge
 
 _MARKER: Final = re.compile(rb"^(?:<{7} |\|{7} |>{7} )", re.MULTILINE)
 _PROPOSED: Final = re.compile(

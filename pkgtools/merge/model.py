@@ -1,16 +1,12 @@
 """The input and the result of a merge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
-    from pkgtools.merge.result import Elsewhere
+from pkgtools.merge.blocks import Block
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.result import Elsewhere
 
 
 class How(StrEnum):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.names import definitions_in, imports_in, name_of, own_attributes
 
-if TYPE_CHECKING:
-    import tree_sitter
-
-    Read = Callable[[str], bytes | None]
+Read = Callable[[str], bytes | None]
 
 _DEPTH: Final = 8
 """Re-exports are followed so far, so that modules that import each other end."""

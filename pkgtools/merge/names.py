@@ -1,23 +1,19 @@
 """Scopes of a module, and the names in them."""
 
-from __future__ import annotations
-
 import builtins
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import tree_sitter
+
+from pkgtools.merge.blocks import Block
 from pkgtools.merge.effects import imported_names
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.tokens import identifiers, raw_walk
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
 
 _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__file__",

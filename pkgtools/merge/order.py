@@ -1,19 +1,15 @@
 """Whether the order of two insertions at one place matters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import tree_sitter
+
+from pkgtools.merge.blocks import Block
 from pkgtools.merge.effects import effects, independent
 from pkgtools.merge.tokens import tokens_of
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
 
 _EXCLUSIVE: Final = {
     "assignment",

@@ -1,17 +1,12 @@
 """Lines that a patch only adds, between two statements that upstream still has side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pkgtools.merge.align import align
 from pkgtools.merge.blocks import Block, Shape, starts_line
 from pkgtools.merge.layout import indent_at, line_end
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Edit
-
-if TYPE_CHECKING:
-    from pkgtools.merge.lines import Chunk
 
 
 def place_lines(

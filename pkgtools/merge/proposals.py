@@ -11,24 +11,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.blocks import is_sound, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.lines import has_crlf
-from pkgtools.merge.markers import conflicts_in
-from pkgtools.merge.model import How, Merge, Proposal
+from pkgtools.merge.markers import ConflictLines, conflicts_in
+from pkgtools.merge.model import How, Merge, OtherFiles, Proposal
 from pkgtools.merge.names import owner_of_lines
 from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 from pkgtools.merge.words import merge_words
 from pkgtools.util.lines import split
-
-if TYPE_CHECKING:
-    from pkgtools.merge.markers import ConflictLines
-    from pkgtools.merge.model import OtherFiles
 
 _WORD: Final = re.compile(rb"\w+|[^\w\s]")
 _PART: Final = re.compile(rb"[A-Z]*[a-z]{3,}|[A-Z]{3,}")

@@ -16,30 +16,25 @@ a call of a logger, and nothing else there uses its value. Placeholders, example
 follows) and comments for tools (``# type:``) are code. A path or an option is one word.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.align import ALIKE, matching_blocks
 from pkgtools.merge.apart import changes, has_word
+from pkgtools.merge.blocks import Block
 from pkgtools.merge.effects import is_log
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.markers import ConflictLines
 from pkgtools.merge.tokens import raw_walk
 from pkgtools.util.lines import split
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
-    from pkgtools.merge.markers import ConflictLines
-
-    _Piece = tuple[bytes, str]
-    """A word, a mark or whitespace, and its kind: of a comment, of a string, or nothing."""
+_Piece = tuple[bytes, str]
+"""A word, a mark or whitespace, and its kind: of a comment, of a string, or nothing."""
 
 _PIECE: Final = re.compile(
     rb"%(?:\(\w*\))?[-#+.*\d]*[a-zA-Z]|\{[^\s{}\"']*\}|\s+|"

@@ -8,32 +8,25 @@
 - *words-in-text*: see `pkgtools.merge.prose`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
-from pkgtools.merge.markers import conflicts_in
-from pkgtools.merge.model import Proposal
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.markers import ConflictLines, conflicts_in
+from pkgtools.merge.model import Merge, OtherFiles, Proposal
 from pkgtools.merge.modules import Module
 from pkgtools.merge.names import bound
 from pkgtools.merge.proposals import accepted, filled, holds
 from pkgtools.merge.prose import merge_prose
+from pkgtools.merge.versions import Versions
 from pkgtools.merge.words import merge_words
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    import tree_sitter
-
-    from pkgtools.merge.lines import Chunk
-    from pkgtools.merge.markers import ConflictLines
-    from pkgtools.merge.model import Merge, OtherFiles
-    from pkgtools.merge.versions import Versions
 
 _NO_STRING: Final = re.compile(rb"[\s\"'(),fFrRbBuU]+")
 """What two ways to write one string can differ in."""

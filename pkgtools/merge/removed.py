@@ -1,17 +1,11 @@
 """A file that upstream removed, whose definitions are in other files now."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.layout import apply_edits, line_end, line_start
+from pkgtools.merge.model import Merge, OtherFiles
 from pkgtools.merge.order import is_import
 from pkgtools.merge.result import Edit
 from pkgtools.merge.three_way import merge
-
-if TYPE_CHECKING:
-    from pkgtools.merge.model import Merge, OtherFiles
 
 
 def merge_removed(base: bytes, ours: bytes, others: OtherFiles) -> Merge | None:

@@ -10,25 +10,19 @@ shows nothing: upstream may mean another one. Parameters that upstream folds int
 renamed, too: ``size`` is ``args.size``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+
+import tree_sitter
 
 from pkgtools.merge.align import matching_blocks
-from pkgtools.merge.blocks import parse
+from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.effects import dotted_name
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.names import bound, own_attributes, owner_of_lines, scopes
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
-    from pkgtools.merge.versions import Versions
+from pkgtools.merge.versions import Versions
 
 
 @dataclass(frozen=True)

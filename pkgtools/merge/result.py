@@ -1,14 +1,10 @@
 """The result of carrying a change over: edits, or the reason for a conflict."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pkgtools.merge.blocks import Block
+from pkgtools.merge.blocks import Block
 
 
 @dataclass(frozen=True)

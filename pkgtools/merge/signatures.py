@@ -1,18 +1,14 @@
 """Which calls a function or a class takes, and how many values it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import tree_sitter
+
+from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import name_of, statements_of
 from pkgtools.merge.tokens import raw_walk
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.modules import Definition
 
 _RECORDS: Final = (b"NamedTuple", b"Struct", b"TypedDict")
 """Base classes whose subclasses take their fields."""

@@ -1,22 +1,16 @@
 """Merging chunks that conflict as lines by the structure of the code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.merge.blocks import is_sound, parse
+from pkgtools.merge.blocks import Block, is_sound, parse
 from pkgtools.merge.check import Comparison, problem
 from pkgtools.merge.layout import apply_edits
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.placing import place_lines
 from pkgtools.merge.result import Carried, Elsewhere, Unsure, carried
-from pkgtools.merge.transplant import Transplant
-
-if TYPE_CHECKING:
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.lines import Chunk
-    from pkgtools.merge.transplant import Find
+from pkgtools.merge.transplant import Find, Transplant
 
 RENESTING: Final = {"moved-statement", "neighbours-moved", "wrapped-statement"}
 """Rules that follow upstream into a block which the patch does not know."""

@@ -1,13 +1,10 @@
 """The tokens of Python source, without what only a formatter sees."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import tree_sitter
+import tree_sitter
 
 _LEAVES: Final = {"string", "concatenated_string"}
 """Compared as one token: whitespace inside them means something."""

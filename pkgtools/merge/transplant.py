@@ -4,27 +4,22 @@ The third version's bytes stay as they are but for the edits that come back.
 Whatever has no single right place comes back as `Unsure`: then a person decides.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkgtools.merge import layout
 from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, parse, same
 from pkgtools.merge.counterparts import is_elsewhere
 from pkgtools.merge.layout import wraps
-from pkgtools.merge.result import Carried, Edit, Unsure, carried, join
+from pkgtools.merge.result import Carried, Edit, Elsewhere, Unsure, carried, join
 from pkgtools.merge.siblings import Siblings
 from pkgtools.merge.wrapping import wrapped
 
-if TYPE_CHECKING:
-    from pkgtools.merge.result import Elsewhere
-
-    Find = Callable[[Block], Elsewhere | None]
+Find = Callable[[Block], Elsewhere | None]
 
 _ADDED_AT_AN_END: Final = ("decorators", "clauses")
 """Parts that a patch can add without touching the other parts of a statement."""

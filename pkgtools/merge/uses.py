@@ -4,16 +4,17 @@ Only what was right before is held against theirs: a call that fitted its functi
 that the class or one of its base classes had. Each finding says what is different now.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import tree_sitter
 
 from pkgtools.merge.blocks import parse
+from pkgtools.merge.model import OtherFiles
 from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
     binds,
@@ -36,11 +37,6 @@ from pkgtools.merge.signatures import (
     returned_values,
     signature_of,
 )
-
-if TYPE_CHECKING:
-    import tree_sitter
-
-    from pkgtools.merge.model import OtherFiles
 
 _DEFINITIONS: Final = ("function_definition", "class_definition")
 

@@ -1,17 +1,11 @@
 """The three versions of a file around a merge."""
 
-from __future__ import annotations
-
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from pkgtools.merge.blocks import is_sound, parse
+from pkgtools.merge.blocks import Block, is_sound, parse
 from pkgtools.merge.lines import diff
+from pkgtools.merge.transplant import Find
 from pkgtools.util.lines import split
-
-if TYPE_CHECKING:
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.transplant import Find
 
 
 class Versions:

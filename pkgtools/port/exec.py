@@ -1,23 +1,19 @@
 """Run a user's check on a series, as ``git rebase --exec`` does: after each of its patches."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.blob import Blob
+from pkgtools.catalog import Target
 from pkgtools.plan import plan_series
+from pkgtools.source import Source
 from pkgtools.source.listing import package_files
 from pkgtools.util.files import inside, put_blob
-
-if TYPE_CHECKING:
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Target
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _LINES: Final = 20
 """How much of a failed check's output is kept: its end."""

@@ -5,11 +5,11 @@ sources; the contents of files lie in ``kept/``, named by their blob id. Both ca
 any time: then the port starts from its first source again.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -17,14 +17,9 @@ from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.errors import PkgtoolsError
+from pkgtools.patch import Patch
 from pkgtools.port.model import StepReport
 from pkgtools.util.files import read_bytes, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pkgtools.patch import Patch
 
 _NAME: Final = "finished.json"
 _CONTENTS: Final = "kept"

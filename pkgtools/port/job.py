@@ -1,26 +1,19 @@
 """Making the job of a port: of what a user named, or of the folder of one under way."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pkgtools.authoring.folder import refuse_existing
-from pkgtools.catalog import load_catalog, load_series
+from pkgtools.catalog import Catalog, load_catalog, load_series
+from pkgtools.catalog.named import NamedSeries
 from pkgtools.errors import UsageError
 from pkgtools.port.route import Finder
 from pkgtools.port.state import PortState, read_state, work_folder
 from pkgtools.port.target import revision_of
 from pkgtools.port.work import Job
 from pkgtools.source.at_hand import Sources
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Catalog
-    from pkgtools.catalog.named import NamedSeries
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 
 @dataclass(frozen=True)

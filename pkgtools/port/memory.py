@@ -5,18 +5,13 @@ check if nothing that its last check looked at has changed either: the check com
 package with the new one, and both are the same to it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.catalog import Upstream
+from pkgtools.port.model import HunkReport
 from pkgtools.port.upstream import Listing
-
-if TYPE_CHECKING:
-    from pkgtools.authoring.gitdiff import FileChange
-    from pkgtools.catalog import Upstream
-    from pkgtools.port.model import HunkReport
-    from pkgtools.source import Source
+from pkgtools.source import Source
 
 
 @dataclass

@@ -1,15 +1,10 @@
 """The parts of a port, and its report."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from pkgtools.blob import Blob
+from pkgtools.blob import Blob
 
 
 class HunkOutcome(StrEnum):

@@ -1,23 +1,18 @@
 """What becomes of a patch's hunks, as the report says it and as a person gets a conflict."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import SYMLINK, Blob
+from pkgtools.merge import Merge
 from pkgtools.merge.check import syntax_error
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
 from pkgtools.patch.lines import text
 from pkgtools.port.model import Decision, HunkOutcome, HunkReport, ProposedText, Sides
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.authoring.gitdiff import FileChange
-    from pkgtools.merge import Merge
-    from pkgtools.merge.lines import Chunk
 
 _CONTEXT: Final = 3
 

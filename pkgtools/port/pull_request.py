@@ -1,20 +1,13 @@
 """The text of a pull request for an upgrade, in Markdown."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pkgtools.authoring.export import cell
-from pkgtools.port.model import HunkOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pkgtools.port.model import HunkReport, PatchReport
-    from pkgtools.port.upgrade import Upgrade
-    from pkgtools.port.work import PortReport
+from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
+from pkgtools.port.upgrade import Upgrade
+from pkgtools.port.work import PortReport
 
 _DECIDED = (HunkOutcome.CONFLICT, HunkOutcome.BLOCKED)
 

@@ -1,30 +1,23 @@
 """Find the sources of a port from the names that a user typed."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
+from pkgtools.catalog import Catalog, Target, Upstream
 from pkgtools.errors import SourceUnavailableError, UnknownName, UsageError
-from pkgtools.source import WheelSource, find_tree
+from pkgtools.source import Source, WheelSource, find_tree
 from pkgtools.source.at_hand import Sources
 from pkgtools.source.release import release_wheel, released_versions
 from pkgtools.source.wheel import wheel_version
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Catalog, Target, Upstream
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
-
+from pkgtools.util.progress import Reporter
 
 _ABBREVIATED: Final = re.compile(r"[0-9a-f]{7,40}")
 """A commit, and by PEP 440 it can be a version too: 24c91001 is 24rc91001."""

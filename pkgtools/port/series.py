@@ -1,29 +1,23 @@
 """Porting a whole series step by step."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.lock import prove_absorbed
+from pkgtools.catalog import Upstream
 from pkgtools.errors import CheckFailedError
+from pkgtools.patch import Patch
 from pkgtools.port.finished import Finished
 from pkgtools.port.memory import StepMemory
-from pkgtools.port.step import PortStep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.authoring.applied import AppliedPatch
-    from pkgtools.catalog import Upstream
-    from pkgtools.patch import Patch
-    from pkgtools.port.model import ConflictedFile, StepReport
-    from pkgtools.port.step import Decide
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
+from pkgtools.port.model import ConflictedFile, StepReport
+from pkgtools.port.step import Decide, PortStep
+from pkgtools.source import Source
+from pkgtools.util.progress import Reporter
 
 _ALLOCATIONS: Final = 1_000_000
 """Objects between two looks for garbage."""

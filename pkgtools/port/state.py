@@ -1,17 +1,13 @@
 """``NEWDIR.port/port.json``: what is ported, what a person decided, and what waits for one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from pkgtools.errors import MalformedError, UsageError
 from pkgtools.patch.paths import safe_path
 from pkgtools.util.files import read_bytes, replace_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STATE: Final = "port.json"
 _SUFFIX: Final = ".port"

@@ -1,19 +1,19 @@
 """Porting a series from one source to the next, patch after patch."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
+from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge, OtherFiles, merge, merge_removed, with_proposals
-from pkgtools.merge.blocks import parse
+from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.markers import Markers
 from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
+from pkgtools.merge.result import Elsewhere
 from pkgtools.merge.uses import misuse_of_file
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
@@ -35,17 +35,10 @@ from pkgtools.port.outcomes import (
     worst,
 )
 from pkgtools.port.upstream import Movement
+from pkgtools.source import Source
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pkgtools.catalog import Upstream
-    from pkgtools.merge.blocks import Block
-    from pkgtools.merge.result import Elsewhere
-    from pkgtools.source import Source
-
-    Decide = Callable[[ConflictedFile], Decision | None]
-    _Ported = tuple[list[FileChange], list[HunkReport]]
+Decide = Callable[[ConflictedFile], Decision | None]
+_Ported = tuple[list[FileChange], list[HunkReport]]
 
 
 @dataclass(eq=False)

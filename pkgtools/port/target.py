@@ -1,21 +1,15 @@
 """The target that a ported series needs in the catalog."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pkgtools.blob import Blob
+from pkgtools.catalog import Catalog, Upstream
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import UsageError
+from pkgtools.port.route import Stop
+from pkgtools.port.work import Job, PortReport
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pkgtools.catalog import Catalog, Upstream
-    from pkgtools.port.route import Stop
-    from pkgtools.port.work import Job, PortReport
 
 
 def revision_of(catalog: Catalog, upstream: Upstream, stop: Stop) -> str | None:

@@ -9,37 +9,29 @@ is simply started again::
     4. run the given checks      in a copy of the package, after each patch
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.version import Version
 
 from pkgtools.authoring.changelog import with_entry
 from pkgtools.authoring.lock import write_locks
 from pkgtools.blob import Blob
-from pkgtools.catalog import load_catalog
+from pkgtools.catalog import Catalog, Target, Upstream, load_catalog
 from pkgtools.catalog.named import named_series
 from pkgtools.catalog.writes import locked_catalog, write_catalog
 from pkgtools.errors import MalformedError, UsageError
-from pkgtools.port.exec import run_check
+from pkgtools.port.exec import CheckRun, run_check
 from pkgtools.port.job import Route, new_job, unfinished_job
 from pkgtools.port.route import Finder, newest_target
 from pkgtools.port.state import work_folder
 from pkgtools.port.target import check_writable, release_tag, target_table, with_target
-from pkgtools.port.work import resume, start
+from pkgtools.port.work import Job, PortReport, resume, start
 from pkgtools.source.at_hand import Sources
 from pkgtools.util.files import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pkgtools.catalog import Catalog, Target, Upstream
-    from pkgtools.port.exec import CheckRun
-    from pkgtools.port.work import Job, PortReport
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 _CHANGELOG: Final = "CHANGELOG.md"
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pkgtools.blob import DIRECTORY
-from pkgtools.merge.blocks import is_sound, parse, similarity
+from pkgtools.blob import DIRECTORY, Blob
+from pkgtools.catalog import Upstream
+from pkgtools.merge.blocks import Block, is_sound, parse, similarity
 from pkgtools.merge.result import Elsewhere
+from pkgtools.source import Source
 from pkgtools.source.listing import package_files
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    from pkgtools.blob import Blob
-    from pkgtools.catalog import Upstream
-    from pkgtools.merge.blocks import Block
-    from pkgtools.source import Source
 
 _SIMILAR: Final = 0.5
 """Git's own threshold for a rename."""

@@ -6,25 +6,26 @@ behind the last finished step and takes the decisions of the next one in turn:
 of a step that is not finished, nothing but the decisions is kept.
 """
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from pkgtools.authoring.applied import applied_on, patches_of
 from pkgtools.authoring.folder import references_from, refuse_existing, write_folder, write_series
 from pkgtools.blob import REGULAR, SYMLINK, Blob
+from pkgtools.catalog import Series, Upstream
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.markers import accept_proposals, has_markers
+from pkgtools.patch import Patch
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken_by
 from pkgtools.port.finished import Finished, keep, kept
-from pkgtools.port.model import Decision, StepReport
+from pkgtools.port.model import ConflictedFile, Decision, StepReport
 from pkgtools.port.series import Ported, is_absorbed, port_series
 from pkgtools.port.state import (
     STATE,
@@ -37,18 +38,11 @@ from pkgtools.port.state import (
     work_folder,
     write_state,
 )
+from pkgtools.source import Source
 from pkgtools.transaction import reading
 from pkgtools.tree.runtime import compile_for
 from pkgtools.util.files import read_bytes, read_file, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pkgtools.catalog import Series, Upstream
-    from pkgtools.patch import Patch
-    from pkgtools.port.model import ConflictedFile
-    from pkgtools.source import Source
-    from pkgtools.util.progress import Reporter
+from pkgtools.util.progress import Reporter
 
 EVERY_FILE: Final = "*"
 """Stands for all files with conflicts."""
