@@ -1,7 +1,5 @@
 """The content of one path: bytes and a git file mode."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from dataclasses import dataclass

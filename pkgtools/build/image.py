@@ -5,13 +5,10 @@ writes the changes as the layer. RECORD, the receipt, the removal of an older se
 bytecode therefore follow the same rules as in an installed tree.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from pkgtools.build.bytecode import compiler
 from pkgtools.build.clock import source_date
@@ -19,19 +16,13 @@ from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.image.facts import known_package
 from pkgtools.image.labels import OCI_BASE_NAME, labels_of, merged_labels
-from pkgtools.image.layer import write_layer
-from pkgtools.image.model import NewImage
+from pkgtools.image.layer import Member, write_layer
+from pkgtools.image.model import Image, NewImage, Runnable
 from pkgtools.image.reference import index_store_of, store_of
-from pkgtools.image.tree import extracted, query_of
-from pkgtools.tree.apply import apply_targets
+from pkgtools.image.stored import ImageIndex, LayeredImage
+from pkgtools.image.tree import ExtractedPackage, extracted, query_of
+from pkgtools.tree.apply import TreeChange, apply_targets
 from pkgtools.util.progress import Reporter
-
-if TYPE_CHECKING:
-    from pkgtools.image.layer import Member
-    from pkgtools.image.model import Image, Runnable
-    from pkgtools.image.stored import ImageIndex, LayeredImage
-    from pkgtools.image.tree import ExtractedPackage
-    from pkgtools.tree.apply import TreeChange
 
 
 @dataclass(frozen=True)

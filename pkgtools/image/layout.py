@@ -3,20 +3,19 @@
 https://github.com/opencontainers/image-spec/blob/main/image-layout.md
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from pkgtools.errors import TreeError, UsageError
 from pkgtools.image.layer import damaged, digest_of, verified
 from pkgtools.image.manifest import OCI_INDEX, BaseImage, Index, as_oci, parse, to_json
-from pkgtools.image.model import base_is_kept
+from pkgtools.image.merged import StoredLayer
+from pkgtools.image.model import NewImage, base_is_kept
 from pkgtools.image.stored import (
     FoundManifest,
     ImageIndex,
@@ -26,10 +25,6 @@ from pkgtools.image.stored import (
     open_manifest,
 )
 from pkgtools.util.files import locked_folder, read_bytes, replace_file, replacing, sha256
-
-if TYPE_CHECKING:
-    from pkgtools.image.merged import StoredLayer
-    from pkgtools.image.model import NewImage
 
 _REF_NAME: Final = "org.opencontainers.image.ref.name"
 # The grammar of that annotation.

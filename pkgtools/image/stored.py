@@ -1,7 +1,5 @@
 """Images that are read layer by layer, without an engine."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -13,26 +13,24 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pkgtools.blob import Blob
 from pkgtools.errors import PkgtoolsError
-from pkgtools.plan.compiling import compile_here
+from pkgtools.plan.compiling import Compile, compile_here
+from pkgtools.source.base import Source
 from pkgtools.source.requires import required_python
 from pkgtools.source.tree import Tree
 from pkgtools.source.wheel import WheelSource
 from pkgtools.util.files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from packaging.specifiers import SpecifierSet
 
-    from pkgtools.blob import Blob
-    from pkgtools.plan.compiling import Compile
-    from pkgtools.source.base import Source
 
 _LIBRARY: Final = re.compile(r"(?:.*/)?lib(?:64)?/python(\d+)\.(\d+)(?:/.*)?")
 """Where a version of Python has its packages: ``lib/python3.12/site-packages`` (sysconfig)."""

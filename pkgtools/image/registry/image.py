@@ -1,16 +1,23 @@
 """Images in a registry, which are read without pulling them and stored without an engine."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from pkgtools.errors import UsageError
 from pkgtools.image.layer import damaged, digest_of
-from pkgtools.image.manifest import ACCEPT, INDEXES, MANIFEST_LIMIT, Index, Manifest, parse
-from pkgtools.image.model import base_is_kept
+from pkgtools.image.manifest import (
+    ACCEPT,
+    INDEXES,
+    MANIFEST_LIMIT,
+    BaseImage,
+    Index,
+    Manifest,
+    parse,
+)
+from pkgtools.image.merged import StoredLayer
+from pkgtools.image.model import NewImage, base_is_kept
 from pkgtools.image.names import REGISTRY, RegistryName
 from pkgtools.image.registry.blobs import open_blob, read_range
 from pkgtools.image.registry.client import RegistryClient
@@ -23,11 +30,6 @@ from pkgtools.image.stored import (
     ManifestStore,
     open_manifest,
 )
-
-if TYPE_CHECKING:
-    from pkgtools.image.manifest import BaseImage
-    from pkgtools.image.merged import StoredLayer
-    from pkgtools.image.model import NewImage
 
 _CONFIG_LIMIT: Final = 16 * 1024 * 1024
 _ELSEWHERE: Final = ("foreign", "nondistributable")
