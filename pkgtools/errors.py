@@ -25,14 +25,6 @@ class FilePlace:
     line: int | None
 
 
-@dataclass(frozen=True)
-class UnknownName:
-    """A name that is not a target, and the names of targets that resemble it."""
-
-    target: str
-    nearest: list[str]
-
-
 class PkgtoolsError(Exception):
     """The base of all errors that a user can cause or meet."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pkgtools.catalog.lock import Lockfile, load_lock
 from pkgtools.catalog.series import LOCKFILE, Series, load_series
-from pkgtools.errors import FilePlace, MalformedError, UnknownName, UsageError
+from pkgtools.errors import FilePlace, MalformedError, UsageError
 
 
 @dataclass(frozen=True)
@@ -250,12 +250,8 @@ class Catalog:
                 f"{name} is a set of targets, and this takes one target",
                 remedy=f"name one of them: --target {' or --target '.join(members)}",
             )
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UsageError(
-            f"there is no target {name!r} in {self.path}",
-            details=UnknownName(name, near),
-            remedy=f"did you mean {' or '.join(near)}?" if near else "see `pkgtools targets`",
-        )
+        message = f"there is no target {name!r} in {self.path}"
+        raise unknown_name(message, name, names, "see `pkgtools targets`")
 
     def expanded(self, names: Iterable[str]) -> list[str]:
         """Return names with each set replaced by its targets, each target once, in order."""
@@ -283,3 +279,18 @@ class Catalog:
                 f"{self.path} has no upstream {name!r}", remedy=f"name one of: {known}"
             )
         return found[0]
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A name that is not a target, and the names of targets that resemble it."""
+
+    target: str
+    nearest: list[str]
+
+
+def unknown_name(message: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
+    """Return the error for a name that is none of the known ones; `remedy` if none is near."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    remedy = f"did you mean {' or '.join(near)}?" if near else remedy
+    return UsageError(message, remedy=remedy, details=UnknownName(name, near))

@@ -1,7 +1,6 @@
 """Find the sources of a port from the names that a user typed."""
 
 import contextlib
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import Final
 from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog import Catalog, Target, Upstream
-from pkgtools.errors import SourceUnavailableError, UnknownName, UsageError
+from pkgtools.catalog.model import unknown_name
+from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source import Source, WheelSource, find_tree
 from pkgtools.source.at_hand import Sources
 from pkgtools.source.release import release_wheel, released_versions
@@ -90,14 +90,11 @@ class Finder:
             source = repository.find(name)
             if source is not None:
                 return Stop(source.commit, source, commit=source.commit)
-        names = [t.name for t in self._catalog.targets]
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        raise UsageError(
+        raise unknown_name(
             f"{name!r} is not a target, release, wheel, tree or commit",
-            details=UnknownName(name, near),
-            remedy=f"did you mean {' or '.join(near)}?"
-            if near
-            else "name a target or release, give a path, or a commit together with --git",
+            name,
+            (target.name for target in self._catalog.targets),
+            "name a target or release, give a path, or a commit together with --git",
         )
 
     def between(self, start: Stop, end: Stop, paths: Sequence[str]) -> list[Stop]:
