@@ -45,9 +45,6 @@ def edit_of(source: bytes, start: int, end: int, *texts: bytes | Unsure) -> Edit
     return doubt or Edit(source, start, end, b"".join(t for t in texts if isinstance(t, bytes)))
 
 
-# Statements
-
-
 def insert_statements(
     siblings: Sequence[Block], at: int, added: Sequence[Block], gap: Gap, *, before: bool = False
 ) -> Edit | Unsure:
@@ -120,9 +117,6 @@ def lines_of(nodes: Sequence[Block], indent: bytes) -> bytes | Unsure:
     text = source[line_start(source, start) : line_end(source, end)]
     text += b"" if text.endswith(b"\n") else b"\n"
     return reindent(text, indent_at(source, start), indent, frozen_lines(nodes))
-
-
-# Expressions and elements
 
 
 def replace_block(theirs: Block, ours: Block) -> list[Edit | Unsure]:
@@ -311,9 +305,6 @@ def _behind_comma(source: bytes, at: int) -> tuple[int, bool]:
 def _behind_comment(source: bytes, at: int) -> int:
     end = line_end(source, at)
     return end - source[:end].endswith(b"\n") if source[at:end].lstrip().startswith(b"#") else at
-
-
-# Lines
 
 
 def line_start(source: bytes, at: int) -> int:

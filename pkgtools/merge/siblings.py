@@ -95,8 +95,6 @@ class Siblings:
             return self._insert(old[0], new)
         return join(self._delete(i) for i in range(*old))
 
-    # Changed elements
-
     def _new(self, span: tuple[int, int] | None = None) -> list[Block]:
         """Return what upstream adds, all of it or between two places."""
         known = set(self.to_theirs.values())
@@ -131,8 +129,6 @@ class Siblings:
         new = [n for n in self._new(self._span(index)) if not n.is_comment]
         fits = alone and index not in self.to_theirs and len(new) == 1
         return carry_apart(base, ours, new[0]) if fits else None
-
-    # Insertions
 
     def _insert(self, index: int, new: tuple[int, int]) -> Carried | Unsure:
         added = self.ours[slice(*new)]
@@ -309,8 +305,6 @@ class Siblings:
             self.base[index] if index < len(self.base) else None,
         )
         return layout.insert_statements(siblings, place.at, added, gap, before=place.before)
-
-    # Deletions and replacements
 
     def _delete(self, index: int) -> Carried | Unsure:
         block = self.base[index]

@@ -191,9 +191,6 @@ def _instead(name: bytes, new: Collection[bytes]) -> str:
     return f"; new there: {', '.join(f'`{n}`' for n in near)}" if near else ""
 
 
-# Calls
-
-
 def _refused_call(use: Landing) -> str | None:
     before = [c for c in _nodes(use.ours.root, use.lines) if c.type == "call"]
     for call in _nodes(use.made.root, use.rows):
@@ -259,9 +256,6 @@ def _keyword_twice(use: Landing) -> str | None:
     return None
 
 
-# Values
-
-
 def _other_number_of_values(use: Landing) -> str | None:
     for node in _nodes(use.made.root, use.rows):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -302,9 +296,6 @@ def _other_return(use: Landing) -> str | None:
             values = f"{count} values" if count else "one value"
             return f"the other returns of the function have {values} now, not {mine}"
     return None
-
-
-# Definitions among others of their kind
 
 
 def _lone_definition(use: Landing) -> str | None:

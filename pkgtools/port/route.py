@@ -76,7 +76,7 @@ class Finder:
 
         """
         path = Path(name)
-        # A folder can be called like a target: with a / in it, it is the folder that is meant.
+        # A target can have a folder's name: with a / in it, a name is a folder's.
         stop = None if "/" in name else self._target(name) or self._release(name)
         if stop is not None:
             return stop

@@ -145,8 +145,6 @@ class PortStep:
             return self.old_overlay[path]
         return self.movement.listings[0].blob(path)
 
-    # One file of one patch
-
     def _unchanged(self, applied: AppliedPatch, change: FileChange) -> _Ported | None:
         """Return a file as it was, if upstream changed neither it nor what its check looks at."""
         if self.waiting or change.old_path in self.moved or change.path != change.old_path:

@@ -32,7 +32,7 @@ _ASSIGNED: Final = re.compile(
     )["']*(?P<value>[^\s"',\]}}]+)""",
     re.IGNORECASE | re.VERBOSE,
 )
-# No credential: a reference to one, a path to one, a small number, a placeholder, another
+# Not a credential: a reference to one, a path to one, a small number, a placeholder, another
 # variable's name. Base64 may hold a slash, so a path is of several short parts.
 _HARMLESS: Final = re.compile(
     r"\$\{?[A-Z_][A-Z0-9_]*\b.*|<.*|\{.*|[~.]{0,2}(?:/[\w.-]{1,30}){2,}|\d{1,6}"

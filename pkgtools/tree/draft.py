@@ -251,8 +251,8 @@ def bytecode_of(source: Path) -> Iterator[Path]:
     cache = source.parent / "__pycache__"
     if not cache.is_symlink():
         found = sorted(cache.glob(f"{glob.escape(source.stem)}.*.pyc"))
-        # The tag of a Python is text; what has another name is imported by none, nor is a
-        # journal or RECORD able to list it.
+        # The tag of a Python is text: no Python imports a file of another name, and neither a
+        # journal nor RECORD can list it.
         yield from (path for path in found if path.name.isprintable())
     # PEP 3147: Python imports it only if the source is gone, which a series can do.
     legacy = source.with_suffix(".pyc")

@@ -79,7 +79,7 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
     applied = tuple(_applied(catalog, tree, stack, entry) for entry in stack.entries)
     edited = tuple(stack.edited(tree))
     stands = bool(applied) and not edited
-    # What stands says itself what the tree is; else the files do.
+    # A stack that stands says what the tree is; otherwise the files do.
     found = identify(catalog, tree) if not stands else ()
     known = [each for each in found if each.is_known]
     state, is_void = found[0].state if found else State.PATCHED, False
