@@ -1,6 +1,7 @@
 """Check that the names in a patch's lines still exist after a merge."""
 
 from collections.abc import Collection
+from typing import Final
 
 import tree_sitter
 
@@ -15,8 +16,13 @@ from pkgtools.merge.names import (
     reads,
     sets,
 )
-from pkgtools.merge.tokens import identifiers
 from pkgtools.merge.uses import Landing
+
+_BINDING: Final = ("assignment", "for_in_clause", "for_statement", "named_expression")
+_OWN_SCOPES: Final = (
+    *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
+    "set_comprehension",
+)
 
 
 def lost_name(use: Landing, *, whole: bool) -> str | None:
@@ -80,9 +86,21 @@ def orphan(
 
 
 def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
-    """Whether the first statement in some lines that has a name gives it a meaning."""
-    found = (n for n in inside(root, lines) if n.type == "identifier" and n.text == name)
-    node = next(found, None)
-    while node and node.parent and node.parent.type not in ("block", "module"):
-        node = node.parent
-    return node is None or any(map(is_bound_here, identifiers(node, name)))
+    """Whether some lines read a name only behind the place where they bind it."""
+    found = [n for n in inside(root, lines) if n.type == "identifier" and n.text == name]
+    first = next(filter(is_bound_here, found), None)
+    if first is None:
+        return not found
+    holder = block = first
+    while block.parent is not None and block.type not in ("block", *_OWN_SCOPES):
+        block = block.parent
+        holder = block if holder.type not in _BINDING else holder
+    # A loop's or an assignment's value is computed before the name is bound.
+    value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
+    is_own = block.type in _OWN_SCOPES
+    return all(
+        block.start_byte <= n.start_byte < block.end_byte
+        and (is_own or first.start_byte <= n.start_byte)
+        and not (value and value.start_byte <= n.start_byte < value.end_byte)
+        for n in found
+    )

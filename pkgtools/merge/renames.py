@@ -10,19 +10,25 @@ shows nothing: upstream may mean another one. Parameters that upstream folds int
 renamed, too: ``size`` is ``args.size``.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 import tree_sitter
 
 from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.blocks import Block, parse
-from pkgtools.merge.effects import dotted_name
+from pkgtools.merge.effects import dotted_name, imported_names
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.names import bound, own_attributes, owner_of_lines, scopes
+from pkgtools.merge.names import IMPORTS, bound, name_of, own_attributes, owner_of_lines, scopes
+from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.versions import Versions
+
+_BY_NAME: Final = re.compile(rb"(?<![\w.])(?:eval|exec|locals|vars)\(")
+"""Calls that find variables by names which may be in strings."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,8 @@ def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | No
     for path in {owner_of_lines(versions.ours, c.new, c.new_end) for c in chunks}:
         function = _function(versions, path)
         if function is None or function.nodes[0] in seen:
+            continue
+        if _BY_NAME.search(function.nodes[1].text or b""):
             continue
         seen.add(function.nodes[0])
         for old, new in _renames(function).items():
@@ -167,6 +175,7 @@ def _starts_with(token: _Token, name: bytes) -> bool:
 
 def _renames(function: _Function) -> dict[bytes, bytes]:
     base, ours, theirs = function.tokens
+    hidden = _hidden(function.nodes[1])
     found: dict[bytes, bytes] = {}
     for one, other in _pairs(base, theirs):
         for old, new in _units(one, other):
@@ -174,6 +183,7 @@ def _renames(function: _Function) -> dict[bytes, bytes]:
                 break
             known = any(_starts_with(t, old) for t in theirs)
             known = known or any(_starts_with(t, new) for t in (*base, *ours))
+            known = known or not hidden.isdisjoint(name.partition(b".")[0] for name in (old, new))
             if not known and _is_gone(function, old, new):
                 found[old] = new
                 break
@@ -192,6 +202,19 @@ def _renames(function: _Function) -> dict[bytes, bytes]:
         if not doubtful:
             break
         found = {old: new for old, new in found.items() if old not in doubtful}
+    return found
+
+
+def _hidden(function: tree_sitter.Node) -> set[bytes]:
+    """Return the names that imports, and functions inside of a function, bind anew."""
+    found: set[bytes] = set()
+    for raw in raw_walk([*function.children_by_field_name("body")]):
+        if raw.type in IMPORTS:
+            found.update(imported_names(raw))
+        elif raw.type == "function_definition":
+            found.add(name_of(raw))
+        elif raw.type in ("keyword_pattern", "lambda_parameters", "parameters"):
+            found.update(n.text or b"" for n in raw_walk([raw]) if n.type == "identifier")
     return found
 
 

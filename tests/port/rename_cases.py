@@ -46,6 +46,17 @@ _FOLDED: Final = """\
         three(x, rate=rate)
         return g(size, rate)
     """
+_LENGTH: Final = """\
+    def f(a):
+        n = len(a)
+        log(n)
+        return n
+    """
+_SIZE: Final = (
+    _LENGTH.replace("n = len", "size = len")
+    .replace("log(n)", "log(size)")
+    .replace("return n", "return size")
+)
 _ARGS: Final = """\
     def f(x, args: Args):
         one(x)
@@ -201,5 +212,36 @@ RENAMES: Final = (
         .replace("ratio=", "rate=")
         .replace("two(x, size)", "two(x, size)\n        limit(ratio, size=size)"),
         "renamed-operand",
+    ),
+    *(
+        Case(
+            f"a variable that the patch reads before it sets it: {text.splitlines()[0]}",
+            _LENGTH,
+            _LENGTH.replace("log(n)", f"log(n)\n        {text.format(n='n')}"),
+            _SIZE,
+            _SIZE.replace("log(size)", f"log(size)\n        {text.format(n='size')}"),
+            "renamed-operand",
+        )
+        for text in (
+            "if {n} > 3:\n            {n} = 3",
+            "for {n} in a[{n}]:\n            g()",
+            "g({n} := {n} + 1)",
+        )
+    ),
+    *(
+        Case(
+            f"a name that the patch uses for something else: {text.splitlines()[0]}",
+            _LENGTH,
+            _LENGTH.replace("log(n)", text),
+            _SIZE,
+            None,
+        )
+        for text in (
+            "log(n)\n        import n\n        n.run()",
+            "log(n, key=lambda n: n + 1)",
+            "def g(n):\n            return n\n        log(g(n))",
+            "log(n, '%(n)s' % locals())",
+            "match n:\n            case A(n=1):\n                log(n)",
+        )
     ),
 )
