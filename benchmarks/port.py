@@ -11,6 +11,9 @@
     patches = "slime/before" # the patches for the old source
     ported = "slime/after"   # what people made of them for the new one
 
+A folder has one or more ``*.patch`` files, each for the source as it is; ``pkgtools export
+--series v0.5.22 -o v0.5.22/series.patch`` makes one of a whole series.
+
 Sections of other files than the package's are left out. For each tool the table has the hunks
 that are left to a person; the files without a conflict, and how many of them equal the person's;
 those with the person's change in another definition; those that do not compile; those with
