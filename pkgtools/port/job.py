@@ -42,6 +42,11 @@ def new_job(
     series = named.load()
     last = finder.latest() if route.end == "latest" else route.end
     output = (output or named.directory.with_name(_folder_name(catalog, last))).absolute()
+    if output == named.directory.absolute():
+        raise UsageError(
+            f"{output}: the series is for {last} already",
+            remedy="name another release with --to, or a new folder with -o",
+        )
     _refuse_taken(output)  # before a source is downloaded
     start, end = finder.find(named.source_name(route.start)), finder.find(last)
     between = (

@@ -416,8 +416,12 @@ def test_a_taken_output_is_refused_before_a_source_is_looked_for(
     waiting = small.port(*words)
     assert (waiting.code, "the port in this folder is not finished" in waiting.err) == (2, True)
     assert f"pkgtools port --continue -o {tmp_path / 'new'}" in waiting.err
-    existing = small.port(*words[:-1], small.series)
-    assert (existing.code, f"{small.series} exists already" in existing.err) == (2, True)
+    taken = small.series.with_name("v1.2")
+    shutil.copytree(small.series, taken)
+    existing = small.port(*words[:-2])
+    assert (existing.code, f"{taken} exists already" in existing.err) == (2, True)
+    itself = small.port(*words[:-1], small.series)
+    assert (itself.code, "the series is for 1.2 already" in itself.err) == (2, True)
 
 
 def test_a_port_that_leaves_nothing_says_so(tmp_path: Path) -> None:
