@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from pkgtools.merge.blocks import parse
+from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.lines import Chunk, diff
 from pkgtools.merge.lost import lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
+from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.uses import Landing, misuse
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
+_HANDED: Final = re.compile(rb"\b(?:await|yield) ")
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 
 
@@ -48,6 +50,7 @@ def find_faults(
         for path, data in {"": merged.data, **merged.others}.items()
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
+    faults |= _misawaited(versions, merged)
     for merge in merged.chunks:
         chunk = merge.chunk
         if (
@@ -79,6 +82,27 @@ def _doubled(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, st
         guilty = [c for c, text in texts.items() if name in text] or done
         faults.update(dict.fromkeys(guilty, f"the result would have {shown!r} twice"))
     return faults
+
+
+def _misawaited(versions: Versions, merged: Merge) -> dict[Chunk, str]:
+    """Return the merged chunks if a call is awaited, or not, as in none of the sides.
+
+    One side may rename what is called, and the other one await it no more.
+    """
+    sides = versions.base, versions.ours, versions.theirs
+    done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
+    if not done or len({len(_HANDED.findall(side.source)) for side in sides}) == 1:
+        return {}
+    new = _calls(parse(merged.data)) - _calls(versions.ours) - _calls(versions.theirs)
+    names = sorted(name for name, _ in new)
+    reason = "one side changes whether `{}` is awaited, and the other one what is called"
+    return dict.fromkeys(done, reason.format(names[0].decode(errors="replace"))) if names else {}
+
+
+def _calls(module: Block) -> set[tuple[bytes, bool]]:
+    """Return what a module calls, and whether it awaits or yields from the call."""
+    calls = [(n, n.parent) for n in raw_walk(module.raw) if n.type == "call" and n.parent]
+    return {(n.children[0].text or b"", outer.type in ("await", "yield")) for n, outer in calls}
 
 
 def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:

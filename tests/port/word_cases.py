@@ -97,6 +97,23 @@ WORDS: Final = (
         _WAKE.replace("wake.remote()", "theirs.remote(tags=ours)"),
         "tokens-disjoint",
     ),
+    *(
+        Case(
+            f"another call, which upstream hands over no more: {sign}",
+            f"async def f(a):\n    b = {sign} run(a)\n",
+            f"async def f(a):\n    b = {sign} ours(a)\n",
+            "async def f(a):\n    b = run(a)\n",
+            None,
+        )
+        for sign in ("await", "yield from")
+    ),
+    Case(
+        "a call that upstream renames and the patch awaits",
+        "async def f(a):\n    run(a)\n",
+        "async def f(a):\n    await run(a)\n",
+        "async def f(a):\n    theirs(a)\n",
+        None,
+    ),
     Case(
         "an argument of a call that upstream awaits no more",
         "async def f(a):\n    await run(a.b, 1)\n",
