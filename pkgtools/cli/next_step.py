@@ -17,7 +17,7 @@ _REPEATED: Final = ("tree", "python", "wheels", "repositories", "catalog")
 _PLACES: Final = ("tree", "python")
 _TARGET: Final = re.compile(r"--target [A-Za-z0-9][\w.+-]*\w")
 _COMMAND: Final = re.compile(
-    r"(?<=`)pkgtools [^`]+(?=`)|(?<![`\w/-])pkgtools [a-z][^\s`,;()]*(?: [^\s`,;()]+)*"
+    r"`(pkgtools [^`]+)`|(?<![`\w/-])(pkgtools [a-z][^\s`,;()]*(?: [^\s`,;()]+)*)"
 )
 """In backticks, or from the name to the end of the clause."""
 
@@ -28,7 +28,7 @@ def completed(text: str) -> str:
     Where it names a target and no command, this command is meant, with that target.
     """
     if _COMMAND.search(text):
-        return _COMMAND.sub(lambda match: _with_options(match[0]), text)
+        return _COMMAND.sub(_quoted, text)
     return _TARGET.sub(lambda match: f"`{_again(match[0])}`", text)
 
 
@@ -78,12 +78,17 @@ def shell(*words: str) -> str:
     return shlex.join(["pkgtools", *words])
 
 
-def _with_options(command: str) -> str:
+def _quoted(match: re.Match[str]) -> str:
+    command = match[1] or match[2]
     context = click.get_current_context(silent=True)
-    words = command.split(" ")
-    named = _command(context, words[1:]) if context is not None else None
+    named = _command(context, command.split(" ")[1:]) if context is not None else None
     if context is None or named is None:
-        return command
+        return match[0]
+    return f"`{_with_options(command, context, named)}`"
+
+
+def _with_options(command: str, context: click.Context, named: click.Command) -> str:
+    words = command.split(" ")
     options = {param.name: param for param in named.params if isinstance(param, click.Option)}
     if named is context.command and "--continue" in words and context.params.get("write"):
         command += " --write"

@@ -25,7 +25,7 @@ def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Conte
     The words are the whole command line: click could not parse the format that it asks for.
     """
     context = error.ctx or top
-    remedy = f"{context.command_path} --help"
+    remedy = f"`{context.command_path} --help`"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         missing = error.param.make_metavar(context)
         option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []

@@ -161,8 +161,13 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
     return ForeignError(
         f"{source.label} is not what {name} makes; these files differ: {differing}",
         remedy=port_step(catalog, catalog.target(name), source, name)
-        or "undo the edits if these are yours, or reinstall, or check the files out again; "
-        f"`pkgtools refresh --series {name}` takes edits of a tree into a series",
+        or "undo the edits if these are yours, or reinstall, or check the files out again"
+        + (
+            f"; take edits into the series with `pkgtools refresh --series {name} --tree "
+            f"{source.root}`"
+            if isinstance(source, Tree)
+            else ""
+        ),
         details=match,
     )
 

@@ -341,14 +341,14 @@ def test_contradicting_options_are_refused_before_the_catalog_is_read(
         ("export", " export: missing option '-o' / '--output'", "`pkgtools export -o PATH`"),
         ("drop", " drop: missing argument 'PATCHES...'", "`pkgtools drop PATCHES...`"),
         ("image test", " image test: missing argument 'IMAGE'", "`pkgtools image test IMAGE`"),
-        ("build x", " build: no such command 'x'", "pkgtools build --help"),
-        ("status -x", " status: no such option '-x'", "pkgtools status --help"),
+        ("build x", " build: no such command 'x'", "`pkgtools build --help`"),
+        ("status -x", " status: no such option '-x'", "`pkgtools status --help`"),
         (
             "status --tree",
             " status: option '--tree' requires an argument",
-            "pkgtools status --help",
+            "`pkgtools status --help`",
         ),
-        ("--nope", ": no such option '--nope'", "pkgtools --help"),
+        ("--nope", ": no such option '--nope'", "`pkgtools --help`"),
     ],
 )
 def test_a_usage_error_has_a_next_step(command: str, error: str, step: str) -> None:

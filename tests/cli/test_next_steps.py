@@ -246,6 +246,18 @@ def test_the_next_command_is_the_right_one(project: Project, tmp_path: Path) -> 
     assert case.do("verify", "--dry-run", "-t", "w-1.0").code == 0
 
 
+@pytest.mark.parametrize("verb", ["verify", "reverse", "apply"])
+def test_the_command_after_an_edit_names_the_edited_tree(
+    verb: str, project: Project, tmp_path: Path
+) -> None:
+    """Without --tree, `refresh` takes no edits: it only corrects line numbers."""
+    case = Case(project, tmp_path, make_tree(project, "site", tmp_path).root)
+    case.do("apply", "-t", "w-1.0")
+    case.write("widget/answer.py", "ANSWER = 7\n")
+    (step,) = _steps(case.do(verb))
+    assert f"`pkgtools refresh --series w-1.0 --tree {case.site} --catalog" in step
+
+
 def test_a_usage_error_without_a_remedy_names_the_help(project: Project, tmp_path: Path) -> None:
     case = Case(project, tmp_path, make_tree(project, "site", tmp_path).root)
     assert "next: see `pkgtools verify --help`" in case.do("verify", "--allow-missing").err

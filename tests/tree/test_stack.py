@@ -163,7 +163,7 @@ def test_a_catalog_that_moved_gets_a_name_once(project: Project, tmp_path: Path)
             catalog.write_text(f'name = "ours"\n{catalog.read_text()}')
             again = _do("apply", tree, catalog)
             assert (again.code, "write a name" in again.err) == (3, False)
-            command = again.err.partition("take it out once (pkgtools ")[2].partition(")")[0]
+            command = again.err.partition("take it out once (`pkgtools ")[2].partition("`)")[0]
             assert call(*shlex.split(command)).code == 0
             done = _do("apply", tree, catalog)
         assert done.code == 0, done
@@ -208,7 +208,7 @@ def test_what_lies_below_the_same_files_stays(project: Project, tmp_path: Path) 
     ):
         assert done.code == 3, done
         assert "other-1.0 was applied later and changes src/widget/core.py" in done.err
-        assert "next: take it out first: pkgtools reverse --target other-1.0" in done.err
+        assert "next: take it out first: `pkgtools reverse --target other-1.0" in done.err
     assert snapshot(tmp_path) == before
     unknown = _do("reverse", tree, project.targets, "--target", "w-1.1")
     assert unknown.code == 2
