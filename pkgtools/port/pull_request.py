@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 from pkgtools.authoring.export import cell
-from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport
+from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport, StepReport
 from pkgtools.port.upgrade import Upgrade
 from pkgtools.port.work import PortReport
 
@@ -37,8 +38,8 @@ def text(upgrade: Upgrade, page: str) -> str:
 
 
 def _ported(report: PortReport) -> Iterator[str]:
-    for step in report.steps:
-        yield f"## {_source(step.base)} to {_source(step.theirs)}"
+    for start, step in _spans(report):
+        yield f"## {_source(start)} to {_source(step.theirs)}"
         rows = [f"| {_code(p.patch)} | {p.outcome} | {_counts(p)} |" for p in step.patches]
         yield "\n".join(["| patch | outcome | hunks |", "|---|---|---|", *rows])
         for kind, heading in (
@@ -49,6 +50,20 @@ def _ported(report: PortReport) -> Iterator[str]:
             found = [line for p in step.patches for line in _hunks(p, kind)]
             if found:
                 yield f"{heading}:\n\n" + "\n".join(found)
+
+
+def _spans(report: PortReport) -> Iterator[tuple[str, StepReport]]:
+    """Yield each step with its start, and steps that change no patch as one."""
+    for is_unchanged, group in groupby(report.steps, _is_unchanged):
+        steps = list(group)
+        if is_unchanged:
+            yield steps[0].base, steps[-1]
+        else:
+            yield from ((step.base, step) for step in steps)
+
+
+def _is_unchanged(step: StepReport) -> bool:
+    return all(patch.outcome is HunkOutcome.UNCHANGED for patch in step.patches)
 
 
 def _counts(patch: PatchReport) -> str:

@@ -126,6 +126,22 @@ def test_a_conflict_waits_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert not conflict.exists()
 
 
+def test_releases_that_change_no_patch_have_one_table(tmp_path: Path) -> None:
+    line = "X = 1\n"
+    releases = {"1.0": {"a.py": line}, "1.1": {"a.py": line}, "1.2": {"a.py": line}}
+    releases["1.3"] = {"a.py": "Y = 0\n\n\n" + line}
+    small = make_small(tmp_path / "small", releases, [("one", {"a.py": "X = 2\n"})])
+    done = upgrade(small)
+    assert done.code == 0, done.err
+    tables = [line for line in done.out.splitlines() if line.startswith(("## w", "## `w", "| `"))]
+    assert tables == [
+        "## widget_kit-1.0-py3-none-any.whl to widget_kit-1.2-py3-none-any.whl",
+        "| `0001-one.patch` | unchanged | 1 unchanged |",
+        "## widget_kit-1.2-py3-none-any.whl to widget_kit-1.3-py3-none-any.whl",
+        "| `0001-one.patch` | merged | 1 merged |",
+    ]
+
+
 def test_proposals_are_in_the_text_and_are_taken(tmp_path: Path) -> None:
     calls = "def f(x):\n    one(x)\n    end(x)\n"
     ours, theirs = (
