@@ -158,16 +158,14 @@ def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsE
     differing = ", ".join(
         f.path + (" (only its line endings differ)" if f.crlf else "") for f in match.differing
     )
+    undo = "undo the edits if these are yours, or reinstall, or check the files out again"
+    if isinstance(source, Tree):
+        undo += (
+            f"; take edits into the series with `pkgtools refresh --series {name}{_tree(source)}`"
+        )
     return ForeignError(
         f"{source.label} is not what {name} makes; these files differ: {differing}",
-        remedy=port_step(catalog, catalog.target(name), source, name)
-        or "undo the edits if these are yours, or reinstall, or check the files out again"
-        + (
-            f"; take edits into the series with `pkgtools refresh --series {name} --tree "
-            f"{source.root}`"
-            if isinstance(source, Tree)
-            else ""
-        ),
+        remedy=port_step(catalog, catalog.target(name), source, name) or undo,
         details=match,
     )
 
