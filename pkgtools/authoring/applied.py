@@ -48,7 +48,7 @@ def refuse_misfit(patches: Sequence[Patch], source: Source) -> Plan:
     if not plan.ok:
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}",
-            remedy="port it with `pkgtools port`, or give the source that it is for with --from",
+            remedy="give the source that it is for with --from, or port the series to this one",
             details=Refusal("", source.label, None, plan.rejections),
         )
     return plan

@@ -129,7 +129,7 @@ def read_file(path: Path) -> Blob | None:
         if stat.S_ISDIR(status.st_mode):
             return Blob(b"", DIRECTORY)
         return Blob(read_bytes(path, os.O_NOFOLLOW), canonical_mode(status.st_mode))
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name with NUL
         return None
     except OSError as error:
         raise TreeError(f"{path} cannot be read: {error.strerror}") from None

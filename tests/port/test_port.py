@@ -937,6 +937,8 @@ def test_a_series_that_does_not_fit_its_source(small: Small, tmp_path: Path) -> 
     done = small.port("--series", "one", "--from", "1.2", "--to", "1.1", "-o", tmp_path / "new")
     assert done.code == 3
     assert "does not apply" in done.err
+    assert "next: give the source that it is for with --from" in done.err
+    assert "`pkgtools port" not in done.err  # without --to, it is refused
 
 
 _KILLED = """

@@ -83,6 +83,18 @@ def test_a_checkout_is_held_against_the_targets_revision(project: Project, tmp_p
     assert "x.log" not in done.err
 
 
+def test_a_row_with_a_name_that_no_file_can_have(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    apply(project, tree)
+    assert tree.record is not None
+    with tree.record.open("ab") as record:
+        record.write(record_row("widget/no\0file.py", b""))
+    done = _verify(project, tree, "--json")
+    assert done.code == 8
+    (found,) = done.facts["error"]["details"]["differences"]
+    assert (found["path"], found["what"]) == ("widget/no\0file.py", "missing")
+
+
 def test_series_only_is_for_a_patched_tree(project: Project, tmp_path: Path) -> None:
     tree = make_tree(project, "site", tmp_path)
     done = _verify(project, tree, "--dry-run", "--series-only")
