@@ -50,7 +50,7 @@ def find_faults(
         for path, data in {"": merged.data, **merged.others}.items()
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
-    faults |= _misawaited(versions, merged)
+    faults |= {**_misawaited(versions, merged), **_unproven_imports(merged, files[""])}
     for merge in merged.chunks:
         chunk = merge.chunk
         if (
@@ -103,6 +103,16 @@ def _calls(module: Block) -> set[tuple[bytes, bool]]:
     """Return what a module calls, and whether it awaits or yields from the call."""
     calls = [(n, n.parent) for n in raw_walk(module.raw) if n.type == "call" and n.parent]
     return {(n.children[0].text or b"", outer.type in ("await", "yield")) for n, outer in calls}
+
+
+def _unproven_imports(merged: Merge, file: _Landed) -> dict[Chunk, str]:
+    """Return the merged chunks if the result imports what no side imports, unless it exists."""
+    made, *known = ({*m.imports.values()} for m in (file.made, file.ours, file.theirs))
+    new = sorted((name, dotted) for dotted, name in made.difference(*known) if name)
+    told = [f"`{n.decode()}` from {d}" for n, d in new if not file.made.offers(d, n)]
+    done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
+    reason = "the result would import {}, which neither side does"
+    return dict.fromkeys(done, reason.format(told[0])) if told else {}
 
 
 def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -10,7 +11,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.blocks import parse
-from pkgtools.merge.names import definitions_in, imports_in, name_of, own_attributes
+from pkgtools.merge.names import bound, definitions_in, imports_in, name_of, own_attributes
 
 Read = Callable[[str], bytes | None]
 
@@ -115,6 +116,18 @@ class Module:
         dotted, original = self.imports.get(name, ("", b""))
         whole = f"{dotted}.{original.decode()}" if original else dotted
         return Module.named(whole, self.read) if whole else None
+
+    def offers(self, dotted: str, name: bytes) -> bool | None:
+        """Return whether a module has a name that others can import; None if that is not sure."""
+        text = self.read(dotted)
+        if text is None:
+            return False
+        is_module = self.read(f"{dotted}.{name.decode()}") is not None
+        if is_module or name in bound(parse(text).raw[0]):
+            return True
+        # A word that binds nothing may still be set in some other way.
+        unsure = re.search(rb"\b%b\b|import \*|__getattr__" % re.escape(name), text)
+        return None if unsure else False
 
     @cached_property
     def _definitions(self) -> dict[bytes, tree_sitter.Node]:

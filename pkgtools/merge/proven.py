@@ -14,15 +14,12 @@ import warnings
 from collections.abc import Collection, Iterator
 from typing import Final
 
-import tree_sitter
-
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.markers import ConflictLines, conflicts_in
 from pkgtools.merge.model import Merge, OtherFiles, Proposal
 from pkgtools.merge.modules import Module
-from pkgtools.merge.names import bound
 from pkgtools.merge.proposals import accepted, filled, holds
 from pkgtools.merge.prose import merge_prose
 from pkgtools.merge.versions import Versions
@@ -90,21 +87,9 @@ def _imports(module: Module, rows: range) -> bool | None:
     found = [n for n in found if n.start_point.row < rows.stop and rows.start <= n.end_point.row]
     if not found or any(n.type != "import_from_statement" for n in found):
         return None
-    told = {_exists(module, statement, name) for statement in found for name in _names(statement)}
+    told = {
+        module.offers(module.absolute(statement), (n.child_by_field_name("name") or n).text or b"")
+        for statement in found
+        for n in statement.children_by_field_name("name")
+    }
     return None if None in told else all(told)
-
-
-def _names(statement: tree_sitter.Node) -> list[bytes]:
-    names = statement.children_by_field_name("name")
-    return [(n.child_by_field_name("name") or n).text or b"" for n in names]
-
-
-def _exists(module: Module, statement: tree_sitter.Node, name: bytes) -> bool | None:
-    dotted = module.absolute(statement)
-    text = module.read(dotted)
-    if text is None:
-        return False
-    if module.read(f"{dotted}.{name.decode()}") is not None or name in bound(parse(text).raw[0]):
-        return True
-    # A word that binds nothing may still be set in some other way.
-    return None if re.search(rb"\b%b\b|import \*|__getattr__" % re.escape(name), text) else False
