@@ -46,10 +46,11 @@ def check_out(work: SeriesWork, folder: Path) -> CheckedOut:
     """Make a repository of a series on its source: all of it, or nothing."""
     refuse_existing(folder)
     series = work.named.load()
-    with reading([work.source], work.reporter):
+    with reading([work.source], work.reporter), work.reporter.task(f"reading {work.source.label}"):
         commits = [NewCommit(f"{work.source.label}\n", None, _base(work, series))]
         commits += [_commit(each) for each in applied_on(series.patches, work.source)]
-    with new_folder(folder, "name another folder") as scratch:
+    writing = work.reporter.task(f"writing {folder}")
+    with new_folder(folder, "name another folder") as scratch, writing:
         ids = make_repository(scratch, commits)
         state = BenchState(
             version=1,
