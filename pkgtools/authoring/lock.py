@@ -111,7 +111,7 @@ def check_locks(targets: Sequence[Target], at_hand: AtHand) -> list[Proof]:
             locked = target.lock.find(revision.name)
             if locked is None:
                 raise CheckFailedError(
-                    f"{target.lock_path} does not have {revision.name}",
+                    f"{target.lock_path} has no entry for {revision.name} of {target.name}",
                     remedy=f"run `pkgtools lock --target {target.name}`",
                 )
             entries.append(locked)

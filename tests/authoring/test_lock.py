@@ -200,6 +200,18 @@ def test_a_lock_is_not_written_past_a_missing_source(targets: Path) -> None:
     assert snapshot(targets.parent) == before
 
 
+def test_a_revision_without_an_entry_is_named_with_its_target(
+    project: Project, targets: Path
+) -> None:
+    commit = "5" * 40
+    with targets.open("a") as file:
+        file.write(f'\n[[target.alias]]\nname = "nightly"\ncommit = "{commit}"\n')
+    done = _lock(project, targets, "--check")
+    assert done.code == 8
+    name = tomllib.loads(targets.read_text())["target"][-1]["name"]
+    assert f"lock.toml has no entry for {commit} of {name}" in done.err
+
+
 def test_a_catalog_that_cannot_be_written(
     project: Project, targets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
