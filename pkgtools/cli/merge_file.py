@@ -60,6 +60,8 @@ def merge_file(
 ) -> Output:
     """Merge the changes from BASE to OURS and from BASE to THEIRS, and write the result to OURS.
 
+    The files are in the order of a merge driver's %O, %A and %B; `git merge-file` takes OURS first.
+
     Python is merged by structure: a conflict of git's is merged if there is a single
     right way. Any other file is merged by lines, exactly as `git merge-file` does. A
     file is Python if its name (--path, otherwise OURS) ends with .py or .pyi, or if
