@@ -13,13 +13,14 @@ from pkgtools.merge.lines import Chunk, diff
 from pkgtools.merge.lost import lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
-from pkgtools.merge.tokens import raw_walk
+from pkgtools.merge.tokens import raw_walk, tokens_of
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.uses import Landing, misuse
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
+_PLACE: Final = re.compile(rb"%(?:\(\w+\))?[-#+ .*\d]*[a-zA-Z]|\{[^{}]*\}")
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 
 
@@ -51,6 +52,7 @@ def find_faults(
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
     faults |= {**_misawaited(versions, merged), **_unproven_imports(merged, files[""])}
+    faults |= _misplaced(versions, merged)
     for merge in merged.chunks:
         chunk = merge.chunk
         if (
@@ -103,6 +105,48 @@ def _calls(module: Block) -> set[tuple[bytes, bool]]:
     """Return what a module calls, and whether it awaits or yields from the call."""
     calls = [(n, n.parent) for n in raw_walk(module.raw) if n.type == "call" and n.parent]
     return {(n.children[0].text or b"", outer.type in ("await", "yield")) for n, outer in calls}
+
+
+def _misplaced(versions: Versions, merged: Merge) -> dict[Chunk, str]:
+    """Return the merged chunks if a text has values that a side gives to other placeholders.
+
+    Both may correct the same mistake: one side the order of the values, the other one the text's.
+    """
+    done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
+    pairs = [(c, 1) for c in done], [(c, 2) for c in versions.upstream]
+    if not all(any(_PLACE.search(_changed(versions, *p)) for p in side) for side in pairs):
+        return {}
+    known = _formats(versions.ours) | _formats(versions.theirs)
+    given = {(places, told) for _, places, told in known}
+    values = {told for _, told in given}
+    orders = Counter(tuple(sorted(told)) for told in values)
+    found = (
+        (places, told) not in given or orders[tuple(sorted(told))] > 1
+        for _, places, told in _formats(parse(merged.data)) - known
+        if told in values
+    )
+    reason = "one side changes the placeholders of a text, and the other one their values"
+    return dict.fromkeys(done, reason) if any(found) else {}
+
+
+def _changed(versions: Versions, chunk: Chunk, side: int) -> bytes:
+    return b"".join(versions.lines[side][chunk.new : chunk.new_end])
+
+
+def _formats(module: Block) -> set[tuple[bytes, tuple[bytes, ...], tuple[bytes, ...]]]:
+    """Return the texts of a module with their placeholders and values."""
+    found = set()
+    for raw in raw_walk(module.raw):
+        text, *values = [n for n in raw.named_children if n.type != "comment"] or [raw]
+        if raw.type == "call" and text.type == "attribute":
+            text = text.children[0]  # "{}".format(value)
+        elif raw.type not in ("argument_list", "binary_operator"):
+            continue
+        places = _PLACE.findall(text.text or b"") if "string" in text.type else []
+        if places and values:
+            told = tuple(token for value in values for token in tokens_of(value))
+            found.add((text.text or b"", tuple(places), told))
+    return found
 
 
 def _unproven_imports(merged: Merge, file: _Landed) -> dict[Chunk, str]:

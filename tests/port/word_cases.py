@@ -303,6 +303,42 @@ WORDS: Final = (
         "# The cache is not used by the worker of it\nrun(1)\n",
         None,
     ),
+    *(
+        Case(
+            f"values of a text, in which upstream changes places: {text.strip()}",
+            text.format("sent %s, got %s of it", "a, b"),
+            text.format("sent %s, got %s of it", "b, a"),
+            text.format("sent %d, got %s of it", "a, b"),
+            None,
+        )
+        for text in (
+            'logger.info("{}", {})\n',
+            'print("{}" % ({}))\n',
+            'raise ValueError(\n    "{}" % ({})\n)\n',
+        )
+    ),
+    Case(
+        "values of a text that upstream formats otherwise",
+        'print("sent {}, got {} of it".format(a, b))\n',
+        'print("sent {}, got {} of it".format(b, a))\n',
+        'print("sent {1}, got {0} of it".format(a, b))\n',
+        None,
+    ),
+    Case(
+        "the order of values, and that of the words for them",
+        'print("sent %s, got %s of it" % (a, b))\n',
+        'print("sent %s, got %s of it" % (b, a))\n',
+        'print("got %s, sent %s of it" % (a, b))\n',
+        None,
+    ),
+    Case(
+        "a value of a text in which upstream changes a word",
+        'print("sent %s, got %s of it" % (a, b))\n',
+        'print("sent %s, got %s of it" % (a, c))\n',
+        'print("sent %s, got %s of that" % (a, b))\n',
+        'print("sent %s, got %s of that" % (a, c))\n',
+        "tokens-disjoint",
+    ),
     Case(
         "the name of a placeholder, of which the patch takes the value away",
         'raise ValueError("the {a} of this is wrong".format(a=a, b=b))\n',
