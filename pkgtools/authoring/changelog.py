@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from packaging.utils import canonicalize_name
+
 from pkgtools.catalog import Catalog, Target, load_catalog
 from pkgtools.errors import CheckFailedError, MalformedError, PkgtoolsError
 from pkgtools.util.files import put_blob, read_text
@@ -34,6 +36,7 @@ _REAL: Final = re.compile(
     rf"(?:(?:issues|pull|pulls|merge_requests)/{_NUMBER}|commits?/{_HASH}"
     r"|releases/(?:tag/)?(?P<tag>[^/?#]+))/?(?:[?#].*)?"
 )
+_PYPI: Final = re.compile(r"https://pypi\.org/project/([^/?#]+)/([^/?#]+)/?(?:[?#].*)?")
 # RFC 2606 and RFC 6761: names that lead nowhere.
 _RESERVED: Final = re.compile(
     r"(?:.*\.)?(?:example\.(?:com|org|net)|example|invalid|test|localhost)"
@@ -182,7 +185,10 @@ def _told(
             return Changed(target.name, before, after, entry.line, links)
     line = naming[0].line
     urls = ", ".join(_urls(naming[0].text)) or "none"
-    return f"line {line}: the entry that names {target.name} has no real link (found: {urls})"
+    return (
+        f"line {line}: the entry that names {target.name} links to no issue, pull request, commit "
+        f"or release of the target (found: {urls})"
+    )
 
 
 def _urls(text: str) -> list[str]:
@@ -194,6 +200,9 @@ def _is_real(url: str, target: Target) -> bool:
 
     A release of the target's own upstream has to be the target's.
     """
+    if page := _PYPI.fullmatch(url):
+        own = canonicalize_name(page[1]) == canonicalize_name(target.upstream.distribution)
+        return not own or page[2] == target.revision.version
     match = _REAL.fullmatch(url)
     if match is None or _RESERVED.fullmatch(match["host"]):
         return False

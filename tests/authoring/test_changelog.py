@@ -167,6 +167,8 @@ def test_real_links(repo: Repo) -> None:
         "<https://forge.dev/a/b/commit/0a1b2c3>",
         "https://forge.dev/a/b/releases/tag/v2",
         "https://forge.dev/widgets/widget/releases/tag/v1.0",
+        "https://pypi.org/project/widget-kit/1.0/",
+        "https://pypi.org/project/another/2.1",
     ):
         repo.tell(f"- `w-1.0`: rounds down, see {link}.")
         done = repo.check()
@@ -191,11 +193,13 @@ def test_links_that_lead_nowhere(repo: Repo) -> None:
         "https://localhost/a/b/pull/3",
         # Of the target's own upstream, and of another release than the target's.
         "https://forge.dev/widgets/widget/releases/tag/v1.1",
+        "https://pypi.org/project/Widget_Kit/1.1/",
+        "https://pypi.org/project/widget-kit/",
     ):
         repo.tell(f"- `w-1.0`: rounds down, see {link}")
         done = repo.check()
         assert done.code == 8, link
-        assert "line 5: the entry that names w-1.0 has no real link" in done.err
+        assert "line 5: the entry that names w-1.0 links to no issue" in done.err
 
 
 @pytest.mark.parametrize("word", ["TBD", "tbd", "TODO:", "(XXX)", "FIXME"])

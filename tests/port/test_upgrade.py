@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,6 +85,20 @@ def test_a_stale_series_becomes_the_text_of_a_pull_request(tmp_path: Path) -> No
     assert "- [ ] look at each merged place: a merge by rule is a proposal" in lines
     assert any(f"applies exactly to `{wheel.name}`" in line for line in lines)
     assert str(tmp_path) not in done.out
+
+
+def test_the_entry_of_a_package_without_git_passes_the_changelog_check(tmp_path: Path) -> None:
+    small = stale(tmp_path)
+    lines = small.catalog.read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("git = "))
+    small.catalog.write_text(re.sub(r', tag = "[^"]+"', "", text))
+    commit(small)
+    git(small.catalog.parent, "tag", "1.0")
+    done = upgrade(small)
+    assert done.code == 0, done.err
+    assert "https://pypi.org/project/widget-kit/1.2/" in done.out
+    checked = call("changelog", "check", "--catalog", small.catalog)
+    assert checked.code == 0, checked.err
 
 
 def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
