@@ -106,6 +106,6 @@ def load_lock(path: Path, digest: str, target: str) -> Lockfile:
     lock = read_lock(path)
     if lock.series != digest:
         TomlFile(path).fail(
-            f"the series is {digest} now: it changed since it was locked", ".series", remedy=remedy
+            f"the series changed since it was locked: it is {digest} now", ".series", remedy=remedy
         )
     return lock

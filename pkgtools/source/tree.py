@@ -246,7 +246,8 @@ def _dist_info(container: Path, upstream: Upstream) -> Path | None:
         names = " and ".join(folder.name for folder in found)
         raise TreeError(
             f"{container} has {names}: it is unclear which one is installed",
-            remedy=f"reinstall {upstream.distribution}",
+            remedy="delete the .dist-info of the version that was replaced, which `pip install "
+            f"--target` leaves, or reinstall {upstream.distribution}",
         )
     return found[0] if found else None
 

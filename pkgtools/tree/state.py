@@ -120,7 +120,7 @@ def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
     if not found:
         problem = next(iter(catalog.problems.values()), None)
         raise ForeignError(
-            f"no target of {catalog.path} can be held against {source.label}"
+            f"no target of {catalog.path} can be compared with {source.label}"
             + (f": {problem.message}" if problem else ""),
             remedy=(problem and problem.remedy) or "see `pkgtools targets`",
         )

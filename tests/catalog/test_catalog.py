@@ -226,7 +226,7 @@ def test_a_stale_lock_is_refused_with_what_to_do(project: Project, tmp_path: Pat
     patch = next((targets.parent / "patches" / "widget" / "v1.0").glob("0001-*"))
     patch.write_bytes(patch.read_bytes().replace(b"A reason.", b"A reason!"))
     catalog = load_catalog(targets)
-    with pytest.raises(MalformedError, match="it changed since it was locked") as caught:
+    with pytest.raises(MalformedError, match="the series changed since it was locked") as caught:
         _ = catalog.target("w-1.0").lock
     assert "lock.toml:4: series:" in caught.value.message
     assert caught.value.remedy is not None

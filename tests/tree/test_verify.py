@@ -206,7 +206,7 @@ def test_a_tree_whose_series_changed_since_its_lock(project: Project, tmp_path: 
     patch.write_bytes(patch.read_bytes().replace(b"A reason.", b"A reason!"))
     done = call("verify", *words)
     assert done.code == 6
-    assert "it changed since it was locked" in done.err
+    assert "the series changed since it was locked" in done.err
     assert "pkgtools lock --target w-1.0" in done.err
 
 
