@@ -15,6 +15,7 @@ from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
 from pkgtools.merge.tokens import raw_walk, tokens_of
 from pkgtools.merge.twins import repeated
+from pkgtools.merge.undone import undone
 from pkgtools.merge.uses import Landing, misuse
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
@@ -53,6 +54,9 @@ def find_faults(
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
     faults |= {**_misawaited(versions, merged), **_unproven_imports(merged, files[""])}
     faults |= _misplaced(versions, merged)
+    done = {c.chunk for c in merged.chunks if c.how is How.MERGED}
+    reason = "one side exchanges what the other one exchanges or negates"
+    faults |= dict.fromkeys((c for c in undone(versions) if c in done), reason) if done else {}
     for merge in merged.chunks:
         chunk = merge.chunk
         if (

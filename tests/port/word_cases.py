@@ -324,6 +324,25 @@ WORDS: Final = (
         'print("sent {1}, got {0} of it".format(a, b))\n',
         None,
     ),
+    *(
+        Case(f"two ways to correct one mistake: {base.strip()}", base, ours, theirs, None)
+        for base, ours, theirs in (
+            ("x = a if c else b\n", "x = b if c else a\n", "x = a if not c else b\n"),
+            ("x = a if c > d else b\n", "x = a if c <= d else b\n", "x = b if c > d else a\n"),
+            ("a, b = x, y\n", "b, a = x, y\n", "a, b = y, x\n"),
+            ("run(lambda a, b: a - b)\n", "run(lambda b, a: a - b)\n", "run(lambda a, b: b - a)\n"),
+            (
+                "for a, b in zip(x, y):\n    run(a, b)\n",
+                "for b, a in zip(x, y):\n    run(a, b)\n",
+                "for a, b in zip(y, x):\n    run(a, b)\n",
+            ),
+            (
+                "if a > b:\n    x = 1\nelse:\n    x = 2\n",
+                "if a > b:\n    x = 2\nelse:\n    x = 1\n",
+                "if a <= b:\n    x = 1\nelse:\n    x = 2\n",
+            ),
+        )
+    ),
     Case(
         "the order of values, and that of the words for them",
         'print("sent %s, got %s of it" % (a, b))\n',
