@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
+import tree_sitter
+
 from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.check import reads_as_well
-from pkgtools.merge.lines import Chunk, diff
+from pkgtools.merge.lines import Chunk, diff, touches
 from pkgtools.merge.lost import lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
+from pkgtools.merge.names import inside
 from pkgtools.merge.tokens import raw_walk, tokens_of
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.undone import undone
@@ -117,8 +120,9 @@ def _misplaced(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     Both may correct the same mistake: one side the order of the values, the other one the text's.
     """
     done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
-    pairs = [(c, 1) for c in done], [(c, 2) for c in versions.upstream]
-    if not all(any(_PLACE.search(_changed(versions, *p)) for p in side) for side in pairs):
+    rivals = [c for c in versions.upstream if any(touches(c, one) for one in done)]
+    pairs = [(c, 1) for c in done], [(c, 2) for c in rivals]
+    if not any(_PLACE.search(_changed(versions, *p)) for side in pairs for p in side):
         return {}
     known = _formats(versions.ours) | _formats(versions.theirs)
     given = {(places, told) for _, places, told in known}
@@ -155,12 +159,28 @@ def _formats(module: Block) -> set[tuple[bytes, tuple[bytes, ...], tuple[bytes, 
 
 def _unproven_imports(merged: Merge, file: _Landed) -> dict[Chunk, str]:
     """Return the merged chunks if the result imports what no side imports, unless it exists."""
-    made, *known = ({*m.imports.values()} for m in (file.made, file.ours, file.theirs))
-    new = sorted((name, dotted) for dotted, name in made.difference(*known) if name)
-    told = [f"`{n.decode()}` from {d}" for n, d in new if not file.made.offers(d, n)]
     done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
+    near = [n for rows in file.spans for n in inside(file.made.root, rows)] if done else []
+    near = [n for n in near if "import" in n.type or n.type == "dotted_name"]
+    new = _imported(file.made, [p for n in near for p in (n, n.parent) if p is not None])
+    sides = (file.ours, file.theirs)
+    new -= {(name, dotted) for side in sides for dotted, name in side.imports.values()}
+    for side in sides if new else ():
+        new -= _imported(side, raw_walk([side.root]))
+    told = [f"`{n.decode()}` from {d}" for n, d in sorted(new) if not file.made.offers(d, n)]
     reason = "the result would import {}, which neither side does"
     return dict.fromkeys(done, reason.format(told[0])) if told else {}
+
+
+def _imported(module: Module, nodes: Iterable[tree_sitter.Node]) -> set[tuple[bytes, str]]:
+    """Return the names that some statements import, each with its module."""
+    return {
+        ((n.child_by_field_name("name") or n).text or b"", module.absolute(statement))
+        for statement in nodes
+        if statement.type == "import_from_statement"
+        for n in statement.named_children[1:]
+        if n.type != "comment"
+    }
 
 
 def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
@@ -194,12 +214,13 @@ class _Landed:
         self.lines = split(data)
         made = parse(data)
         theirs, package = versions.theirs, others.package
-        self.added: Collection[int] = range(len(self.lines))
+        self.spans = [range(len(self.lines))]
         if path:
             theirs, package = made, others.package_of(path)
         else:
             changes = diff(versions.lines[2], self.lines)
-            self.added = [n for c in changes for n in range(c.new, c.new_end)]
+            self.spans = [range(c.new, c.new_end) for c in changes]
+        self.added = [n for rows in self.spans for n in rows]
         used = versions.lines[1] if strict else [self.lines[n] for n in self.added]
         self.words = frozenset(_WORD.findall(b"".join(used)))
         self.base = Module(versions.base.raw[0], others.package, others.old)

@@ -344,6 +344,26 @@ WORDS: Final = (
         )
     ),
     Case(
+        "the order of values on another line than the words for them",
+        'print(\n    "sent %s, got %s of it"\n    % (a, b)\n)\n',
+        'print(\n    "sent %s, got %s of it"\n    % (b, a)\n)\n',
+        'print(\n    "got %s, sent %s of it"\n    % (a, b)\n)\n',
+        None,
+    ),
+    *(
+        Case(
+            f"a name from a module that upstream moves: {text.splitlines()[-2].strip()}",
+            text.format("old", "a"),
+            text.format("old", "a, b"),
+            text.format("new", "a"),
+            None,
+        )
+        for text in (
+            "def f():\n    from kit.{} import {}\n    return a\n",
+            "def f():\n    from kit.{} import (\n        {},\n    )\n    return a\n",
+        )
+    ),
+    Case(
         "the order of values, and that of the words for them",
         'print("sent %s, got %s of it" % (a, b))\n',
         'print("sent %s, got %s of it" % (b, a))\n',
