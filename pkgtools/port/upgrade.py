@@ -12,6 +12,7 @@ is simply started again::
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from packaging.version import Version
@@ -30,7 +31,7 @@ from pkgtools.port.state import work_folder
 from pkgtools.port.target import check_writable, release_tag, target_table, with_target
 from pkgtools.port.work import Job, PortReport, resume, start
 from pkgtools.source.at_hand import Sources
-from pkgtools.util.files import read_bytes
+from pkgtools.util.files import read_bytes, read_text
 from pkgtools.util.progress import Reporter
 
 _CHANGELOG: Final = "CHANGELOG.md"
@@ -105,6 +106,7 @@ def upgrade(
     if known is not None and _is_proven(known, version):
         return replace(found, target=known)
     if known is None:
+        _read_changelog(catalog.path.parent)  # refused, if so, before the series is written
         job, report = _port(catalog, begin, version, options, reporter)
         if not report.done:
             return replace(found, outcome=UpgradeOutcome.CONFLICT, port=report)
@@ -168,12 +170,16 @@ def _write(catalog: Catalog, begin: Target, version: str, job: Job, report: Port
     """Write the new target and its changelog entry, both or none."""
     table = catalog.path.resolve()
     folder = table.parent
-    changelog = folder / _CHANGELOG
     with locked_catalog(folder):
         added = with_target(read_bytes(table), target_table(job, report))
-        text = read_bytes(changelog).decode() if changelog.exists() else "# Changelog\n"
-        told = with_entry(text, _entry(catalog, begin, version, job, report)).encode()
-        write_catalog(folder, {table: Blob(added), changelog: Blob(told)})
+        entry = _entry(catalog, begin, version, job, report)
+        told = with_entry(_read_changelog(folder), entry).encode()
+        write_catalog(folder, {table: Blob(added), folder / _CHANGELOG: Blob(told)})
+
+
+def _read_changelog(folder: Path) -> str:
+    path = folder / _CHANGELOG
+    return read_text(path) if path.exists() else "# Changelog\n"
 
 
 def _entry(catalog: Catalog, begin: Target, version: str, job: Job, report: PortReport) -> str:

@@ -45,6 +45,19 @@ def upgrade(small: Small, *arguments: str) -> Result:
     return call("upgrade", "--catalog", small.catalog, *wheels, *arguments)
 
 
+def test_a_changelog_that_is_not_utf_8(tmp_path: Path) -> None:
+    small = stale(tmp_path, MERGED)
+    changelog = small.catalog.with_name("CHANGELOG.md")
+    text = changelog.read_text()
+    changelog.write_bytes(text.encode() + b"caf\xe9\n")
+    refused = upgrade(small)
+    assert (refused.code, "CHANGELOG.md cannot be read" in refused.err) == (6, True)
+    assert "v1.2" not in small.catalog.read_text()
+    changelog.write_text(text)
+    assert upgrade(small).code == 0
+    assert "v1.2" in small.catalog.read_text()
+
+
 def test_a_stale_series_becomes_the_text_of_a_pull_request(tmp_path: Path) -> None:
     small = stale(tmp_path, MERGED)
     small.catalog.write_text(f'default = "one"\n{small.catalog.read_text()}')
