@@ -106,7 +106,7 @@ def upgrade(
     if known is not None and _is_proven(known, version):
         return replace(found, target=known)
     if known is None:
-        _read_changelog(catalog.path.parent)  # refused, if so, before the series is written
+        _read_changelog(catalog.path.parent)  # An unreadable one stops the run before any write.
         job, report = _port(catalog, begin, version, options, reporter)
         if not report.done:
             return replace(found, outcome=UpgradeOutcome.CONFLICT, port=report)
