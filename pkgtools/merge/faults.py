@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from itertools import pairwise
 from typing import Final
 
 import tree_sitter
@@ -26,6 +27,7 @@ from pkgtools.util.lines import split
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
 _PLACE: Final = re.compile(rb"%(?:\(\w+\))?[-#+ .*\d]*[a-zA-Z]|\{[^{}]*\}")
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
+_LEAVES: Final = {"break_statement", "continue_statement", "raise_statement", "return_statement"}
 
 
 def find_faults(
@@ -56,7 +58,7 @@ def find_faults(
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
     faults |= {**_misawaited(versions, merged), **_unproven_imports(merged, files[""])}
-    faults |= _misplaced(versions, merged)
+    faults |= {**_misplaced(versions, merged), **_unreachable(versions, merged, files[""])}
     done = {c.chunk for c in merged.chunks if c.how is How.MERGED}
     reason = "one side exchanges what the other one exchanges or negates"
     faults |= dict.fromkeys((c for c in undone(versions) if c in done), reason) if done else {}
@@ -155,6 +157,36 @@ def _formats(module: Block) -> set[tuple[bytes, tuple[bytes, ...], tuple[bytes, 
             told = tuple(token for value in values for token in tokens_of(value))
             found.add((text.text or b"", tuple(places), told))
     return found
+
+
+def _unreachable(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
+    """Return the chunks if lines of the merge are behind a `return` as in none of the sides."""
+    done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
+    new = (
+        _cut_off(n for rows in file.spans for n in inside(file.made.root, rows)) if done else set()
+    )
+    for side in (versions.ours, versions.theirs) if new else ():
+        new -= _cut_off(raw_walk(side.raw))
+    return dict.fromkeys(done, "nothing reaches it: a `return` is above it now") if new else {}
+
+
+def _cut_off(nodes: Iterable[tree_sitter.Node]) -> set[bytes]:
+    """Return the statements that nothing reaches, among some nodes and those behind them."""
+    found = set()
+    for node in nodes:
+        if node.parent is not None and node.parent.type in ("block", "module"):
+            near = [n for n in (_beside(node, -1), node, _beside(node, 1)) if n is not None]
+            found |= {n.text or b"" for leaves, n in pairwise(near) if leaves.type in _LEAVES}
+    return found
+
+
+def _beside(node: tree_sitter.Node, way: int) -> tree_sitter.Node | None:
+    """Return the statement before (-1) or behind (1) another one."""
+    while True:
+        beside = node.prev_named_sibling if way < 0 else node.next_named_sibling
+        if beside is None or beside.type != "comment":
+            return beside
+        node = beside
 
 
 def _unproven_imports(merged: Merge, file: _Landed) -> dict[Chunk, str]:

@@ -997,4 +997,35 @@ TWINS: Final = (
         "from omega import o\n",
         "insertion-beside-insertion",
     ),
+    Case(
+        "a line behind which upstream returns, with a comment between",
+        "def f(x):\n    one(x)\n    # then\n    two(x)\n",
+        "def f(x):\n    one(x)\n    # then\n    log(x)\n    two(x)\n",
+        "def f(x):\n    return one(x)\n    # then\n    two(x)\n",
+        None,
+    ),
+    Case(
+        "a return of the patch before a line that upstream changes",
+        "def f(x):\n    one(x)\n    # then\n    two(x)\n",
+        "def f(x):\n    return one(x)\n    # then\n    two(x)\n",
+        "def f(x):\n    one(x)\n    # then\n    two(x, 1)\n",
+        None,
+    ),
+    Case(
+        "a statement of which upstream makes two returns",
+        "def f(x):\n    if x:\n        return g(\n            x,\n            y=1,\n        )\n",
+        "def f(x):\n    if x:\n        if h(x):\n            return g(\n                x,\n"
+        "                y=1,\n            )\n",
+        "def f(x):\n    if x:\n        return k(x)\n        return g(\n            x,\n"
+        "            y=2,\n        )\n",
+        None,
+    ),
+    Case(
+        "a line in a function that returns where nothing is reached",
+        "def f(x):\n    one(x)\n    three(x)\n    return x\n    old(x)\n",
+        "def f(x):\n    one(x)\n    two(x)\n    three(x)\n    return x\n    old(x)\n",
+        "def f(x):\n    zero(x)\n    one(x)\n    three(x)\n    return x\n    old(x, 1)\n",
+        "def f(x):\n    zero(x)\n    one(x)\n    two(x)\n    three(x)\n    return x\n"
+        "    old(x, 1)\n",
+    ),
 )
