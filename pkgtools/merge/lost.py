@@ -1,6 +1,6 @@
 """Check that the names in a patch's lines still exist after a merge."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import tree_sitter
@@ -43,7 +43,8 @@ def lost_name(use: Landing, *, whole: bool) -> str | None:
         if (whole or was_there) and not means(made, path, name):
             return f"`{name.decode()}` is not defined there any more"
         is_lost = was_there and not means(theirs, path, name)
-        if not is_lost or (sets(ours, use.lines, name) and _binds_first(ours, use.lines, name)):
+        own = [n for n in found if n.text == name and owners(n) == path]
+        if not is_lost or (sets(ours, use.lines, name) and _binds_first(own)):
             continue
         if not any(name in imported_names(n) for n in made.children if n.type in IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
@@ -85,9 +86,9 @@ def orphan(
     return None
 
 
-def _binds_first(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
-    """Whether some lines read a name only behind the place where they bind it."""
-    found = [n for n in inside(root, lines) if n.type == "identifier" and n.text == name]
+def _binds_first(named: Sequence[tree_sitter.Node]) -> bool:
+    """Whether some identifiers of one name in one scope read it only behind where they bind it."""
+    found = [n for n in named if is_read(n) or is_bound_here(n)]
     first = next(filter(is_bound_here, found), None)
     if first is None:
         return not found

@@ -244,4 +244,13 @@ RENAMES: Final = (
             "match n:\n            case A(n=1):\n                log(n)",
         )
     ),
+    Case(
+        "a variable that the patch sets before a function with a method of its name",
+        "def f(p):\n    n = size(p)\n    log(n)\n    first(p)\n    last(p)\n",
+        "def f(p):\n    n = size(p)\n    log(n)\n    first(p)\n    last(p)\n    n = count(p)\n"
+        "    keep(n)\n\n\ndef g(q):\n    return q.n()\n",
+        "def f(p):\n    log(size(p))\n    first(p)\n    last(p)\n",
+        "def f(p):\n    log(size(p))\n    first(p)\n    last(p)\n    n = count(p)\n"
+        "    keep(n)\n\n\ndef g(q):\n    return q.n()\n",
+    ),
 )
