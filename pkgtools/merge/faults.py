@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -20,7 +20,7 @@ from pkgtools.merge.names import inside
 from pkgtools.merge.tokens import raw_walk, tokens_of
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.undone import undone
-from pkgtools.merge.uses import Landing, misuse
+from pkgtools.merge.uses import Landing, misuse, resolve_call
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
@@ -57,7 +57,7 @@ def find_faults(
         for path, data in {"": merged.data, **merged.others}.items()
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
-    faults |= {**_misawaited(versions, merged), **_unproven_imports(merged, files[""])}
+    faults |= {**_misawaited(versions, merged, files[""]), **_unproven_imports(merged, files[""])}
     faults |= {**_misplaced(versions, merged), **_unreachable(versions, merged, files[""])}
     done = {c.chunk for c in merged.chunks if c.how is How.MERGED}
     reason = "one side exchanges what the other one exchanges or negates"
@@ -95,7 +95,7 @@ def _doubled(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, st
     return faults
 
 
-def _misawaited(versions: Versions, merged: Merge) -> dict[Chunk, str]:
+def _misawaited(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
     """Return the merged chunks if a call is awaited, or not, as in none of the sides.
 
     One side may rename what is called, and the other one await it no more.
@@ -104,16 +104,26 @@ def _misawaited(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
     if not done or len({len(_HANDED.findall(side.source)) for side in sides}) == 1:
         return {}
-    new = _calls(parse(merged.data)) - _calls(versions.ours) - _calls(versions.theirs)
-    names = sorted(name for name, _ in new)
+    known = {*_calls(versions.ours.raw), *_calls(versions.theirs.raw)}
+    new = {made: call for made, call in _calls((file.made.root,)).items() if made not in known}
+    names = sorted(name for (name, _), call in new.items() if not _is_right(file.made, call))
     reason = "one side changes whether `{}` is awaited, and the other one what is called"
     return dict.fromkeys(done, reason.format(names[0].decode(errors="replace"))) if names else {}
 
 
-def _calls(module: Block) -> set[tuple[bytes, bool]]:
-    """Return what a module calls, and whether it awaits or yields from the call."""
-    calls = [(n, n.parent) for n in raw_walk(module.raw) if n.type == "call" and n.parent]
-    return {(n.children[0].text or b"", outer.type in ("await", "yield")) for n, outer in calls}
+def _calls(nodes: Sequence[tree_sitter.Node]) -> dict[tuple[bytes, bool], tree_sitter.Node]:
+    """Return each kind of call by what it calls, and whether it awaits or yields from it."""
+    calls = [(n, n.parent) for n in raw_walk(nodes) if n.type == "call" and n.parent]
+    return {(n.children[0].text or b"", o.type in ("await", "yield")): n for n, o in calls}
+
+
+def _is_right(module: Module, call: tree_sitter.Node) -> bool:
+    """Whether a call is awaited just if it calls a coroutine function of the package."""
+    found = resolve_call(module, call)
+    if found is None or found[0].is_class or found[0].decorators or call.parent is None:
+        return False
+    is_coroutine = found[0].node.children[0].type == "async"
+    return call.parent.type != "yield" and is_coroutine == (call.parent.type == "await")
 
 
 def _misplaced(versions: Versions, merged: Merge) -> dict[Chunk, str]:

@@ -200,7 +200,7 @@ def _refused_call(use: Landing) -> str | None:
         twins = [c for c in before if _called(c) == name]
         if not any(_fits(use.ours, c) for c in twins):
             continue
-        found = _resolve(use.made, call)
+        found = resolve_call(use.made, call)
         signature = signature_of(found[0], bound=found[1]) if found else None
         why = misfit(call, signature) if signature else None
         if why:
@@ -209,7 +209,7 @@ def _refused_call(use: Landing) -> str | None:
 
 
 def _fits(module: Module, call: tree_sitter.Node) -> bool:
-    found = _resolve(module, call)
+    found = resolve_call(module, call)
     signature = signature_of(found[0], bound=found[1]) if found else None
     return signature is not None and misfit(call, signature) is None
 
@@ -219,7 +219,7 @@ def _called(call: tree_sitter.Node) -> bytes:
     return (function.text or b"") if function is not None else b""
 
 
-def _resolve(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] | None:
+def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] | None:
     """Return what a call calls, and whether as a method of ``self``."""
     name = _called(call)
     path = owners(call)
@@ -272,7 +272,7 @@ def _other_number_of_values(use: Landing) -> str | None:
 
 
 def _values(module: Module, call: tree_sitter.Node) -> int | None:
-    found = _resolve(module, call)
+    found = resolve_call(module, call)
     return returned_values(found[0].node) if found and not found[0].is_class else None
 
 

@@ -13,6 +13,17 @@ _METHOD: Final = (
     "        was = self.on_cuda(m)\n        m.load()\n        return was\n"
 )
 _MARKED: Final = "@mark([one(1), two(1), three(1)])\ndef f(a):\n    run(a)\n"
+_METHODS: Final = """\
+    class A:
+        async def f(self, a):
+            return {call}
+
+        {one} run(self, a):
+            return a
+
+        {two} ours(self, a):
+            return a
+    """
 _SPLIT: Final = 'raise ValueError(\n    "the size is "\n    f"{a.b}."\n)\n'
 _TOLD: Final = 'raise ValueError(f"the size {a.b} of this is wrong")\n'
 
@@ -113,6 +124,16 @@ WORDS: Final = (
         "async def f(a):\n    await run(a)\n",
         "async def f(a):\n    theirs(a)\n",
         None,
+    ),
+    *(
+        Case(
+            f"a call that the patch replaces with a method that upstream makes {kind}",
+            _METHODS.format(call="self.run(a)", one="def", two="def"),
+            _METHODS.format(call="self.ours(a)", one="def", two="def"),
+            _METHODS.format(call="await self.run(a)", one="async def", two=two),
+            made and _METHODS.format(call="await self.ours(a)", one="async def", two=two),
+        )
+        for kind, two, made in (("async", "async def", "x"), ("no coroutine", "def", None))
     ),
     Case(
         "an argument of a call that upstream awaits no more",
