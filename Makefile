@@ -21,9 +21,10 @@ check: $(VENV)/checked
 	$(MAKE) --jobs=2 lint fast
 
 # The tests take from milliseconds to seconds: with worksteal, a worker that is done takes over
-# tests of another.
+# tests of another. They wait for other programs and disks: three workers keep two cores busy.
 fast: $(VENV)/checked
-	$(BIN)/pytest -n auto --dist worksteal -m "not torch and not server and not engine"
+	$(BIN)/pytest -n $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2 or 1)") \
+	--dist worksteal -m "not torch and not server and not engine"
 
 # Random searches and kill tests run in full here, and in a short form everywhere else.
 test: lint $(VENV)/tested
