@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 
     from project import Edit, Files
 
-_TARGETS = """\
+_UPSTREAM = """\
 [[upstream]]
 name = "widget"
 git = "https://git.example.invalid/widget"
 distribution = "widget-kit"
 package = "widget"
 prefix = "src/"
-
+"""
+_TARGET = """
 [[target]]
-name = "one"
+name = "{name}"
 upstream = "widget"
-series = "one"
-release = { version = "1.0", tag = "v1.0" }
+series = "{name}"
+release = {{ version = "{version}", tag = "v{version}" }}
 """
 
 
@@ -59,6 +60,15 @@ class Small:
     def repository(self) -> Path:
         """The upstream's repository; each release is a commit and a tag."""
         return self.root / "upstream"
+
+    def add_target(self, name: str, patch: str, version: str = "1.0") -> None:
+        """Add a target with a series of one patch."""
+        folder = self.series.with_name(name)
+        folder.mkdir()
+        (folder / f"{name}.patch").write_text(patch)
+        (folder / "series").write_text(f"{name}.patch\n")
+        with self.catalog.open("a") as table:
+            table.write(_TARGET.format(name=name, version=version))
 
     def wheel(self, version: str) -> Path:
         """Return a release's wheel."""
@@ -115,7 +125,9 @@ def make_small(
     ]
     folder = root / "catalog" / "patches" / "widget" / "one"
     make_series(upstream, commits["1.0"], trees["1.0"], steps, folder)
-    (root / "catalog" / "targets.toml").write_text(_TARGETS)
+    (root / "catalog" / "targets.toml").write_text(
+        _UPSTREAM + _TARGET.format(name="one", version="1.0")
+    )
     return Small(root, commits)
 
 

@@ -28,13 +28,6 @@ _ONE = "".join(["LINE_0 = 'one'\n", *_LINES[1:]])
 _FILES = {"keep.py": _KEEP, "b.py": "B = 1\n", "c.py": "C = 1\n"}
 _NEXT = {**_FILES, "b.py": "B = 1\n# 1.1\n"}
 _PATCHES = [("keep", {"keep.py": _ONE}), ("b", {"b.py": "B = 2\n", "new.py": "NEW = 1\n"})]
-_TARGET = """
-[[target]]
-name = "two"
-upstream = "widget"
-series = "two"
-release = { version = "1.0", tag = "v1.0" }
-"""
 _TWO = """\
 --- a/src/widget/keep.py
 +++ b/src/widget/keep.py
@@ -61,11 +54,7 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     """Make a catalog with two targets that change one file in common."""
     releases = {"1.0": _FILES, "1.1": _NEXT}
     made = make_small(tmp_path_factory.mktemp("small"), releases, _PATCHES)
-    two = made.series.with_name("two")
-    two.mkdir()
-    (two / "two.patch").write_text(_TWO)
-    (two / "series").write_text("two.patch\n")
-    made.catalog.write_text(made.catalog.read_text() + _TARGET)
+    made.add_target("two", _TWO)
     return made
 
 

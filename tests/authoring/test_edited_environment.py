@@ -180,14 +180,7 @@ def test_an_edit_on_a_dropped_patch_keeps_its_receipt(
     assert {name: (site / "widget" / name).read_text() for name in _FILES} == _FILES
 
 
-_TWO = """
-[[target]]
-name = "two"
-upstream = "widget"
-series = "two"
-release = { version = "1.0", tag = "v1.0" }
-"""
-_OF_TWO = """\
+_TWO = """\
 --- a/src/widget/keep.py
 +++ b/src/widget/keep.py
 @@ -15,3 +15,3 @@
@@ -209,11 +202,7 @@ def stacked(tmp_path: Path) -> tuple[Small, Path]:
     first = KEEP.replace("LINE_2 = 2", "LINE_2 = 'one'")
     files = {**_FILES, "keep.py": KEEP}
     small = make_small(tmp_path / "small", {"1.0": files}, [("one", {"keep.py": first})])
-    two = small.series.with_name("two")
-    two.mkdir()
-    (two / "two.patch").write_text(_OF_TWO)
-    (two / "series").write_text("two.patch\n")
-    small.catalog.write_text(small.catalog.read_text() + _TWO)
+    small.add_target("two", _TWO)
     with zipfile.ZipFile(small.wheel("1.0")) as wheel:
         wheel.extractall(tmp_path / "site")
     where: list[str | Path] = ["--catalog", small.catalog]
@@ -252,7 +241,7 @@ def test_adopt_refuses_a_series_below_another(stacked: tuple[Small, Path]) -> No
     where: list[str | Path] = ["--catalog", small.catalog]
     source = [*where, "--wheel", small.wheel("1.0")]
     patch = small.series / "0001-one.patch"
-    later = _OF_TWO.partition("--- a/src/widget/b.py")[0]
+    later = _TWO.partition("--- a/src/widget/b.py")[0]
     patch.write_text(patch.read_text().rpartition("-- \n")[0] + later)
     assert call("lock", *source, "-t", "one").code == 0
     before = snapshot(site)

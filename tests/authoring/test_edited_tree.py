@@ -31,19 +31,6 @@ _TWO = """\
 +LINE_15 = "two"
  LINE_16 = 16
 """
-_TARGETS = """
-[[target]]
-name = "two"
-upstream = "widget"
-series = "two"
-release = { version = "1.0", tag = "v1.0" }
-
-[[target]]
-name = "next"
-upstream = "widget"
-series = "next"
-release = { version = "1.1", tag = "v1.1" }
-"""
 
 
 class _Case:
@@ -84,12 +71,8 @@ def _case(request: pytest.FixtureRequest, tmp_path: Path) -> _Case:
     """Make a catalog with two series of 1.0 and one of 1.1."""
     small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, [("one", _ONE)])
     later = _TWO.format(name="keep.py").replace("@@ -15,3 +15,3", "@@ -16,3 +16,3")
-    for name, text in (("two", _TWO.format(name="more.py")), ("next", later)):
-        folder = small.series.with_name(name)
-        folder.mkdir()
-        (folder / f"{name}.patch").write_text(text)
-        (folder / "series").write_text(f"{name}.patch\n")
-    small.catalog.write_text(small.catalog.read_text() + _TARGETS)
+    small.add_target("two", _TWO.format(name="more.py"))
+    small.add_target("next", later, "1.1")
     wheels = [f"--wheel={small.wheel(version)}" for version in ("1.0", "1.1")]
     assert call("lock", "--catalog", small.catalog, *wheels).code == 0
     return _Case(small, request.param, tmp_path / "tree")

@@ -31,19 +31,6 @@ _TWO = """\
 +B = 2
 """
 _OF_NEW = _TWO.replace("-1 +1 @@", "-1,2 +1,2 @@") + " MORE = 1\n"
-_TARGETS = """
-[[target]]
-name = "two"
-upstream = "widget"
-series = "two"
-release = { version = "1.0", tag = "v1.0" }
-
-[[target]]
-name = "new"
-upstream = "widget"
-series = "new"
-release = { version = "1.1", tag = "v1.1" }
-"""
 _KINDS = ["site", "git", "plain"]
 
 
@@ -58,12 +45,8 @@ class _Tree:
             ("k", {"keep.py": first}),
         ]
         self.small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, patches)
-        for name, text in (("two", _TWO), ("new", _OF_NEW)):
-            folder = self.small.series.with_name(name)
-            folder.mkdir()
-            (folder / f"{name}.patch").write_text(text)
-            (folder / "series").write_text(f"{name}.patch\n")
-        self.small.catalog.write_text(self.small.catalog.read_text() + _TARGETS)
+        self.small.add_target("two", _TWO)
+        self.small.add_target("new", _OF_NEW, "1.1")
         self.kind, self.root = kind, tmp_path / "tree"
         if kind == "git":
             git(tmp_path, "clone", "--quiet", self.small.repository, "tree")
