@@ -1,7 +1,8 @@
 """Refuse to read edits from a tree that a series is not applied to: they would undo it.
 
-A receipt says that the series is in the tree. Without one the contents decide: the lines that the
-series adds, and the files that the catalog's lockfiles know of other revisions.
+Of a checkout, git says which commit the edits are on. A receipt says that the series is in the
+tree. Without one the contents decide: the lines that the series adds, and the files that the
+catalog's lockfiles know of other revisions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog import LockedRevision
 from pkgtools.errors import ForeignError, UsageError
-from pkgtools.source import Tree
+from pkgtools.source import Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
 from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id, match_all
@@ -20,6 +21,41 @@ from pkgtools.tree.void import AppliedStack
 
 Made = Mapping[str, Blob | None]
 """What a series makes of each path that it changes."""
+
+
+def refuse_other_commit(work: SeriesWork, tree: Tree, made: Made, beyond: Collection[str]) -> None:
+    """Raise where the commit that a checkout is of has edited files otherwise than the source.
+
+    Args:
+        work: the series.
+        tree: the tree.
+        made: what the series makes of the source.
+        beyond: paths to look at besides those that the series changes.
+    """
+    if tree.git_root != tree.root:  # the history of a folder around it is its user's own
+        return
+    from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
+
+    base = Repository(tree.root).fetched_commit()
+    if base is None or base.commit == getattr(work.source, "commit", None):
+        return
+    other = []
+    for path in sorted({*beyond, *made}):
+        before = work.source.read(path)
+        ours = (before, made.get(path, before))
+        if tree.read(path) in ours or (there := base.read(path)) in ours:
+            continue
+        # A build generates files for a wheel, and leaves some of the source tree out.
+        if not (isinstance(work.source, WheelSource) and None in (before, there)):
+            other.append(path)
+    if other:
+        raise ForeignError(
+            f"{tree.label} is a checkout of {base.commit[:12]}, and the series is made for "
+            f"{work.source.label}, which has other content of {', '.join(other)}: a patch would "
+            "turn one into the other",
+            remedy="put the edits aside (git stash) and check the series' revision out; or give "
+            f"this commit as the source: --git {tree.root} --from {base.commit[:12]}",
+        )
 
 
 def refuse_other_tree(

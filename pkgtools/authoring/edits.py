@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from pkgtools.authoring.applied import applied_on
-from pkgtools.authoring.edited_tree import refuse_other_tree
+from pkgtools.authoring.edited_tree import refuse_other_commit, refuse_other_tree
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
@@ -34,8 +34,11 @@ class Edits:
     """Files that git tracks and the wheel does not have: new, or left out of the wheel."""
 
 
-def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
-    """Return what a tree has beyond a series, without what other series of its stack wrote."""
+def edits_of(series: Series, work: SeriesWork, tree: Tree, *, beyond: bool = True) -> Edits:
+    """Return what a tree has beyond a series, without what other series of its stack wrote.
+
+    Where a patch is made of files `beyond` those of the series, they have to be edits too.
+    """
     source, stack = work.source, load_stack(tree)
     own = _entries_of(series, work, stack)
     others = {path: e.target for e in stack.entries if e not in own for path in e.paths}
@@ -45,8 +48,9 @@ def edits_of(series: Series, work: SeriesWork, tree: Tree) -> Edits:
     for change in (change for each in applied for change in each.changes):
         made[change.old_path] = None  # a rename takes the file away
         made[change.path] = change.after
-    refuse_other_tree(work, tree, made, stack, own)
     package = _Package(source, tree)
+    refuse_other_commit(work, tree, made, package.paths if beyond else ())
+    refuse_other_tree(work, tree, made, stack, own)
     changes, left_out, uncertain = [], [], []
     for path in sorted(package.paths | made.keys()):
         before = made[path] if path in made else _file(source, path)

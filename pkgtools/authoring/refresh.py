@@ -66,7 +66,7 @@ def refresh_series(
                 remedy=f"name one of: {', '.join(each.patch.name for each in before)}",
             )
         made = {change.path for each in before for change in each.changes}
-        found = edits_of(series, work, tree) if tree is not None else Edits((), (), ())
+        found = edits_of(series, work, tree, beyond=False) if tree else Edits((), (), ())
         beyond = {*(change.path for change in found.changes), *found.uncertain} - made
         after = before
         for change in found.changes:

@@ -99,17 +99,21 @@ def test_a_tree_of_another_release(case: _Case) -> None:
         for path in sorted(case.root.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
     case.write("1.1")
-    known = "release 1.1" if case.kind == "site" else "next (1.1)"  # git leaves stray.py
-    case.refuses(5, f"is nearest to {known}", "1.0")
+    known = {  # git leaves stray.py
+        "site": "is nearest to release 1.1",
+        "plain": "is nearest to next (1.1)",
+        "git": f"is a checkout of {case.small.commits['1.1'][:12]}",
+    }[case.kind]
+    case.refuses(5, known, "1.0")
     if case.kind != "site":
         left = case.run("apply", "--target", "next")
         told = "some of one is still in the tree (src/widget/stray.py)"
         assert (left.code, told in left.err, "git clean" in left.err) == (4, True, True)
         (case.package / "stray.py").unlink()
     assert case.run("apply", "--target", "next").code == 0
-    case.refuses(5, f"is nearest to {known}")
+    case.refuses(5, known)
     (case.package / "a.py").write_text("A = 2\n")
-    case.refuses(5, f"is nearest to {known}")
+    case.refuses(5, known)
 
 
 def test_a_tree_with_the_series_and_no_receipt(case: _Case) -> None:
@@ -124,3 +128,24 @@ def test_a_tree_with_the_series_and_no_receipt(case: _Case) -> None:
     made = case.small.made(case.small.series, "1.0")
     assert made["src/widget/keep.py"] == mine.encode()
     assert made.keys() == {f"src/widget/{name}" for name in _ONE}
+
+
+@pytest.mark.parametrize("case", ["git"], indirect=True)
+def test_a_checkout_of_another_commit_with_edits_everywhere(case: _Case) -> None:
+    """No file is a known revision's, so only git tells what the edits are on."""
+    case.write("1.0")
+    assert case.run("apply", "--target", "one").code == 0
+    case.write("1.1")
+    commit = case.small.commits["1.1"][:12]
+    for name, text in (_NEW | {"b.py": _ONE["b.py"]}).items():
+        (case.package / name).write_text(f"{text}MINE = 1\n")
+    told = (f"a checkout of {commit}", "src/widget/keep.py", f"--from {commit}")
+    case.refuses(5, *told)
+    git(case.root, "commit", "--quiet", "--all", "--message", "mine")
+    case.refuses(5, *told)
+    git(case.root, "checkout", "--quiet", "-b", "mine", "v1.0")
+    for name, text in _ONE.items():
+        (case.package / name).write_text(f"{text}MINE = 1\n")
+    git(case.root, "commit", "--quiet", "--all", "--message", "the series and edits")
+    assert case.run("refresh", "--series", "one").code == 0
+    assert b"MINE" in (case.small.made(case.small.series, "1.0")["src/widget/keep.py"] or b"")
