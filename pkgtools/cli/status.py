@@ -65,8 +65,10 @@ def _lines(found: Status) -> Iterator[str]:
         yield f"  {file.state:8} {file.path}{note}"
     for path, module in found.shadowed.items():
         yield f"  note: {path} is compiled into {module}, which Python imports instead"
+    before = {file.path for file in found.files if file.state is State.PRISTINE}
     for path in found.edited:
-        yield f"  edited since it was patched: {path}"
+        what = "put back" if path in before else "edited"
+        yield f"  {what} since it was patched: {path}"
     if found.receipt_is_void and found.state is State.PATCHED:
         yield "  the receipt is of an older series than the files"
         yield next_line(f"`{_command('apply', found.target)}`")

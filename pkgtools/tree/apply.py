@@ -1,19 +1,17 @@
 """Patching a tree and undoing it: each a change of the stack, in one transaction."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pkgtools.catalog import Catalog, Target
-from pkgtools.errors import DoesNotApplyError, ForeignError, UsageError
+from pkgtools.errors import ForeignError, UsageError
 from pkgtools.source import Source, Tree
-from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction import commit, locked, recover
 from pkgtools.tree.adopt import adopt, renew
-from pkgtools.tree.check import check, refuse_unfit
+from pkgtools.tree.check import judge, refuse_covered
 from pkgtools.tree.draft import TreeDraft
-from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import entry_of
 from pkgtools.tree.state import State, match_target, revisions_of
 from pkgtools.util.progress import Reporter
@@ -79,54 +77,33 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
 
 
 def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
-    draft, answer = opened.draft, replace(opened.unchanged, target=target.name)
-    refuse_unfit(target, draft.tree)
-    own = draft.stack.find(catalog, target)
-    matches = match_target(target, draft)
-    if own is not None and draft.applied.is_done(target, own):
-        return replace(answer, revisions=tuple(own.revisions))
-    if draft.applied.is_made(matches[0], own):
+    draft = opened.draft
+    judged = judge(catalog, target, draft.applied)
+    own, plan = judged.own, judged.plan
+    answer = replace(opened.unchanged, target=target.name, revisions=judged.revisions)
+    if judged.is_done:
         has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
         if own is not None and not has_receipt:
             has_receipt = renew(catalog, target, draft, own) is not None
-        revisions = revisions_of(matches, State.PATCHED)
-        return replace(answer, revisions=revisions, has_receipt=has_receipt)
-    draft.stack = draft.applied.settled(target, matches[0], own)
-    own = own if own in draft.stack.entries else None
+        return replace(answer, has_receipt=has_receipt)
+    draft.stack = judged.stack
     at = None
     changed: set[str] = set()
-    before: Source = draft
     if own is not None:
-        refuse_covered(draft, own, target.series.paths, f"replace {own.target} in it")
         at = draft.stack.entries.index(own)
         changed |= own.paths
-        # Plan on what the older series found; the draft still has its result.
-        before = draft.stack.before(own, draft)
-    revisions, plan = check(catalog, target, before, draft.stack)
-    if own is not None:
         draft.undo(own)
     if plan is not None:  # None where other means had put the new series below the old one
-        refuse_shadowed(target, draft.tree, plan)
         if plan.changes:
-            draft.do(entry_of(catalog, target, revisions, draft.tree), plan, at)
+            draft.do(entry_of(catalog, target, judged.revisions, draft.tree), plan, at)
         changed |= {change.path for change in plan.changes}
     return replace(
         answer,
-        revisions=revisions,
         changed=tuple(sorted(changed)),
-        replaced=own.series if own is not None else None,
+        replaced=own.series if own is not None and own.series != target.series.digest else None,
         has_receipt=plan is not None,
         requires=target.requires,
     )
-
-
-def refuse_covered(draft: TreeDraft, entry: StackEntry, paths: Iterable[str], verb: str) -> None:
-    """Raise where later entries changed the same files."""
-    for later, shared in draft.stack.covering(entry, paths).items():
-        raise DoesNotApplyError(
-            f"cannot {verb}: {later} was applied later and changes {', '.join(shared)}",
-            remedy=f"take it out first: pkgtools reverse --target {later}",
-        )
 
 
 def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
@@ -172,6 +149,6 @@ def adopt_target(
                     remedy=f"replace it: pkgtools apply --target {target.name} --tree {tree.root}",
                 )
             verb = f"replace the receipt of {own.target}"
-            refuse_covered(draft, own, target.series.paths, verb)
+            refuse_covered(draft.stack, own, target.series.paths, verb)
             adopt(catalog, target, draft, own, sources)
     return replace(answer, target=target.name, revisions=revisions_of(matches, State.PATCHED))

@@ -1,8 +1,9 @@
 """Whether a target's series applies to a source: what `verify --dry-run` and `apply` share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
 from packaging.version import Version
 
 from pkgtools.catalog import Catalog, Target
@@ -17,10 +18,11 @@ from pkgtools.errors import (
 from pkgtools.plan import Plan, Rejection, plan_series
 from pkgtools.plan.compiling import broken_by
 from pkgtools.source import Source, Tree, WheelSource
-from pkgtools.source.receipt import StackEntry
+from pkgtools.source.receipt import PatchedFile, StackEntry
 from pkgtools.source.wheel import all_outside_named
 from pkgtools.tree.runtime import compile_for
-from pkgtools.tree.stack import NOTHING_APPLIED, Stack, is_unnamed
+from pkgtools.tree.shadow import refuse_shadowed
+from pkgtools.tree.stack import NOTHING_APPLIED, Stack, entry_of, is_unnamed
 from pkgtools.tree.state import (
     Identity,
     State,
@@ -29,6 +31,7 @@ from pkgtools.tree.state import (
     match_target,
     revisions_of,
 )
+from pkgtools.tree.void import AppliedStack
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,46 @@ class Refusal:
     nearest: Identity | None
     """The known revision that the source is, or resembles most."""
     rejections: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What applying a target does to a tree."""
+
+    revisions: tuple[str, ...]
+    stack: Stack
+    """What is applied to it, void receipts apart."""
+    own: StackEntry | None
+    """The target's own entry: to undo first, unless `is_done`."""
+    plan: Plan | None
+    """None where the source is patched already."""
+    is_done: bool = False
+    """Whether the tree is what the target makes."""
+
+
+def judge(catalog: Catalog, target: Target, here: AppliedStack) -> Judgement:
+    """Decide what `apply` does to a tree, which `verify --dry-run` says."""
+    source, stack = here.source, here.stack
+    refuse_unfit(target, here.tree)
+    own = stack.find(catalog, target)
+    if own is not None and here.is_done(target, own):
+        return Judgement(tuple(own.revisions), stack, own, None, is_done=True)
+    matches = match_target(target, source)
+    if here.is_made(matches[0], own):
+        return Judgement(revisions_of(matches, State.PATCHED), stack, own, None, is_done=True)
+    stack, before = here.settled(target, matches[0], own), source
+    if own is None and (left := matches[0].left_behind):
+        entry = entry_of(catalog, target, (), here.tree)
+        files = [PatchedFile(file.path, file.found.rpartition(":")[2]) for file in left]
+        stack = Stack((*stack.entries, replace(entry, files=files)), stack.record)
+    own = stack.find(catalog, target)
+    if own is not None:
+        refuse_covered(stack, own, target.series.paths, f"replace {own.target} in it")
+        before = stack.before(own, source)  # the draft still has its result
+    revisions, plan = check(catalog, target, before, stack)
+    if plan is not None:
+        refuse_shadowed(target, here.tree, plan)
+    return Judgement(revisions, stack, own, plan)
 
 
 def check(
@@ -65,6 +108,8 @@ def check(
         refuse_broken(target, source, plan)
         return revisions_of(matches, match.state), plan
     beneath = [e for e in stack.entries if e.paths.intersection(target.series.paths)]
+    if below := tuple(match.revision for match in patched_below(target, source, stack)):
+        return below, None
     if beneath:
         base = stack.pristine(source)
         bases = match_target(target, base)
@@ -74,6 +119,26 @@ def check(
         source, match = base, bases[0]  # nor is it the target's without them: say so of that
         plan = plan_series(target.series.patches, source.read)
     raise _stranger(catalog, target, source, match, plan)
+
+
+def patched_below(target: Target, source: Source, stack: Stack) -> Iterator[Identity]:
+    """Yield what a source is without later series that changed the same files, if it is patched.
+
+    Another means than `apply` patched it, so the stack does not have the target.
+    """
+    for entry in reversed(stack.entries):
+        if entry.paths.intersection(target.series.paths):
+            matches = match_target(target, stack.before(entry, source))
+            yield from (each for each in matches if each.state is State.PATCHED)
+
+
+def refuse_covered(stack: Stack, entry: StackEntry, paths: Iterable[str], verb: str) -> None:
+    """Raise where later entries changed the same files."""
+    for later, shared in stack.covering(entry, paths).items():
+        raise DoesNotApplyError(
+            f"cannot {verb}: {later} was applied later and changes {', '.join(shared)}",
+            remedy=f"take it out first: pkgtools reverse --target {later}",
+        )
 
 
 def refuse_unfit(target: Target, source: Tree | WheelSource) -> None:
@@ -180,7 +245,9 @@ def partial_error(source: Source, match: Identity, refusal: Refusal | None = Non
     held = ", ".join(f"{file.path} ({file.state})" for file in match.files)
     return PartialError(
         f"{source.label} holds some of {match.target}: {held}",
-        remedy="reinstall the package, or check its files out again, and apply to that",
+        remedy=f"apply it again: pkgtools apply --target {match.target} --tree {source.root}"
+        if match.left_behind and isinstance(source, Tree)
+        else "reinstall the package, or check its files out again, and apply to that",
         details=refusal or match,
     )
 

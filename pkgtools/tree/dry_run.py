@@ -6,12 +6,13 @@ from enum import StrEnum
 
 from pkgtools.catalog import Catalog, Revision, Target
 from pkgtools.errors import ForeignError, PkgtoolsError, SourceUnavailableError
+from pkgtools.plan import Plan
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
-from pkgtools.tree.check import Refusal, check, refuse_unfit
+from pkgtools.tree.check import Refusal, check, judge, refuse_unfit
 from pkgtools.tree.shadow import refuse_shadowed
-from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
-from pkgtools.tree.state import identify, match_target
+from pkgtools.tree.stack import NOTHING_APPLIED, load_stack
+from pkgtools.tree.state import identify
 from pkgtools.tree.void import AppliedStack
 
 
@@ -77,19 +78,13 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         return verdict(catalog, target, source)
     if source.is_checkout:  # which can hold several packages
         source = replace(source, upstream=target.upstream)
-    own, here = applied.find(catalog, target), AppliedStack(applied, source, source)
     try:
-        if own is not None and here.is_done(target, own):
-            return DryRun(target.name, own.revisions[0], source.label, Outcome.PATCHED)
-        match = match_target(target, source)[0]
-        stack = NOTHING_APPLIED
-        if not here.is_made(match, own):
-            stack = here.settled(target, match, own)
+        judged = judge(catalog, target, AppliedStack(applied, source, source))
+    except SourceUnavailableError:
+        raise
     except PkgtoolsError as error:
         return _refused(target.name, "", source.label, error)
-    if own in stack.entries:
-        return verdict(catalog, target, stack.before(own, source), stack=stack)
-    return verdict(catalog, target, source, stack=stack)
+    return _fitting(target, judged.revisions[0], source, judged.plan)
 
 
 def verdict(
@@ -97,16 +92,15 @@ def verdict(
     target: Target,
     source: Source,
     revision: str | None = None,
-    stack: Stack = NOTHING_APPLIED,
 ) -> DryRun:
     """Hold a source against a target; a refusal is a verdict too.
 
-    The source must be `revision`, by default any of the target's; `stack` is what is in it.
+    The source must be `revision`, by default any of the target's.
     """
     try:
         if isinstance(source, Tree):
             refuse_unfit(target, source)
-        revisions, plan = check(catalog, target, source, stack)
+        revisions, plan = check(catalog, target, source)
         if revision is not None and revision not in revisions:
             raise ForeignError(
                 f"{source.label} should be {revision}, its files are those of "
@@ -118,9 +112,13 @@ def verdict(
         raise
     except PkgtoolsError as error:
         return _refused(target.name, revision or "", source.label, error)
+    return _fitting(target, revision or revisions[0], source, plan)
+
+
+def _fitting(target: Target, revision: str, source: Source, plan: Plan | None) -> DryRun:
     return DryRun(
         target=target.name,
-        revision=revision or revisions[0],
+        revision=revision,
         source=source.label,
         outcome=Outcome.PATCHED if plan is None else Outcome.APPLIES,
         places=tuple(

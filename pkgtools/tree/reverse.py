@@ -8,7 +8,8 @@ from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Tree
 from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.tree.adopt import renew
-from pkgtools.tree.apply import OpenDraft, TreeChange, open_drafts, refuse_covered
+from pkgtools.tree.apply import OpenDraft, TreeChange, open_drafts
+from pkgtools.tree.check import refuse_covered
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.state import Identity, State, identify
 from pkgtools.tree.void import edited_error
@@ -36,14 +37,12 @@ def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> T
     draft = opened.draft
     if entry is None:
         return opened.unchanged
-    refuse_covered(draft, entry, (), f"reverse {entry.target}")
-    edited = draft.stack.drifted(entry, draft)
-    if edited and not draft.stack.is_undone(entry, draft):
+    refuse_covered(draft.stack, entry, (), f"reverse {entry.target}")
+    if not draft.stack.is_whole(entry, draft):
         entry = _renewed(catalog, draft, entry)
-        edited = draft.stack.drifted(entry, draft)
-    if edited and not draft.stack.is_undone(entry, draft):
-        raise edited_error(entry, edited, draft.tree)
-    if edited:  # the files were checked out again: only the receipt was left
+    if not draft.stack.is_whole(entry, draft):
+        raise edited_error(entry, draft.stack.drifted(entry, draft), draft.tree)
+    if draft.stack.is_undone(entry, draft):  # by git or by hand: only the receipt was left
         draft.forget(entry)
         return opened.unchanged
     draft.undo(entry)

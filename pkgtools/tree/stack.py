@@ -99,6 +99,15 @@ class Stack:
         """Whether every path of `entry` was put back."""
         return all(self.is_put_back(entry, path, source) for path in entry.paths)
 
+    def is_whole(self, entry: StackEntry, source: Source) -> bool:
+        """Whether `entry` stands, or was put back but for files that it added.
+
+        Git leaves those, as untracked: `git checkout --force`, `git reset --hard`, `git stash`.
+        """
+        drifted = self.drifted(entry, source)
+        left = (f for f in entry.files if not self.is_put_back(entry, f.path, source))
+        return not drifted or all(not f.original and f.path not in drifted for f in left)
+
     def standing(self, source: Source) -> Stack:
         """Return the stack without entries that were put back; nothing where one was edited."""
         if not self.edited(source):

@@ -70,6 +70,17 @@ class Identity:
         return self.state not in (State.FOREIGN, State.MISSING)
 
     @property
+    def left_behind(self) -> tuple[FileState, ...]:
+        """The files that the series adds, where these alone are in the tree, exactly.
+
+        `git checkout --force`, `git reset --hard` and `git stash` leave them, as untracked.
+        """
+        added = tuple(f for f in self.files if f.state is State.PATCHED and not f.before)
+        others = (file for file in self.files if file not in added)
+        is_left = self.state is State.PARTIAL and all(f.found == f.before for f in others)
+        return added if is_left else ()
+
+    @property
     def is_patched(self) -> bool:
         """Whether every patch is in it; a series without patches has nothing to be in."""
         return self.state is State.PATCHED or (self.state is State.PRISTINE and not self.files)

@@ -12,7 +12,7 @@ from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_data, row_path
 from pkgtools.source.requires import differing
-from pkgtools.tree.check import other_release, partial_error, port_step
+from pkgtools.tree.check import other_release, partial_error, patched_below, port_step
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
@@ -95,6 +95,8 @@ def _matches(
     if own:
         return [_match_in_stack(catalog, each, source, stack, entry) for entry, each in own]
     match = match_target(target, source)[0] if target else identify(catalog, source)[0]
+    if not match.is_patched and target is not None:
+        match = next(patched_below(target, source, standing), match)
     if match.is_patched:
         return [match]
     if target is None and not match.is_known:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from pkgtools.blob import Blob
 from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import ForeignError, PartialError, SourceUnavailableError, UsageError
@@ -104,24 +106,31 @@ class AppliedStack:
     def settled(self, target: Target, match: Identity, own: StackEntry | None) -> Stack:
         """Return the stack without its void entries.
 
+        An own entry of which only files that it added are left stands for these.
+
         Raises:
             ForeignError: a series that changed the target's files too was edited.
+            PartialError: some of its files are no longer its own.
         """
-        void = []
+        standing = []
         for entry in self.stack.entries:
             edited = self.stack.drifted(entry, self.source)
             if not edited:
+                standing.append(entry)
                 continue
             touched = entry is own or not entry.paths.isdisjoint(target.series.paths)
             if not touched and not self.stack.is_undone(entry, self.source):
+                standing.append(entry)
                 continue
             held = self.held(entry, match, own)
-            if held and set(held).isdisjoint(edited):
-                raise _partial_error(entry, held, edited)
-            if held:
+            if held and not set(held).isdisjoint(edited):
                 raise edited_error(entry, edited, self.tree)
-            void.append(entry)
-        return self.stack.without(void)
+            left = [file for file in entry.files if file.path in held]
+            if left and (entry is not own or any(file.original for file in left)):
+                raise _partial_error(entry, held, edited)
+            if left:
+                standing.append(replace(entry, files=left))
+        return Stack(tuple(standing), self.stack.record)
 
     def _replaced(self, entry: StackEntry, drifted: set[str], match: Identity) -> set[str]:
         """Return the drifted paths that are another revision's."""

@@ -219,9 +219,43 @@ def test_a_receipt_whose_files_were_checked_out_again_is_void(
     assert contents(root) == project.releases["1.0"]
 
 
+@pytest.mark.parametrize("receipt", [True, False])
+@pytest.mark.parametrize("verb", ["apply", "reverse"])
+def test_the_added_files_that_git_leaves_are_the_series_own(
+    project: Project, tmp_path: Path, verb: str, *, receipt: bool
+) -> None:
+    """`git checkout --force`, `git reset --hard` and `git stash` leave what git does not track."""
+    root = project.write_checkout(tmp_path / "tree")
+    apply(project, project.tree(root))
+    git(root, "reset", "--quiet", "--hard")
+    if not receipt:
+        shutil.rmtree(root / ".git/pkgtools")
+    arguments = ("--tree", root, "--catalog", project.targets)
+    state = call("status", *arguments)
+    assert (state.code, "patched  src/widget/extra/deep/new.py" in state.out) == (4, True)
+    assert ("put back since it was patched: src/widget/core.py" in state.out) is receipt
+    found = call("verify", *arguments)
+    assert (found.code, "next: apply it again: `pkgtools apply" in found.err) == (4, True)
+    mine = root / "src/widget/extra/deep/new.py"
+    kept = mine.read_bytes()
+    mine.write_bytes(kept + b"# mine\n")
+    assert _apply(project, root, "--target", "w-1.0").code in (4, 5)
+    assert mine.read_bytes() == kept + b"# mine\n"
+    mine.write_bytes(kept)
+    if verb == "reverse" and not receipt:
+        assert call("reverse", *arguments).code == 4
+        return
+    assert call(verb, *arguments).code == 0
+    after = project.patched["v1.0"] if verb == "apply" else project.releases["1.0"]
+    files = {name: blob for name, blob in contents(root).items() if ".git/" not in name}
+    assert files == after
+    assert call("reverse", *arguments).code == 0
+    assert contents(root) == project.releases["1.0"]
+
+
 def test_a_half_patched_tree_is_refused(project: Project, tmp_path: Path) -> None:
     root = project.write_archive(tmp_path / "tree")
-    write_files(root, {k: v for k, v in project.patched["v1.0"].items() if "extra" in k})
+    write_files(root, {k: v for k, v in project.patched["v1.0"].items() if "answer" in k})
     before = snapshot(tmp_path)
     done = _apply(project, root, "--target", "w-1.0", "--json")
     assert (done.code, done.facts["error"]["code"]) == (4, "partial")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from catalogs import write_catalog
 from commands import call
-from project import installed
+from project import git, installed
 from scenarios import make_tree
 from trees import differing, leftovers, record_problems, snapshot, timeless
 
@@ -286,3 +286,44 @@ def test_void_entries_go_and_the_others_stay(project: Project, tmp_path: Path) -
     stack = _do("status", tree, second, "--json").facts["stack"]
     assert [entry["target"] for entry in stack] == ["elsewhere"]
     assert _do("verify", tree, second).code == 0
+
+
+@pytest.mark.parametrize("more", [{}, _ELSEWHERE])
+def test_a_series_without_a_receipt_below_another(
+    project: Project, tmp_path: Path, more: dict[str, tuple[str, str]]
+) -> None:
+    """Its second patch undoes the first in a file, which a later series changes."""
+    root = project.write_checkout(tmp_path / "tree")
+    first = write_catalog(project, tmp_path / "a", {_CORE: ("LIMIT = 32", "LIMIT = 1"), **more})
+    folder = first.parent / "patches/widget/s"
+    git(root, "apply", folder / "other.patch")
+    (folder / "back.patch").write_text(git(root, "diff", "-R", "--", f"src/{_CORE}"))
+    (folder / "series").write_text("other.patch\nback.patch\n")
+    assert call("lock", "--catalog", first, "--git", project.repository).code == 0
+    git(root, "apply", folder / "back.patch")
+    tree = project.tree(root)
+    second = write_catalog(project, tmp_path / "b", _FAR, target="far")
+    assert _do("apply", tree, first).code == 0
+    assert _do("apply", tree, second).code == 0
+    before = snapshot(root)
+    for verb in ("apply", "verify"):
+        done = _do(verb, tree, first, "--target", "other-1.0")
+        assert (done.code, snapshot(root)) == (0, before), done.err
+    assert _do("verify", tree, first, "--dry-run", "--target", "other-1.0").code == 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_dry_run_refuses_what_apply_refuses(
+    layout: str, project: Project, tmp_path: Path
+) -> None:
+    """A newer series cannot replace its older one below a series that changed the same file."""
+    tree = make_tree(project, layout, tmp_path)
+    other = write_catalog(project, tmp_path / "other", _FAR)
+    assert _do("apply", tree, project.targets, "--target", "w-1.0").code == 0
+    assert _do("apply", tree, other).code == 0
+    told = "cannot replace w-1.0 in it: other-1.0 was applied later and changes src/widget/core.py"
+    for words in (("apply",), ("verify", "--dry-run")):
+        done = call(
+            *words, "--tree", tree.root, "--catalog", project.changed_targets, "-t", "w-1.0"
+        )
+        assert (done.code, told in done.out + done.err) == (3, True), done
