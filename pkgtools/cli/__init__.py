@@ -1,6 +1,8 @@
 """The command line: it parses and renders; the core does the work."""
 
+import atexit
 import contextlib
+import gc
 import importlib
 import signal
 import sys
@@ -116,6 +118,8 @@ def run() -> None:
         # A signal's default action skips `finally`: containers and temporary folders would stay.
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _end)
+    # Python looks for garbage once more at its end: half a second after a port.
+    atexit.register(gc.freeze)
     main(prog_name="pkgtools")
 
 

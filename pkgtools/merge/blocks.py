@@ -15,12 +15,11 @@ from itertools import accumulate
 from typing import Final
 
 import tree_sitter
-import tree_sitter_python
 
 from pkgtools.merge.keys import definition, sibling_key
+from pkgtools.merge.reparse import syntax_tree
 from pkgtools.merge.tokens import tokens
 
-_LANGUAGE: Final = tree_sitter.Language(tree_sitter_python.language())
 _DEEPEST: Final = 500
 """Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
 _ONE_QUOTE: Final = bytes.maketrans(b"'", b'"')
@@ -199,7 +198,7 @@ class Block:
 @lru_cache(maxsize=128)  # a patch asks for the same few versions again and again
 def parse(source: bytes) -> Block:
     """Return the module that `source` is; see `is_sound` for whether it is one."""
-    root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
+    root = syntax_tree(source).root_node
     return Block(source, "module", Shape.BODY, 0, len(source), (root,))
 
 
