@@ -12,18 +12,19 @@ import tree_sitter
 
 from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.check import reads_as_well
-from pkgtools.merge.lines import Chunk, diff, touches
+from pkgtools.merge.lines import Chunk, diff, shift, touches
 from pkgtools.merge.lost import lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
-from pkgtools.merge.names import inside
+from pkgtools.merge.names import inside, owner_of_lines
 from pkgtools.merge.tokens import raw_walk, tokens_of
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.undone import undone
-from pkgtools.merge.uses import Landing, misuse, resolve_call
+from pkgtools.merge.uses import Landing, misuse, outdated, resolve_call
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
+_DEFINED: Final = re.compile(rb"\b(?:class|def)\s+(\w+)")
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
 _PLACE: Final = re.compile(rb"%(?:\(\w+\))?[-#+ .*\d]*[a-zA-Z]|\{[^{}]*\}")
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
@@ -57,6 +58,7 @@ def find_faults(
         for path, data in {"": merged.data, **merged.others}.items()
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
+    faults |= _outdated(versions, merged, files[""])
     faults |= {**_misawaited(versions, merged, files[""]), **_unproven_imports(merged, files[""])}
     faults |= {**_misplaced(versions, merged), **_unreachable(versions, merged, files[""])}
     done = {c.chunk for c in merged.chunks if c.how is How.MERGED}
@@ -240,6 +242,42 @@ def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     return {}
 
 
+def _outdated(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
+    """Return the chunks that change what new lines of theirs use as it was."""
+    done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
+    words = {c: _removed_words(versions, c) | _changed_definitions(versions, c) for c in done}
+    for rival in versions.upstream if done else ():
+        lines = versions.lines[2][rival.new : rival.new_end]
+        used = {*_WORD.findall(b"".join(lines))}
+        guilty = [c for c in done if not used.isdisjoint(words[c])]
+        rows = range(rival.new, rival.new_end)
+        there = [shift(file.changes, n) for n in rows] if guilty else []
+        use = Landing(
+            file.base,
+            file.theirs,
+            file.made,
+            file.made,
+            lines=rows,
+            rows=[n for n in there if n not in file.added],
+            words=used,
+            is_lost=bool,
+        )
+        found = outdated(use) if guilty else None
+        if found is not None:
+            return dict.fromkeys(
+                guilty, f"upstream's new lines use what the patch changes: {found}"
+            )
+    return {}
+
+
+def _changed_definitions(versions: Versions, chunk: Chunk) -> set[bytes]:
+    lines = versions.lines[1][chunk.new : chunk.new_end]
+    return {
+        *_DEFINED.findall(b"".join(lines)),
+        *owner_of_lines(versions.ours, chunk.new, chunk.new_end),
+    } - {b"__init__"}
+
+
 def _removed_words(versions: Versions, chunk: Chunk) -> set[bytes]:
     old, new = versions.lines[0][chunk.old : chunk.old_end], versions.lines[1]
     sides = old, new[chunk.new : chunk.new_end]
@@ -256,12 +294,13 @@ class _Landed:
         self.lines = split(data)
         made = parse(data)
         theirs, package = versions.theirs, others.package
+        self.changes: Sequence[Chunk] = ()
         self.spans = [range(len(self.lines))]
         if path:
             theirs, package = made, others.package_of(path)
         else:
-            changes = diff(versions.lines[2], self.lines)
-            self.spans = [range(c.new, c.new_end) for c in changes]
+            self.changes = diff(versions.lines[2], self.lines)
+            self.spans = [range(c.new, c.new_end) for c in self.changes]
         self.added = [n for rows in self.spans for n in rows]
         used = versions.lines[1] if strict else [self.lines[n] for n in self.added]
         self.words = frozenset(_WORD.findall(b"".join(used)))

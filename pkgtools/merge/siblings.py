@@ -105,7 +105,13 @@ class Siblings:
     def _changed(self, index: int, ours: Block) -> Carried | Unsure:
         base = self.base[index]
         if index in self.to_theirs:
-            return self.into.carry(base, ours, self.theirs[self.to_theirs[index]])
+            counterpart = self.theirs[self.to_theirs[index]]
+            if same(ours, counterpart) or not twins(ours, self.base, self.theirs):
+                return self.into.carry(base, ours, counterpart)
+            twin = self._twin(index, ours)
+            if not is_import(ours) or not isinstance(twin, Block):
+                return Unsure("upstream has what the patch makes, elsewhere", is_final=True)
+            return join([self.into.absorb(None, ours, twin), self._delete(index)])
         new = self._new()
         if base.is_definition:
             found = moved_definition(base, new, self.into.module)
@@ -178,6 +184,11 @@ class Siblings:
             if as_good_behind(self.outer, block, between):
                 return other
             reason = f"upstream has the same in line {other.line}, and the order matters"
+            return Unsure(reason, is_final=True)
+        made = [at for i, at in self.to_theirs.items() if not same(self.base[i], self.theirs[at])]
+        same_now = next((self.theirs[at] for at in made if self.theirs[at] in found), None)
+        if same_now is not None:
+            reason = f"upstream changed another statement into the same, in line {same_now.line}"
             return Unsure(reason, is_final=True)
         added = self._added_with(index, block)
         return next((n for n in added if extends(n, block) or guards(n, block)), None)

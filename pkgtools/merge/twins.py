@@ -42,7 +42,11 @@ def doubled(base: Block, ours: Block, theirs: Block) -> Iterator[Block]:
         for index, other in to_ours.items():
             if index in to_theirs:
                 one, three = base.elements[index], theirs.elements[to_theirs[index]]
-                yield from doubled(one, ours.elements[other], three)
+                made = ours.elements[other]
+                is_new = not (made.is_comment or same(one, made) or same(made, three))
+                if is_new and twins(made, base.elements, theirs.elements):
+                    yield made
+                yield from doubled(one, made, three)
         return
     for role, part in base.parts.items():
         if role in ours.parts and role in theirs.parts:

@@ -81,6 +81,16 @@ def misuse(use: Landing) -> str | None:
     return next((found for check in checks if (found := check(use))), None)
 
 
+def outdated(use: Landing) -> str | None:
+    """Return what new lines of theirs use as it was before the change of ours.
+
+    Args:
+        use: theirs stands as `ours`, and the result as `theirs` and `made`.
+    """
+    checks = (_lost_attribute, _refused_call, _other_number_of_values)
+    return next((found for check in checks if (found := check(use))), None)
+
+
 def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
     """Return what a file that ours adds uses, and theirs does not have."""
     root, nothing = parse(data).raw[0], parse(b"").raw[0]

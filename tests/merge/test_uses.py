@@ -419,3 +419,54 @@ def test_an_attribute_that_upstream_reads_from_a_part(now: str, asked: str | Non
     before, ours = (base.format(last.format(more)).encode() for more in ("", added))
     merged = merge(before, ours, before.replace(b"self.host.on", now.encode()), python=True)
     assert [c.reason for c in merged.conflicts] == ([asked] if asked else [])
+
+
+_STORE: Final = """\
+    def keep(item, times=0):
+        return item, times
+
+    class Store:
+        def __init__(self):
+            self.items = []
+
+        def add(self, item):
+            item, times = keep(item, 1)
+            self.items.append(item)
+
+        def first(self):
+            return self.items[0]
+    """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "added", "asked"),
+    [
+        ("self.items", "self.kept", "self.items[1]", "`self.items` is not there any more"),
+        ("def first", "def head", "self.first()", "`self.first` is not there any more"),
+        (
+            "item, times=0)",
+            "item, n, times=0)",
+            "keep(1)",
+            "`keep` does not take this call any more: it needs `n`",
+        ),
+        ("times", "count", "keep(1, times=2)", "call any more: it has no parameter"),
+        ("return item, times", "return 0", "x, y = keep(1)", None),
+        ("item, times\n", "item, times, 0\n", "x, y = keep(1)", "`keep` returns 3 values now"),
+        ("self.items", "self.kept", "self.others[1]", None),
+        ("times=0", "times=0, more=0", "keep(1)", None),
+    ],
+)
+def test_new_lines_of_upstream_use_what_the_patch_changes(
+    old: str, new: str, added: str, asked: str | None
+) -> None:
+    base = dedent(_STORE)
+    ours = base.replace(old, new)
+    theirs = base + f"\n    def more(self):\n        {added}\n"
+    merged = merge(base.encode(), ours.encode(), theirs.encode(), python=True)
+    reasons = " ".join(c.reason or "" for c in merged.conflicts)
+    if asked is None:
+        assert not reasons
+        assert merged.data.decode() == ours + theirs.removeprefix(base)
+    else:
+        assert "upstream's new lines use what the patch changes: " in reasons
+        assert asked in reasons

@@ -44,6 +44,8 @@ _WRAPPED: Final = (
     "def f(x):\n    if fast:\n        return quick(x)\n    else:\n        return g(x, more)\n"
 )
 
+_MASK: Final = "def f(a, b):\n    m = mask(b)\n    use(m)\n"
+
 PARTS: Final = (
     Case(
         "a call to which upstream gives another argument",
@@ -227,5 +229,28 @@ PARTS: Final = (
         "def f(x):\n    return g(x, more)\n",
         _WRAPPED.replace("quick(x)", "g(x)"),
         None,
+    ),
+    Case(
+        "a statement that upstream makes of its neighbour",
+        _MASK,
+        _MASK.replace("    use", "    m = join(a, m)\n    use"),
+        _MASK.replace("m = mask(b)", "if a:\n        m = mask(a, b)\n    m = join(a, m)"),
+        None,
+    ),
+    Case(
+        "a statement that the patch makes of another one, and upstream adds",
+        _CALLS,
+        _CALLS.replace("two(x)", "three(x)"),
+        _CALLS.replace("one(x)", "three(x)\n    zero(x)\n    one(x)"),
+        None,
+    ),
+    Case(
+        "an import that the patch makes of another one, and upstream adds",
+        "from kit.alpha import a\nfrom kit.utils import seed\n\nX = (a, seed)\n",
+        "from kit.alpha import a\nfrom kit.plat import now\n\nX = (a, now.seed)\n",
+        "from kit.alpha import a\nfrom kit.plat import now\nfrom kit.utils import seed\n"
+        "\nX = (a, seed)\nY = now.y\n",
+        "from kit.alpha import a\nfrom kit.plat import now\n\nX = (a, now.seed)\nY = now.y\n",
+        "same-change",
     ),
 )
