@@ -211,9 +211,27 @@ def _unproven_imports(merged: Merge, file: _Landed) -> dict[Chunk, str]:
     new -= {(name, dotted) for side in sides for dotted, name in side.imports.values()}
     for side in sides if new else ():
         new -= _imported(side, raw_walk([side.root]))
-    told = [f"`{n.decode()}` from {d}" for n, d in sorted(new) if not file.made.offers(d, n)]
+    told = [f"`{n.decode()}` from {d}" for n, d in sorted(new) if not _is_there(file, n, d)]
     reason = "the result would import {}, which neither side does"
     return dict.fromkeys(done, reason.format(told[0])) if told else {}
+
+
+def _is_there(file: _Landed, name: bytes, dotted: str) -> bool:
+    """Whether a module has a name, the same one as the module from which a side begins to import.
+
+    Two modules may give one name to two things.
+    """
+    if not file.made.offers(dotted, name) or name in file.base.imports:
+        return bool(file.made.offers(dotted, name))
+    read = file.made.read
+    for side in (file.ours, file.theirs):
+        was, original = side.imports.get(name, ("", b""))
+        if original == name and file.made.offers(was, name):
+            modules = [Module.named(d, read) for d in (dotted, was)]
+            found = [m.resolve(name) for m in modules if m is not None]
+            if None in found or len({d.node.text for d in found if d is not None}) > 1:
+                return False
+    return True
 
 
 def _imported(module: Module, nodes: Iterable[tree_sitter.Node]) -> set[tuple[bytes, str]]:

@@ -38,6 +38,7 @@ from pkgtools.merge.signatures import (
     signature_of,
 )
 
+_LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
 _DEFINITIONS: Final = ("function_definition", "class_definition")
 
 
@@ -82,11 +83,7 @@ def misuse(use: Landing) -> str | None:
 
 
 def outdated(use: Landing) -> str | None:
-    """Return what new lines of theirs use as it was before the change of ours.
-
-    Args:
-        use: theirs stands as `ours`, and the result as `theirs` and `made`.
-    """
+    """Return what new lines of theirs, here as `ours`, use as it was before our change."""
     checks = (_lost_attribute, _refused_call, _other_number_of_values)
     return next((found for check in checks if (found := check(use))), None)
 
@@ -287,25 +284,39 @@ def _values(module: Module, call: tree_sitter.Node) -> int | None:
 
 
 def _other_return(use: Landing) -> str | None:
-    for node in _nodes(use.made.root, use.rows):
-        path = owners(node)
-        if node.type != "return_statement" or not path or path[-1].type != "function_definition":
+    mine = [n for n in inside(use.ours.root, use.lines) if n.type == "return_statement"]
+    for node in _nodes(use.made.root, use.rows) if mine else ():
+        twin = next((n for n in mine if n.text == node.text), None)
+        if twin is None:
             continue
-        returns = [n for n in statements_of(path[-1]) if n.type == "return_statement"]
-        others = {
-            number_of_values(n.named_children)
-            for n in returns
-            if n.start_point.row not in use.rows and n.named_children
-        }
-        mine = number_of_values(node.named_children)
-        if mine is None or len(others) != 1 or others == {mine}:
-            continue
-        before = scopes(use.ours.root, qualified_name(path))
-        if len(before) == len(path) and returned_values(before[-1]) == mine:
-            count = others.pop()
-            values = f"{count} values" if count else "one value"
-            return f"the other returns of the function have {values} now, not {mine}"
+        others, before = _returns(node, use.rows), _returns(twin, use.lines)
+        count = number_of_values(node.named_children)
+        counts = {number_of_values(n.named_children) for n in others}
+        known = {number_of_values(n.named_children) for n in before} | {count}
+        if count is not None and len(counts) == len(known) == 1 and counts != known:
+            wanted = counts.pop()
+            values = f"{wanted} values" if wanted else "one value"
+            return f"the other returns of the function have {values} now, not {count}"
+        was_truth = _is_truth(node) and any(map(_is_truth, before))
+        if was_truth and others and all(map(_is_other, others)):
+            return "the other returns of the function are not true or false any more"
     return None
+
+
+def _returns(node: tree_sitter.Node, lines: Collection[int]) -> list[tree_sitter.Node]:
+    """Return the returns with a value of the function around a node that are not on some lines."""
+    found = [n for n in statements_of(owners(node)[-1]) if n.type == "return_statement"]
+    return [n for n in found if n.named_children and n.start_point.row not in lines]
+
+
+def _is_truth(node: tree_sitter.Node) -> bool:
+    return [n.type for n in node.named_children] in (["true"], ["false"])
+
+
+def _is_other(node: tree_sitter.Node) -> bool:
+    """Whether a return has a literal or a member of an enumeration."""
+    (value,) = node.named_children[:1]
+    return value.type in _LITERALS or re.match(rb"_*[A-Z]\w*\.\w+\Z", value.text or b"") is not None
 
 
 def _lone_definition(use: Landing) -> str | None:

@@ -55,12 +55,23 @@ def test_an_import_beside_other_code_is_a_conflict() -> None:
     assert data == _THEIRS.encode()
 
 
-@pytest.mark.parametrize("has_name", [True, False])
-def test_a_name_is_imported_from_a_moved_module_only_if_that_has_it(*, has_name: bool) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "is_right"),
+    [
+        (b"", b"c = e = 1", True),
+        (b"", b"c = 1  # not e\n", False),
+        (b"from p.b import *", b"c = 1\ndef e(): ...", True),
+        (b"def e(): ...", b"c = e = 1", False),
+    ],
+    ids=["moved", "not moved", "a shim is left", "another one of that name"],
+)
+def test_a_name_is_imported_from_a_moved_module_only_if_that_has_it(
+    old: bytes, new: bytes, *, is_right: bool
+) -> None:
     base, theirs = b"from p.a import c\n\nX = c\n", b"from p.b import c\n\nX = c\n"
     ours = base.replace(b"import c", b"import (\n    c,\n    e,\n)")
     made = theirs.replace(b"import c", b"import (\n    c,\n    e,\n)")
-    new = {"p.a": b"c = e = 1", "p.b": b"c = e = 1" if has_name else b"c = 1  # not e\n"}
-    merged = merge(base, ours, theirs, python=True, others=OtherFiles(new=new.get, package="p"))
-    assert merged.data == (made if has_name else theirs)
-    assert bool(merged.conflicts) is not has_name
+    read = {"p.a": old, "p.b": new}.get
+    merged = merge(base, ours, theirs, python=True, others=OtherFiles(new=read, package="p"))
+    assert merged.data == (made if is_right else theirs)
+    assert bool(merged.conflicts) is not is_right

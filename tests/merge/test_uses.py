@@ -310,6 +310,15 @@ def test_a_return_among_others() -> None:
     assert not merge(base, ours, _returns("", "x, 5"), python=True).conflicts
 
 
+def test_a_return_of_true_among_others_that_are_something_else_now() -> None:
+    added = "    if y > 5:\n        return False\n"
+    base, ours, theirs = _returns("", "True"), _returns(added, "True"), _returns("", "Kind.A")
+    (conflict,) = merge(base, ours, theirs, python=True).conflicts
+    told = "the other returns of the function are not true or false any more"
+    assert conflict.reason == told
+    assert not merge(base, ours, _returns("", "x > 1"), python=True).conflicts
+
+
 _CLASSES: Final = "".join(
     f"\n\n@dataclass\nclass C{n}(Base):\n    a: int = {n}\n" for n in range(4)
 )
