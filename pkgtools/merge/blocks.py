@@ -18,7 +18,7 @@ import tree_sitter
 
 from pkgtools.merge.keys import definition, sibling_key
 from pkgtools.merge.reparse import syntax_tree
-from pkgtools.merge.tokens import tokens
+from pkgtools.merge.tokens import raw_walk, tokens
 
 _DEEPEST: Final = 500
 """Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
@@ -70,6 +70,10 @@ _RECORDS: Final = {
 }
 """Kinds whose named parts do not depend on the other parts."""
 _DEFINITIONS: Final = {"function_definition": "function", "class_definition": "class"}
+_NESTING: Final = {
+    *("block", "for_statement", "if_statement", "match_statement", "module", "try_statement"),
+    *("while_statement",),
+}
 _CLAUSES: Final = {"elif_clause", "else_clause", "except_clause", "finally_clause"}
 
 
@@ -237,15 +241,24 @@ def same(one: Block, other: Block) -> bool:
     """Whether two nodes differ in formatting alone."""
     if one.text == other.text:
         return True
-    return one.squeezed == other.squeezed and one.tokens == other.tokens
+    if one.squeezed != other.squeezed or one.tokens != other.tokens:
+        return False
+    return _nesting(one) == _nesting(other)
+
+
+def _nesting(block: Block) -> list[int]:
+    """Return how many parts each compound statement in it has: no token says where one ends."""
+    inner = (raw for raw in raw_walk(block.raw) if raw.type in _NESTING)
+    return [sum(c.type != "comment" for c in raw.named_children) for raw in inner]
 
 
 def is_linted(base: Block, theirs: Block) -> bool:
     """Whether upstream changed the formatting alone, or took an f from strings without values."""
     pairs = zip(base.tokens, theirs.tokens, strict=False)
-    return len(base.tokens) == len(theirs.tokens) and all(
+    is_same = len(base.tokens) == len(theirs.tokens) and all(
         a == b or (a[:2] in (b'f"', b"f'") and b"{" not in a and a[1:] == b) for a, b in pairs
     )
+    return is_same and _nesting(base) == _nesting(theirs)
 
 
 def similarity(one: Block, other: Block, *, at_least: float = 0.0) -> float:

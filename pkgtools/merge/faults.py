@@ -10,14 +10,18 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.blocks import Block, parse
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.callers import changed_definitions, unfit_caller
 from pkgtools.merge.check import reads_as_well
-from pkgtools.merge.lines import Chunk, diff, shift, touches
-from pkgtools.merge.lost import lost_name, orphan
+from pkgtools.merge.flow import crossed_name, name_for_types
+from pkgtools.merge.formats import PLACE, texts_with_values
+from pkgtools.merge.inherited import field_behind_default, misfit_in_class
+from pkgtools.merge.lines import Chunk, diff, encoding_of, shift, touches
+from pkgtools.merge.lost import lost_import, lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
-from pkgtools.merge.names import inside, owner_of_lines
-from pkgtools.merge.tokens import raw_walk, tokens_of
+from pkgtools.merge.names import bound, inside, owner_of_lines
+from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.undone import undone
 from pkgtools.merge.uses import Landing, misuse, outdated, resolve_call
@@ -26,7 +30,6 @@ from pkgtools.util.lines import split
 
 _DEFINED: Final = re.compile(rb"\b(?:class|def)\s+(\w+)")
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
-_PLACE: Final = re.compile(rb"%(?:\(\w+\))?[-#+ .*\d]*[a-zA-Z]|\{[^{}]*\}")
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 _LEAVES: Final = {"break_statement", "continue_statement", "raise_statement", "return_statement"}
 
@@ -57,9 +60,11 @@ def find_faults(
         path: _Landed(versions, path, data, others, strict=strict)
         for path, data in {"": merged.data, **merged.others}.items()
     }
-    faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged)}
+    faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged, others)}
+    faults |= _misencoded(versions, merged)
     faults |= _outdated(versions, merged, files[""])
     faults |= {**_misawaited(versions, merged, files[""]), **_unproven_imports(merged, files[""])}
+    faults |= _unfit_callers(merged, files[""], others)
     faults |= {**_misplaced(versions, merged), **_unreachable(versions, merged, files[""])}
     done = {c.chunk for c in merged.chunks if c.how is How.MERGED}
     reason = "one side exchanges what the other one exchanges or negates"
@@ -95,6 +100,14 @@ def _doubled(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, st
         guilty = [c for c, text in texts.items() if name in text] or done
         faults.update(dict.fromkeys(guilty, f"the result would have {shown!r} twice"))
     return faults
+
+
+def _misencoded(versions: Versions, merged: Merge) -> dict[Chunk, str]:
+    """Return the chunks with bytes that mean other letters in the encoding of theirs."""
+    ours, theirs = (encoding_of(lines) for lines in versions.lines[1:])
+    done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
+    foreign = [c for c in done if not _changed(versions, c, 1).isascii()] if ours != theirs else []
+    return dict.fromkeys(foreign, "upstream changed the file's encoding")
 
 
 def _misawaited(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
@@ -136,15 +149,15 @@ def _misplaced(versions: Versions, merged: Merge) -> dict[Chunk, str]:
     done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
     rivals = [c for c in versions.upstream if any(touches(c, one) for one in done)]
     pairs = [(c, 1) for c in done], [(c, 2) for c in rivals]
-    if not any(_PLACE.search(_changed(versions, *p)) for side in pairs for p in side):
+    if not any(PLACE.search(_changed(versions, *p)) for side in pairs for p in side):
         return {}
-    known = _formats(versions.ours) | _formats(versions.theirs)
+    known = texts_with_values(versions.ours) | texts_with_values(versions.theirs)
     given = {(places, told) for _, places, told in known}
     values = {told for _, told in given}
     orders = Counter(tuple(sorted(told)) for told in values)
     found = (
         (places, told) not in given or orders[tuple(sorted(told))] > 1
-        for _, places, told in _formats(parse(merged.data)) - known
+        for _, places, told in texts_with_values(parse(merged.data)) - known
         if told in values
     )
     reason = "one side changes the placeholders of a text, and the other one their values"
@@ -153,22 +166,6 @@ def _misplaced(versions: Versions, merged: Merge) -> dict[Chunk, str]:
 
 def _changed(versions: Versions, chunk: Chunk, side: int) -> bytes:
     return b"".join(versions.lines[side][chunk.new : chunk.new_end])
-
-
-def _formats(module: Block) -> set[tuple[bytes, tuple[bytes, ...], tuple[bytes, ...]]]:
-    """Return the texts of a module with their placeholders and values."""
-    found = set()
-    for raw in raw_walk(module.raw):
-        text, *values = [n for n in raw.named_children if n.type != "comment"] or [raw]
-        if raw.type == "call" and text.type == "attribute":
-            text = text.children[0]  # "{}".format(value)
-        elif raw.type not in ("argument_list", "binary_operator"):
-            continue
-        places = _PLACE.findall(text.text or b"") if "string" in text.type else []
-        if places and values:
-            told = tuple(token for value in values for token in tokens_of(value))
-            found.add((text.text or b"", tuple(places), told))
-    return found
 
 
 def _unreachable(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
@@ -245,12 +242,16 @@ def _imported(module: Module, nodes: Iterable[tree_sitter.Node]) -> set[tuple[by
     }
 
 
-def _orphans(versions: Versions, merged: Merge) -> dict[Chunk, str]:
-    """Return the chunks that rename or remove what new lines of theirs use."""
+def _orphans(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chunk, str]:
+    """Return the chunks that rename or remove what new lines of theirs use, here or elsewhere."""
     done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
     gone = {c: frozenset(_removed_words(versions, c)) for c in done}
     words = frozenset().union(*gone.values())
     sides = versions.theirs.raw[0], parse(merged.data).raw[0]
+    taken = words & (bound(sides[0]) - bound(sides[1])) if words else frozenset()
+    for word, path in ((n, path) for n in sorted(taken) for path in others.users(n)):
+        reason = f"upstream begins to use `{word.decode()}` in {path}, and the patch takes it away"
+        return {c: reason for c in done if word in gone[c]}
     for chunk in versions.upstream if words else ():
         rows = range(chunk.new, chunk.new_end)
         name = orphan(sides, rows, words, whole=not merged.conflicts)
@@ -275,6 +276,7 @@ def _outdated(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, s
             file.theirs,
             file.made,
             file.made,
+            file.home,
             lines=rows,
             rows=[n for n in there if n not in file.added],
             words=used,
@@ -294,6 +296,15 @@ def _changed_definitions(versions: Versions, chunk: Chunk) -> set[bytes]:
         *_DEFINED.findall(b"".join(lines)),
         *owner_of_lines(versions.ours, chunk.new, chunk.new_end),
     } - {b"__init__"}
+
+
+def _unfit_callers(merged: Merge, file: _Landed, others: OtherFiles) -> dict[Chunk, str]:
+    """Return the chunks that change a function which upstream begins to call in another file."""
+    done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
+    changed = changed_definitions(done, file.base, file.ours) if not merged.conflicts else ()
+    found = (unfit_caller(path, file.theirs, file.made, others) for path in sorted(changed))
+    why = next(filter(None, found), None)
+    return dict.fromkeys(done, why) if why else {}
 
 
 def _removed_words(versions: Versions, chunk: Chunk) -> set[bytes]:
@@ -322,8 +333,10 @@ class _Landed:
         self.added = [n for rows in self.spans for n in rows]
         used = versions.lines[1] if strict else [self.lines[n] for n in self.added]
         self.words = frozenset(_WORD.findall(b"".join(used)))
-        self.base = Module(versions.base.raw[0], others.package, others.old)
-        self.ours = Module(versions.ours.raw[0], others.package, others.old)
+        before = others.package if others.old_package is None else others.old_package
+        self.base = Module(versions.base.raw[0], before, others.old)
+        self.ours = Module(versions.ours.raw[0], before, others.old)
+        self.home = Module(versions.theirs.raw[0], others.package, others.new)
         self.theirs = Module(theirs.raw[0], package, others.new)
         self.made = Module(made.raw[0], package, others.new)
 
@@ -342,10 +355,42 @@ def _fault(
         file.ours,
         file.theirs,
         file.made,
+        file.home,
         lines=range(chunk.new, chunk.new_end),
         rows=file.rows(versions.lines[1][chunk.new : chunk.new_end]),
         words=file.words,
         is_lost=others.is_lost,
     )
     lost = lost_name(use, whole=not merged.conflicts) if versions.upstream else None
-    return lost or misuse(use)
+    return lost or _misfit(use)
+
+
+def _misfit(use: Landing) -> str | None:
+    checks = (
+        lost_import,
+        misuse,
+        misfit_in_class,
+        field_behind_default,
+        crossed_name,
+        name_for_types,
+    )
+    return next((found for check in checks if (found := check(use))), None)
+
+
+def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
+    """Return what a file that ours adds uses, and theirs does not have."""
+    root, nothing = parse(data).raw[0], parse(b"").raw[0]
+    lines = range(data.count(b"\n") + 1)
+    old, new = (Module(root, others.package, read) for read in (others.old, others.new))
+    use = Landing(
+        Module(nothing, others.package, others.old),
+        old,
+        Module(nothing, others.package, others.new),
+        new,
+        new,
+        lines=lines,
+        rows=lines,
+        words=frozenset(_WORD.findall(data)),
+        is_lost=others.is_lost,
+    )
+    return _misfit(use)

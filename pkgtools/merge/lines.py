@@ -1,10 +1,14 @@
 """Three-way merging of lines: what git's merge does, chunk by chunk and without markers."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pygit2
 from pygit2.enums import DiffOption
+
+_CODING: Final = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
 @dataclass(frozen=True)
@@ -63,3 +67,9 @@ def without(lines: Sequence[bytes], base: Sequence[bytes], chunks: Sequence[Chun
         out += base[chunk.old : chunk.old_end]
         at = chunk.new_end
     return b"".join([*out, *lines[at:]])
+
+
+def encoding_of(lines: Sequence[bytes]) -> bytes:
+    """Return the encoding that a Python file names in one of its first two lines (PEP 263)."""
+    found = [m[1] for line in lines[:2] if (m := _CODING.match(line))]
+    return found[0].lower().replace(b"_", b"-") if found else b"utf-8"

@@ -1,5 +1,6 @@
 """Check that the names in a patch's lines still exist after a merge."""
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -8,6 +9,7 @@ import tree_sitter
 from pkgtools.merge.effects import imported_names
 from pkgtools.merge.names import (
     IMPORTS,
+    bound,
     inside,
     is_bound_here,
     is_read,
@@ -53,6 +55,68 @@ def lost_name(use: Landing, *, whole: bool) -> str | None:
         if min(reads(n, path, name) for n in (base, ours)) > reads(made, path, name):
             return f"nothing uses `{name.decode()}` there any more"
     return None
+
+
+def lost_import(use: Landing) -> str | None:
+    """Return what some lines take from another module that does not have it any more."""
+    for raw in inside(use.ours.root, use.lines):
+        if raw.type == "import_from_statement":
+            found = _lost_from(use, raw)
+        elif raw.type == "attribute":
+            found = _lost_member(use, raw)
+        elif raw.type == "string":
+            found = _lost_export(use, raw)
+        else:
+            continue
+        if found:
+            return found
+    return None
+
+
+def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
+    old, new = use.ours.absolute(raw), use.made.absolute(raw)
+    before, behind = use.ours.read(old), use.made.read(new)
+    if before is None:
+        return None
+    if behind is None:
+        return f"there is no module {new} any more" if old == new else f"there is no module {new}"
+    for name in raw.children_by_field_name("name"):
+        plain = (name.child_by_field_name("name") or name).text or b""
+        word = re.compile(rb"\b" + re.escape(plain) + rb"\b")
+        inner = (f"{dotted}.{plain.decode()}" for dotted in (old, new))
+        is_module = use.ours.read(next(inner)) is not None and use.made.read(next(inner)) is None
+        is_there = word.search(behind) is not None
+        if plain in use.words and not is_there and (word.search(before) or is_module):
+            return f"{new} has no {plain.decode()} any more"
+    return None
+
+
+def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:
+    """Return that a module, by whose name some lines use a member, does not have it any more."""
+    owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
+    if owner is None or name is None or name.text not in use.words:
+        return None
+    found = [module.imports.get(owner.text or b"") for module in (use.ours, use.made)]
+    dotted = [one and ".".join(filter(None, (one[0], one[1].decode()))) for one in found]
+    old, new = dotted
+    if not old or not new or use.ours.read(old) is None or use.made.read(new) is None:
+        return None
+    member = name.text or b""
+    if use.ours.offers(old, member) and use.made.offers(new, member) is False:
+        return f"{new} has no {member.decode()} any more"
+    return None
+
+
+def _lost_export(use: Landing, raw: tree_sitter.Node) -> str | None:
+    """Return a name in `__all__` that the module does not have any more."""
+    outer = raw.parent.parent if raw.parent is not None else None
+    left = outer.child_by_field_name("left") if outer is not None else None
+    if left is None or left.text != b"__all__":
+        return None
+    name = (raw.text or b"").strip(b"\"'")
+    is_lost = name in use.words and name in bound(use.ours.root)
+    is_lost = is_lost and not bound(use.made.root) & {name, b"*"}
+    return f"`{name.decode()}` is not defined there any more" if is_lost else None
 
 
 def orphan(

@@ -1,6 +1,6 @@
 """The input and the result of a merge."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -42,6 +42,10 @@ def _nothing(_: object) -> None:
     """Answer for a file that is merged alone."""
 
 
+def _no_files(_: object) -> Iterable[str]:
+    return ()
+
+
 @dataclass(frozen=True)
 class OtherFiles:
     """Access to the other files of base and theirs."""
@@ -54,8 +58,12 @@ class OtherFiles:
     """Returns a module of theirs."""
     is_lost: Callable[[bytes], object] = _nothing
     """Returns whether the package defined an attribute before, and nowhere does now."""
+    users: Callable[[bytes], Iterable[str]] = _no_files
+    """Returns the modules in which theirs begins to import a name of this one."""
     package: str = ""
     """The dotted package of the file, in which its relative imports start."""
+    old_package: str | None = None
+    """The package of the file as ours has it, if that is another one."""
     package_of: Callable[[str], str] = str
     """Returns the package of another file, by its path."""
 

@@ -32,12 +32,15 @@ class Definition:
         return self.node.type == "class_definition"
 
     @property
+    def whole(self) -> tree_sitter.Node:
+        """It with its decorators."""
+        outer = self.node.parent
+        return outer if outer is not None and outer.type == "decorated_definition" else self.node
+
+    @property
     def decorators(self) -> tuple[bytes, ...]:
         """Its decorators."""
-        outer = self.node.parent
-        if outer is None or outer.type != "decorated_definition":
-            return ()
-        return tuple(n.text or b"" for n in outer.named_children if n.type == "decorator")
+        return tuple(n.text or b"" for n in self.whole.named_children if n.type == "decorator")
 
     @property
     def base_names(self) -> tuple[bytes, ...]:
@@ -57,13 +60,19 @@ class Definition:
             if base is not None and base.is_class and base.node != self.node:
                 yield from base.lineage(depth - 1)
 
+    def methods(self) -> Iterator[Definition]:
+        """Yield the methods of a class."""
+        for node in definitions_in(self.node):
+            if node.type == "function_definition":
+                yield Definition(node, self.module)
+
+    def own_method(self, name: bytes) -> Definition | None:
+        """Return the method of a class without a look at its base classes."""
+        return next((one for one in self.methods() if name_of(one.node) == name), None)
+
     def method(self, name: bytes) -> Definition | None:
         """Return the method of a class or of its base classes."""
-        for one in self.lineage():
-            for node in definitions_in(one.node):
-                if node.type == "function_definition" and name_of(node) == name:
-                    return Definition(node, one.module)
-        return None
+        return next((m for one in self.lineage() if (m := one.own_method(name))), None)
 
     def attributes(self) -> frozenset[bytes]:
         """Return what a class and its base classes give their instances."""

@@ -28,6 +28,7 @@ _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
 
+_RECORD: Final = re.compile(rb"\b(?:dataclass|attrs?|define|frozen|NamedTuple|Struct)\b")
 _TAKES: Final = re.compile(rb":=|\bnext\(|\.(?:pop|popitem|popleft|read|readline|recv)\(")
 """What gives another value each time."""
 
@@ -59,7 +60,8 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
             return Order.SORTED
         # The order of a dataclass's fields is that of its positional arguments.
         if owner == "class_definition" and all(_is_field(n) for n in code):
-            return Order.APPEND
+            is_plain = all(n.raw[0].child_by_field_name("right") is not None for n in code)
+            return Order.APPEND if is_plain or not is_record(raw.parent) else Order.STRICT
         if owner == "match_statement":
             return Order.SET if all(_is_literal_case(n) for n in code) else Order.STRICT
         return Order.FLOW
@@ -185,6 +187,17 @@ def _name_key(node: Block) -> tuple[int, bytes]:
 
 def _text_key(name: Block) -> tuple[int, bytes]:
     return 0, name.text.lower()
+
+
+def is_record(scope: tree_sitter.Node | None) -> bool:
+    """Whether a class takes its fields by position, in their order."""
+    outer = scope.parent if scope is not None else None
+    if scope is None or outer is None:
+        return False
+    marks = outer.named_children[:-1] if outer.type == "decorated_definition" else []
+    bases = scope.child_by_field_name("superclasses")
+    text = b"\n".join(n.text or b"" for n in (*marks, bases) if n is not None)
+    return _RECORD.search(text) is not None and b"kw_only=True" not in text
 
 
 def _is_field(node: Block) -> bool:

@@ -210,10 +210,14 @@ class Siblings:
 
     def _rival(self, block: Block) -> Unsure | None:
         """Return that upstream adds something else of that name."""
-        if rival(block, self.base, self.theirs) is None:
+        other = rival(block, self.base, self.theirs)
+        if other is None:
             return None
-        name = block.key[1].decode(errors="replace") if block.key else block.kind
-        return Unsure(f"upstream adds another {name!r}", is_final=True)
+        name, there = (
+            n.key[1].decode(errors="replace") if n.key else n.kind for n in (block, other)
+        )
+        beside = "" if name == there else f": {there!r}, under the same option, key or value"
+        return Unsure(f"upstream adds another {name!r}{beside}", is_final=True)
 
     def _place(self, index: int, added: Sequence[Block]) -> _Place | Unsure:
         """Return where in theirs an insertion before ``base[index]`` goes."""

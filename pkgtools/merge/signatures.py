@@ -1,5 +1,8 @@
 """Which calls a function or a class takes, and how many values it returns."""
 
+from __future__ import annotations
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +11,7 @@ import tree_sitter
 
 from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import name_of, statements_of
+from pkgtools.merge.order import is_record
 from pkgtools.merge.tokens import raw_walk
 
 _RECORDS: Final = (b"NamedTuple", b"Struct", b"TypedDict")
@@ -25,6 +29,13 @@ class Signature:
     """Whether it has ``*args``."""
     takes_any: bool = False
     """Whether it has ``**kwargs``."""
+
+    def refuses_more_than(self, other: Signature) -> bool:
+        """Whether some call fits `other` and not this one."""
+        keeps_names = self.takes_any or other.keywords <= self.keywords
+        keeps_places = len(other.positional) <= len(self.positional)
+        keeps_more = self.takes_any >= other.takes_any and self.takes_more >= other.takes_more
+        return not (keeps_names and keeps_places and keeps_more and self.required <= other.required)
 
 
 def signature_of(found: Definition, *, bound: bool) -> Signature | None:
@@ -87,6 +98,46 @@ def returned_values(function: tree_sitter.Node) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
+def other_result(old: Definition, new: Definition, role: str) -> str | None:
+    """Return what else a call gives now, if that shows in the definition.
+
+    Args:
+        old: what the call called.
+        new: what it calls.
+        role: the type of the syntax node around the call.
+    """
+    if old.is_class or new.is_class or old.decorators != new.decorators:
+        return None
+    kinds = _kind(old.node), _kind(new.node)
+    if kinds[0] != kinds[1]:
+        return f"is {kinds[1]} now, not {kinds[0]}"
+    shapes = [_shapes(one.node) for one in (old, new)]
+    is_used = role not in ("await", "expression_statement")
+    is_stub = re.search(rb"NotImplemented|\.\.\.", new.node.text or b"") is not None
+    if is_used and not is_stub and None in shapes[0] and None not in shapes[1]:
+        count = max(n or 0 for n in shapes[1])
+        return f"returns {count} values now, not one" if count else "returns nothing any more"
+    return None
+
+
+def result_of(function: tree_sitter.Node) -> tuple[str, frozenset[int | None]]:
+    """Return what kind of function it is, and the numbers of values that it returns."""
+    return _kind(function), frozenset(_shapes(function))
+
+
+def _kind(function: tree_sitter.Node) -> str:
+    is_coroutine = function.children[0].type == "async"
+    if any(n.type == "yield" for n in statements_of(function)):
+        return "an asynchronous generator" if is_coroutine else "a generator"
+    return "a coroutine function" if is_coroutine else "a plain function"
+
+
+def _shapes(function: tree_sitter.Node) -> set[int | None]:
+    """Return the numbers of values that a function returns; None for one, 0 for nothing."""
+    returns = [n for n in statements_of(function) if n.type == "return_statement"]
+    return {number_of_values(n.named_children) if n.named_children else 0 for n in returns} or {0}
+
+
 def number_of_values(values: Sequence[tree_sitter.Node]) -> int | None:
     """Return the length of a tuple, or None for another node or a tuple with a star."""
     if len(values) != 1 or values[0].type not in ("expression_list", "tuple", "pattern_list"):
@@ -147,6 +198,18 @@ def _fields(scope: tree_sitter.Node) -> list[tuple[bytes, bool]]:
             continue
         found.append((left.text or b"", node.child_by_field_name("right") is not None))
     return found
+
+
+def misordered_field(scope: tree_sitter.Node) -> bytes | None:
+    """Return a field of a class without a default behind one with a default, which fails."""
+    if not is_record(scope) or b"KW_ONLY" in (scope.text or b""):
+        return None
+    has_default = False
+    for name, is_set in _fields(scope):
+        if has_default and not is_set:
+            return name
+        has_default = has_default or is_set
+    return None
 
 
 def given_twice(scope: tree_sitter.Node) -> set[tuple[bytes, bytes]]:

@@ -5,6 +5,7 @@ them twice: two methods of one name, of which the later wins, or an option that 
 twice, with which the program does not start.
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -23,6 +24,11 @@ _ONCE: Final = {
     *("typed_default_parameter", "typed_parameter"),
 }
 """Statements that must not repeat in one block; assignments may."""
+_BRANCHES: Final = {"case_clause", "elif_clause", "except_clause"}
+_LITERALS: Final = {"integer", "string"}
+_ENUM: Final = re.compile(rb"(?:Enum|Flag)\b")
+_KEYED: Final = re.compile(rb"""@[\w.]*(?:\bregister\w*\(["'][^"']*["']|\w\(["']/[^"']*["'])""")
+"""A decorator that puts a definition under a key: of a registry, or a path of a server."""
 _OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
 
 
@@ -101,10 +107,38 @@ def _names(block: Block) -> frozenset[tuple[str, bytes]]:
     """Return the names that a block gives among its siblings, each of which can be given once."""
     if is_import(block) and block.kind.endswith("_statement"):
         return frozenset(("name", name) for name in imported_names(block.raw[0]))
-    if block.key is None or not (is_exclusive(block) or is_registration(block)):
+    if block.key is None:
         return frozenset()
     kind, name = block.key
-    return frozenset({("name" if kind in _NAMED else kind, name)})
+    names = {*_registered(block)} if kind in ("call", *_NAMED) else set()
+    if is_exclusive(block) or is_registration(block) or kind in _BRANCHES:
+        names.add(("name" if kind in _NAMED else kind, name))
+    return frozenset(names)
+
+
+def _registered(block: Block) -> Iterator[tuple[str, bytes]]:
+    """Yield what a block gives beside its name: options, a key of a registry, an enum's value."""
+    raw = block.raw[0]
+    if is_registration(block) and block.key and b"add_argument" in block.key[1]:
+        called = block.key[1].partition(b"(")[0]
+        listed = raw.child_by_field_name("arguments")
+        given = listed.named_children if listed is not None else []
+        options = [(n.text or b"").strip(b"\"'") for n in given if n.type == "string"]
+        stored = [n.children[-1] for n in given if (n.text or b"").startswith(b"dest=")]
+        yield from (("option", called + b" " + option) for option in options)
+        # argparse stores the value under the first long option, unless `dest` names another.
+        long = [option for option in options if option.startswith(b"--")] or options[:1]
+        under = [(n.text or b"").strip(b"\"'") for n in stored] or long[:1]
+        yield from (("dest", called + name.lstrip(b"-").replace(b"-", b"_")) for name in under)
+    elif block.is_definition and "decorators" in block.parts:
+        texts = (b"".join(n.tokens) for n in block.parts["decorators"].elements)
+        yield from (("registered", found[0]) for text in texts if (found := _KEYED.match(text)))
+    elif block.kind == "assignment" and "right" in block.parts:
+        outer = raw.parent.parent.parent if raw.parent and raw.parent.parent else None
+        bases = outer.child_by_field_name("superclasses") if outer is not None else None
+        value = block.parts["right"]
+        if bases is not None and value.kind in _LITERALS and _ENUM.search(bases.text or b""):
+            yield "value", b"".join(value.tokens)  # the later member would be an alias
 
 
 def as_good_behind(outer: Block, block: Block, between: Sequence[Block]) -> bool:

@@ -13,8 +13,6 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.blocks import parse
-from pkgtools.merge.model import OtherFiles
 from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
     binds,
@@ -34,6 +32,7 @@ from pkgtools.merge.signatures import (
     given_twice,
     misfit,
     number_of_values,
+    other_result,
     returned_values,
     signature_of,
 )
@@ -50,6 +49,8 @@ class Landing:
     ours: Module
     theirs: Module
     made: Module
+    home: Module
+    """The file of theirs for which ours has the patch: `theirs`, unless a definition moved."""
     lines: range
     """In ours."""
     rows: Collection[int]
@@ -69,7 +70,6 @@ class Landing:
 def misuse(use: Landing) -> str | None:
     """Return what some lines use in a way that was right for ours, and is not in the result."""
     checks: tuple[Callable[[Landing], str | None], ...] = (
-        _lost_import,
         _lost_attribute,
         _undefined_attribute,
         _attribute_of_a_part,
@@ -88,48 +88,6 @@ def outdated(use: Landing) -> str | None:
     return next((found for check in checks if (found := check(use))), None)
 
 
-def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
-    """Return what a file that ours adds uses, and theirs does not have."""
-    root, nothing = parse(data).raw[0], parse(b"").raw[0]
-    lines = range(data.count(b"\n") + 1)
-    return misuse(
-        Landing(
-            Module(nothing, others.package, others.old),
-            Module(root, others.package, others.old),
-            Module(nothing, others.package, others.new),
-            Module(root, others.package, others.new),
-            lines=lines,
-            rows=lines,
-            words=frozenset(re.findall(rb"[\w\x80-\xff]+", data)),
-            is_lost=others.is_lost,
-        )
-    )
-
-
-def _lost_import(use: Landing) -> str | None:
-    for raw in inside(use.ours.root, use.lines):
-        if raw.type != "import_from_statement":
-            continue
-        dotted = use.ours.absolute(raw)
-        before, behind = use.ours.read(dotted), use.made.read(dotted)
-        if before is None:
-            continue
-        if behind is None:
-            return f"there is no module {dotted} any more"
-        for name in raw.children_by_field_name("name"):
-            plain = (name.child_by_field_name("name") or name).text or b""
-            word = re.compile(rb"\b" + re.escape(plain) + rb"\b")
-            inner = f"{dotted}.{plain.decode()}"
-            is_module = use.ours.read(inner) is not None and use.made.read(inner) is None
-            if (
-                plain in use.words
-                and not word.search(behind)
-                and (word.search(before) or is_module)
-            ):
-                return f"{dotted} has no {plain.decode()} any more"
-    return None
-
-
 def _lost_attribute(use: Landing) -> str | None:
     for raw in use.attributes():
         owner = raw.child_by_field_name("object")
@@ -138,6 +96,11 @@ def _lost_attribute(use: Landing) -> str | None:
         path, name = owners(raw), last_name(raw)
         before, behind = class_around(use.base.root, path), class_around(use.theirs.root, path)
         mine = class_around(use.ours.root, path)
+        if mine is not None and before is not None and behind is None:
+            is_known = name in Definition(mine, use.ours).attributes()
+            found = _lost_where_it_landed(use, raw, name) if is_known else None
+            if found:
+                return found
         if mine is None or (before is None) != (behind is None):
             continue
         old = Definition(before or mine, use.ours).attributes() | _of_host(path, use.ours)
@@ -147,6 +110,31 @@ def _lost_attribute(use: Landing) -> str | None:
             continue
         return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
     return None
+
+
+def _lost_where_it_landed(use: Landing, raw: tree_sitter.Node, name: bytes) -> str | None:
+    """Return that the class into which upstream moved a method does not have an attribute.
+
+    The old class may inherit the method from there: then it has what the old class has.
+    """
+    landed = (n for n in nodes_on(use.made.root, use.rows) if n.text == raw.text)
+    around = {class_around(use.made.root, owners(n)) for n in landed}
+    scope = around.pop() if len(around) == 1 else None
+    if scope is None:
+        return None
+    own, there = class_around(use.home.root, owners(raw)), Definition(scope, use.made)
+    known = there.attributes()
+    host = list(Definition(own, use.home).lineage()) if own is not None else []
+    if any(name_of(one.node) == name_of(scope) for one in host):
+        known = known.union(*(one.attributes() for one in host))
+    read = re.compile(rb"\bself\.%b\b" % re.escape(name))
+    lines = enumerate((scope.text or b"").splitlines(), scope.start_point.row)
+    is_read = any(read.search(line) for row, line in lines if row not in use.rows)
+    is_whole = len(there.base_names) == len(list(there.lineage())) - 1
+    if name in known or is_read or not is_whole:
+        return None
+    shown = name_of(scope).decode()
+    return f"the method is in `{shown}` now, which has no `{name.decode()}`"
 
 
 def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[bytes]:
@@ -199,20 +187,28 @@ def _instead(name: bytes, new: Collection[bytes]) -> str:
 
 
 def _refused_call(use: Landing) -> str | None:
-    before = [c for c in _nodes(use.ours.root, use.lines) if c.type == "call"]
-    for call in _nodes(use.made.root, use.rows):
-        if call.type != "call":
+    before = [c for c in nodes_on(use.ours.root, use.lines) if c.type == "call"]
+    for call in nodes_on(use.made.root, use.rows) if before else ():
+        name = _called(call) if call.type == "call" else b""
+        twins = [c for c in before if _called(c) == name] if name else []
+        found = resolve_call(use.made, call) if twins else None
+        old = resolve_call(use.ours, twins[0]) if found else None
+        if found is None or (old and _is_as_it_was(old[0], found[0])):
             continue
-        name = _called(call)
-        twins = [c for c in before if _called(c) == name]
-        if not any(_fits(use.ours, c) for c in twins):
-            continue
-        found = resolve_call(use.made, call)
-        signature = signature_of(found[0], bound=found[1]) if found else None
+        roles = [c.parent.type if c.parent is not None else "" for c in (call, twins[0])]
+        changed = other_result(old[0], found[0], roles[0]) if old and len({*roles}) == 1 else None
+        if changed:
+            return f"`{name.decode()}` {changed}"
+        signature = signature_of(found[0], bound=found[1])
         why = misfit(call, signature) if signature else None
-        if why:
+        if why and any(_fits(use.ours, c) for c in twins):
             return f"`{name.decode()}` does not take this call any more: {why}"
     return None
+
+
+def _is_as_it_was(old: Definition, new: Definition) -> bool:
+    """Whether a function is the same; a class has its base classes, too."""
+    return not old.is_class and not new.is_class and old.whole.text == new.whole.text
 
 
 def _fits(module: Module, call: tree_sitter.Node) -> bool:
@@ -250,7 +246,7 @@ def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bo
 
 def _keyword_twice(use: Landing) -> str | None:
     """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
-    for function in _nodes(use.made.root, use.rows):
+    for function in nodes_on(use.made.root, use.rows):
         if function.type != "function_definition" or b"**" not in (function.text or b""):
             continue
         found, path = given_twice(function), (*owners(function), function)
@@ -264,7 +260,7 @@ def _keyword_twice(use: Landing) -> str | None:
 
 
 def _other_number_of_values(use: Landing) -> str | None:
-    for node in _nodes(use.made.root, use.rows):
+    for node in nodes_on(use.made.root, use.rows):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if node.type != "assignment" or left is None or right is None or right.type != "call":
             continue
@@ -272,7 +268,7 @@ def _other_number_of_values(use: Landing) -> str | None:
         new = _values(use.made, right)
         if wanted is None or new in (None, wanted):
             continue
-        twins = (n for n in _nodes(use.ours.root, use.lines) if n.type == "call")
+        twins = (n for n in nodes_on(use.ours.root, use.lines) if n.type == "call")
         if any(_called(c) == _called(right) and _values(use.ours, c) == wanted for c in twins):
             return f"`{_called(right).decode()}` returns {new} values now, not {wanted}"
     return None
@@ -285,7 +281,7 @@ def _values(module: Module, call: tree_sitter.Node) -> int | None:
 
 def _other_return(use: Landing) -> str | None:
     mine = [n for n in inside(use.ours.root, use.lines) if n.type == "return_statement"]
-    for node in _nodes(use.made.root, use.rows) if mine else ():
+    for node in nodes_on(use.made.root, use.rows) if mine else ():
         twin = next((n for n in mine if n.text == node.text), None)
         if twin is None:
             continue
@@ -385,7 +381,7 @@ def _definitions(
     return {name_of(n): Definition(n, module) for n in nodes}
 
 
-def _nodes(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
+def nodes_on(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
     """Yield the syntax nodes of which some row is among `rows`."""
     wanted = sorted(rows)
     stack = [root]

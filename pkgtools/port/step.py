@@ -10,11 +10,11 @@ from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge, OtherFiles, merge, merge_removed, with_proposals
 from pkgtools.merge.blocks import Block, parse
+from pkgtools.merge.faults import misuse_of_file
 from pkgtools.merge.markers import Markers
 from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.result import Elsewhere
-from pkgtools.merge.uses import misuse_of_file
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
     ConflictedFile,
@@ -179,6 +179,12 @@ class PortStep:
     def _port_file(self, applied: AppliedPatch, change: FileChange) -> _Ported:
         old_path = self._place(change)
         path = old_path if change.path == change.old_path else change.path
+        if change.path != change.old_path:
+            to = f"the patch renames the file to {change.path}, and upstream"
+            reason = f"{to} to {old_path}" if old_path not in (change.old_path, path) else None
+            reason = reason or self._used(change.old_path)
+            if reason:
+                return self._leave(applied, change, path, whole_file(change, reason))
         waits = self.waiting.get(path) or self.waiting.get(old_path)
         if waits:
             reason = f"{waits} has a conflict in this file"
@@ -211,8 +217,8 @@ class PortStep:
             where = (f"{path}:1",) if theirs else ()
             return [], [HunkReport(change.path, HunkOutcome.ABSORBED, 1, absorbed_by=where)]
         if theirs == change.before:
-            fault = None
-            if change.after is not None and path.endswith(".py"):
+            fault = self._hidden_by(path) if change.before is None else self._used(path)
+            if fault is None and change.after is not None and path.endswith(".py"):
                 fault = misuse_of_file(change.after.data, self._others(path, lambda _: None))
             if fault is None:
                 return self._take(change, path, path, change.after, HunkOutcome.UNCHANGED)
@@ -223,6 +229,16 @@ class PortStep:
         if change.after is None:
             reason += "; remove it from conflicts/ to remove it in the new source, too"
         return self._leave(applied, change, path, whole_file(change, reason))
+
+    def _hidden_by(self, path: str) -> str | None:
+        """Return that Python would import another file for a module: a package comes first."""
+        if not path.endswith(".py"):
+            return None
+        stem = path.removesuffix("/__init__.py")
+        other = f"{stem}.py" if stem != path else f"{path.removesuffix('.py')}/__init__.py"
+        if self.read(other) is None or self.read_old(other) is not None:
+            return None
+        return f"upstream has {other}, which is a module of that name as well"
 
     def _take(
         self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: HunkOutcome
@@ -273,6 +289,7 @@ class PortStep:
 
         sides = change.before.data, change.after.data, theirs.data
         python, others = path.endswith(".py"), self._others(path, self._finder(old_path))
+        others = replace(others, old_package=self._package_of(change.path))
         merged = merge(*sides, python=python, others=others)
         if merged.conflicts and python:
             merged = with_proposals(merged, sides, others)
@@ -334,6 +351,7 @@ class PortStep:
             old=self._old_module,
             new=self._new_module,
             is_lost=partial(self._is_lost, path),
+            users=partial(self._users, path),
             package=self._package_of(path),
             package_of=self._package_of,
         )
@@ -356,6 +374,15 @@ class PortStep:
         patched = [blob.data for blob in self.overlay.values() if blob is not None]
         patched += self.likely.values()
         return self.movement.lost(name, path, patched)
+
+    def _users(self, path: str, name: bytes) -> list[str]:
+        self._looked.paths.update(self.movement.listings[1].marks)  # any file can begin to
+        return self.movement.users(path, name)
+
+    def _used(self, path: str) -> str | None:
+        """Return that upstream begins to import a file that a patch takes away."""
+        users = self._users(path, b"") if path.endswith(".py") else []
+        return f"upstream begins to import it in {users[0]}" if users else None
 
     def _package_of(self, path: str) -> str:
         folder = (self.upstream.in_wheel(path) or path).rpartition("/")[0]

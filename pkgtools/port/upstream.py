@@ -12,6 +12,7 @@ from typing import Final
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge.blocks import Block, is_sound, parse, similarity
+from pkgtools.merge.modules import Module
 from pkgtools.merge.result import Elsewhere
 from pkgtools.source import Source
 from pkgtools.source.listing import package_files
@@ -205,6 +206,28 @@ class Movement:
             near = (p for p in self.near(path) if p in new.marks)
             self._given[name] = is_given(map(new.read, chain(near, new.marks)))
         return not self._given[name] and not is_given(added)
+
+    def users(self, path: str, name: bytes) -> list[str]:
+        """Return the modules in which upstream begins to import a file, or a name of it."""
+        wanted, (old, new) = (self._module(path), name), self.listings
+        words = {name, wanted[0].rpartition(".")[2].encode()}
+        changed = sorted(p for p in self.changed if p in new.marks)
+        changed = [p for p in changed if all(word in new.read(p) for word in words)]
+        found = (p for p in changed if wanted in self._imports(new, p) - self._imports(old, p))
+        return [self._module(p) for p in found]
+
+    def _module(self, path: str) -> str:
+        stem = (self._upstream.in_wheel(path) or path).removesuffix(".py")
+        return stem.removesuffix("/__init__").replace("/", ".")
+
+    def _imports(self, listing: Listing, path: str) -> set[tuple[str, bytes]]:
+        """Return the modules that a file imports, and the names that it imports from them."""
+        package = (self._upstream.in_wheel(path) or path).rpartition("/")[0].replace("/", ".")
+        found = set(
+            Module(parse(listing.read(path)).raw[0], package, lambda _: None).imports.values()
+        )
+        modules = {(f"{dotted}.{name.decode()}", b"") for dotted, name in found if name}
+        return found | modules | {(dotted, b"") for dotted, _ in found}
 
     def near(self, path: str) -> list[str]:
         """Return the files of the old package beside a file, and those that it imports."""

@@ -6,6 +6,7 @@ import ast
 from textwrap import dedent
 
 import pytest
+from fit_cases import FITS
 from order_cases import ORDERS
 from part_cases import PARTS
 from rename_cases import RENAMES
@@ -15,7 +16,7 @@ from word_cases import WORDS
 
 from pkgtools.merge import How, merge
 
-CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS, *WORDS)
+CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS, *WORDS, *FITS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,199 @@
+"""Check that a local name in a patch's lines still gets its value where it did.
+
+Both sides can be right, and the name be there, and yet stand for something else: upstream renames
+one of two loop variables, begins to use a name for something of its own, or makes a local name of
+what the patch takes from the module.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import tree_sitter
+
+from pkgtools.merge.effects import imported_names
+from pkgtools.merge.names import (
+    imports_in,
+    is_bound_here,
+    is_read,
+    means,
+    name_of,
+    owners,
+    qualified_name,
+    scopes,
+)
+from pkgtools.merge.tokens import identifiers
+from pkgtools.merge.uses import Landing, nodes_on
+
+_TYPING: Final = (b"TYPE_CHECKING", b"typing.TYPE_CHECKING")
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A local name in one function."""
+
+    function: tree_sitter.Node
+    name: bytes
+
+    @cached_property
+    def uses(self) -> list[tree_sitter.Node]:
+        """Where it is set and read, in the order in which that runs."""
+        found = [n for n in identifiers(self.function, self.name) if is_read(n) or is_bound_here(n)]
+        own = (n for n in found if owners(n)[-1:] == (self.function,) and not _is_comprehended(n))
+        return sorted(own, key=_when)
+
+    def is_set(self) -> bool:
+        """Whether the function sets it."""
+        return any(map(is_bound_here, self.uses))
+
+    def is_set_first(self) -> bool:
+        """Whether it is set before it is read."""
+        return any(is_bound_here(n) for n in self.uses[:1])
+
+    def lines(self) -> set[bytes]:
+        """Return the lines of the function."""
+        return {line.strip() for line in (self.function.text or b"").splitlines()}
+
+
+def crossed_name(use: Landing) -> str | None:
+    """Return a name of some lines that has another value, or none, where they landed."""
+    for path, names in _local_names(use).items():
+        there = [scopes(m.root, qualified_name(path)) for m in (use.base, use.ours, use.theirs)]
+        if any(len(one) != len(path) for one in there) or there[0][-1].text == there[2][-1].text:
+            continue
+        for name in sorted(names):
+            sides = [_Name(one[-1], name) for one in (*there, path)]
+            found = _crossed(use, path, sides)
+            if found:
+                return found
+    return None
+
+
+def _crossed(
+    use: Landing, path: tuple[tree_sitter.Node, ...], sides: Sequence[_Name]
+) -> str | None:
+    base, ours, theirs, made = sides
+    shown = made.name.decode(errors="replace")
+    if not made.is_set():
+        return None
+    if not ours.is_set():
+        is_outer = means(use.ours.root, path[:-1], made.name)
+        return f"`{shown}` is a local name of upstream's there" if is_outer else None
+    if made.is_set_first() < min(ours.is_set_first(), theirs.is_set_first()):
+        return f"`{shown}` is read before it is set there"
+    is_new = not base.is_set() and theirs.is_set()
+    if is_new and _takes_turns(made, ours.lines(), theirs.lines()):
+        return f"both sides begin to use `{shown}`, each for a value of its own"
+    is_looped = any(map(_is_in_loop, ours.uses))
+    if is_looped and _has_lost_its_loop(use, made, base.lines() | ours.lines()):
+        return f"upstream's loop does not set `{shown}` any more"
+    return None
+
+
+def name_for_types(use: Landing) -> str | None:
+    """Return a name that lines of ours need when they run, and upstream imports for types alone."""
+    names = _for_types(use.made.root) - _for_types(use.ours.root)
+    for raw in nodes_on(use.made.root, use.rows) if names else ():
+        if raw.type == "identifier" and raw.text in names and is_read(raw):
+            outer: tree_sitter.Node | None = raw
+            while outer is not None and outer.type not in ("type", "block", "module"):
+                outer = outer.parent
+            if outer is not None and outer.type != "type":
+                return f"`{raw.text.decode()}` is imported for type checkers alone now"
+    return None
+
+
+@lru_cache(maxsize=8)
+def _for_types(module: tree_sitter.Node) -> frozenset[bytes]:
+    """Return the names that a module imports only under ``if TYPE_CHECKING``."""
+    if not any(mark in (module.text or b"") for mark in _TYPING):
+        return frozenset()
+    found: tuple[set[bytes], set[bytes]] = set(), set()
+    for node in imports_in(module):
+        outer = node.parent.parent if node.parent is not None else None
+        test = outer.child_by_field_name("condition") if outer is not None else None
+        found[test is not None and test.text in _TYPING].update(imported_names(node))
+    return frozenset(found[True] - found[False])
+
+
+def _local_names(use: Landing) -> dict[tuple[tree_sitter.Node, ...], set[bytes]]:
+    """Return the names that some lines read or set, by the function in which they do."""
+    found: dict[tuple[tree_sitter.Node, ...], set[bytes]] = {}
+    for raw in nodes_on(use.made.root, use.rows):
+        if raw.type == "identifier" and (is_read(raw) or is_bound_here(raw)):
+            path = owners(raw)
+            if path and path[-1].type == "function_definition" and raw.parent != path[-1]:
+                found.setdefault(path, set()).add(raw.text or b"")
+    return found
+
+
+def _when(raw: tree_sitter.Node) -> int:
+    """Return where a name is read or set: behind the value that it gets."""
+    node = raw
+    while node.parent is not None and not node.type.endswith(("statement", "block")):
+        if is_bound_here(raw) and node.type in ("assignment", "augmented_assignment"):
+            return node.end_byte
+        node = node.parent
+    return raw.start_byte
+
+
+def _is_comprehended(raw: tree_sitter.Node) -> bool:
+    """Whether a comprehension or lambda around a name gives it its value."""
+    node = raw.parent
+    while node is not None and node.type not in ("block", "module"):
+        clauses = [
+            c for c in node.named_children if c.type in ("for_in_clause", "lambda_parameters")
+        ]
+        if any(
+            n.text == raw.text and is_bound_here(n)
+            for c in clauses
+            for n in identifiers(c, raw.text or b"")
+        ):
+            return True
+        node = node.parent
+    return False
+
+
+def _takes_turns(made: _Name, ours: set[bytes], theirs: set[bytes]) -> bool:
+    """Whether both sides set a name, and lines of one read what lines of the other one set."""
+    lines, first = (made.function.text or b"").splitlines(), made.function.start_point.row
+    setters, is_crossed = [b""], False
+    for raw in made.uses:
+        line = lines[raw.start_point.row - first].strip()
+        side = b"" if (line in ours) == (line in theirs) else b"ours" if line in ours else b"theirs"
+        if is_bound_here(raw):
+            setters.append(side)
+        is_crossed = is_crossed or {side, setters[-1]} == {b"ours", b"theirs"}
+    return is_crossed and {*setters} >= {b"ours", b"theirs"}
+
+
+def _has_lost_its_loop(use: Landing, made: _Name, known: set[bytes]) -> bool:
+    """Whether lines that ours has in a loop over a name are in none, and nothing new sets it."""
+    sides = ((use.ours.root, use.lines), (use.made.root, use.rows))
+    loops = [
+        [
+            _is_in_loop(n)
+            for n in nodes_on(root, rows)
+            if n.type == "identifier"
+            and n.text == made.name
+            and is_read(n)
+            and qualified_name(owners(n))[-1:] == (name_of(made.function),)
+        ]
+        for root, rows in sides
+    ]
+    if not all(loops) or not all(loops[0]) or all(loops[1]):
+        return False
+    lines, first = (made.function.text or b"").splitlines(), made.function.start_point.row
+    setters = [lines[n.start_point.row - first].strip() for n in made.uses if is_bound_here(n)]
+    return known.issuperset(setters)
+
+
+def _is_in_loop(raw: tree_sitter.Node) -> bool:
+    node = raw.parent
+    while node is not None and node.type != "function_definition":
+        left = node.child_by_field_name("left") if node.type == "for_statement" else None
+        if left is not None and any(identifiers(left, raw.text or b"")):
+            return True
+        node = node.parent
+    return False

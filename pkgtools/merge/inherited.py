@@ -1,0 +1,150 @@
+"""Check that what a patch does in a class still fits the class and its base classes.
+
+Example: the patch overrides `on_step`, and upstream renames the method of the base class: nothing
+would call the patch's method any more.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+import tree_sitter
+
+from pkgtools.merge.modules import Definition
+from pkgtools.merge.names import (
+    class_around,
+    inside,
+    last_name,
+    name_of,
+    owners,
+    qualified_name,
+    scopes,
+)
+from pkgtools.merge.signatures import misordered_field, signature_of
+from pkgtools.merge.uses import Landing, nodes_on
+
+_Sides = tuple[Definition, Definition]
+"""One class in ours and in the result."""
+
+
+def misfit_in_class(use: Landing) -> str | None:
+    """Return what some lines do in a class that fitted there and does not any more."""
+    for raw in inside(use.ours.root, use.lines):
+        if raw.type == "attribute" and last_name(raw) in use.words:
+            found = _misfit(use, raw, owners(raw), _attribute)
+        elif raw.type == "function_definition" and name_of(raw) in use.words:
+            found = _misfit(use, raw, owners(raw), _override)
+        elif raw.type == "class_definition":
+            found = _misfit(use, raw, (*owners(raw), raw), _abstract)
+        else:
+            continue
+        if found:
+            return found
+    return None
+
+
+def field_behind_default(use: Landing) -> str | None:
+    """Return a field that cannot stand behind one with a default, as it does in neither side."""
+    classes = {n.parent for n in nodes_on(use.made.root, use.rows) if n.type == "block"}
+    for scope in classes:
+        name = misordered_field(scope) if scope and scope.type == "class_definition" else None
+        if scope is None or name is None:
+            continue
+        path = (*qualified_name(owners(scope)), name_of(scope))
+        sides = (scopes(module.root, path) for module in (use.ours, use.theirs))
+        if not any(len(one) == len(path) and misordered_field(one[-1]) for one in sides):
+            return f"the field `{name.decode()}` has no default, and is behind one that has one"
+    return None
+
+
+def _misfit(
+    use: Landing,
+    raw: tree_sitter.Node,
+    path: tuple[tree_sitter.Node, ...],
+    check: Callable[[tree_sitter.Node, Definition, _Sides], str | None],
+) -> str | None:
+    around = [class_around(m.root, path) for m in (use.base, use.ours, use.made)]
+    base, ours, made = around
+    if ours is None or made is None:
+        return None
+    known = Definition(base or ours, use.base)
+    return check(raw, known, (Definition(ours, use.ours), Definition(made, use.made)))
+
+
+def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | None:
+    name, path = name_of(raw), owners(raw)
+    if path[-1:] != (sides[0].node,) or name.startswith(b"__"):
+        return None
+    own = known.own_method(name) if known.node != sides[0].node else None
+    if own is not None:
+        return None  # upstream overrides it, too
+    old, new = (_inherited(side, name) for side in sides)
+    shown = name.decode()
+    if old and not new:
+        return f"no base class has `{shown}` any more, which the patch overrides"
+    if new and not old:
+        return f"upstream adds `{shown}` to a base class, which the patch's would override"
+    if sets_attribute(sides[1], name) and not sets_attribute(sides[0], name):
+        return f"upstream sets `self.{shown}`, which hides the method"
+    if old and new:
+        told = [signature_of(one, bound=True) for one in (old, new, Definition(raw, old.module))]
+        if told[0] == told[2] != told[1]:
+            return f"the method that `{shown}` overrides takes other arguments now"
+    return None
+
+
+def _inherited(side: Definition, name: bytes) -> Definition | None:
+    bases = list(side.lineage())[1:]
+    return next((found for one in bases if (found := one.own_method(name))), None)
+
+
+def sets_attribute(side: Definition, name: bytes) -> bool:
+    """Whether a class or a base class sets an attribute of ``self``."""
+    setter = re.compile(rb"\bself\.%b\s*(?::[^=\n]*)?=(?!=)" % re.escape(name))
+    return any(setter.search(one.node.text or b"") for one in side.lineage())
+
+
+def _attribute(raw: tree_sitter.Node, _: Definition, sides: _Sides) -> str | None:
+    owner, outer, name = raw.child_by_field_name("object"), raw.parent, last_name(raw)
+    if owner is None or outer is None or owner.text != b"self":
+        return None
+    old, new = (side.method(name) for side in sides)
+    is_set = outer.type == "assignment" and outer.child_by_field_name("left") == raw
+    shown = name.decode()
+    if is_set and new and not old:
+        return f"upstream adds the method `{shown}`, which `self.{shown}` would hide"
+    if is_set and _has_slots(sides[1]) and not _has_slots(sides[0]):
+        return f"upstream gives the class `__slots__`, and the patch sets `self.{shown}`"
+    if old and new and _is_property(old) != _is_property(new):
+        what = "a property" if _is_property(new) else "a method"
+        return f"`self.{shown}` is {what} now"
+    return None
+
+
+def _has_slots(side: Definition) -> bool:
+    return all(b"__slots__" in (one.node.text or b"") for one in side.lineage())
+
+
+def _is_property(one: Definition) -> bool:
+    return any(b"property" in decorator for decorator in one.decorators)
+
+
+def _abstract(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | None:
+    if raw != sides[0].node or known.node != raw:
+        return None  # upstream has the class as well
+    missing = sorted({*_missing(sides[1])} - {*_missing(sides[0])})
+    if not missing or any(map(_is_abstract, sides[0].methods())):
+        return None
+    return f"a base class of `{name_of(raw).decode()}` asks for `{missing[0].decode()}` now"
+
+
+def _missing(side: Definition) -> Iterator[bytes]:
+    """Yield the abstract methods of a class, which cannot be created then."""
+    for one in side.lineage():
+        for method in one.methods():
+            found = side.method(name_of(method.node))
+            if _is_abstract(method) and found is not None and _is_abstract(found):
+                yield name_of(method.node)
+
+
+def _is_abstract(method: Definition) -> bool:
+    return any(b"abstractmethod" in decorator for decorator in method.decorators)

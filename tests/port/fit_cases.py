@@ -1,0 +1,326 @@
+"""Changes that fit by their lines, and not by what they do: questions, beside look-alikes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rule_cases import Case
+
+_ENUM: Final = "from enum import Enum\n\nclass E(Enum):\n    A = 1\n    B = 2\n"
+_RECORD: Final = "@dataclass\nclass P:\n    a: int\n    b: int\n    c: int\n    d: int\n"
+_OPTIONS: Final = 'def f(p):\n    p.add_argument("--a")\n    p.add_argument("--b")\n    return p\n'
+_BRANCHES: Final = """\
+def f(x):
+    if x == "a":
+        one()
+    elif x == "b":
+        two()
+    else:
+        three()
+    match x:
+        case "a":
+            one()
+        case "b":
+            two()
+        case _:
+            three()
+    try:
+        one()
+    except A:
+        two()
+    except B:
+        three()
+    finally:
+        four()
+"""
+_KEYS: Final = """\
+@register("a")
+def a():
+    return 1
+
+@register("b")
+def b():
+    return 2
+
+def c():
+    return 3
+"""
+_LOCAL: Final = """\
+from typing import TYPE_CHECKING
+from kit.a import A
+from kit.b import B
+
+def read(p):
+    return p
+
+def f(x, p):
+    start(x)
+    a(x)
+    for i in x:
+        b(i)
+        c(i)
+        d(i)
+        e(i)
+    for i in p:
+        g(i)
+    last(x)
+    h(x)
+"""
+_CLASS: Final = """\
+class Base:
+    def __init__(self, a):
+        self.a = a
+
+    def hook(self):
+        return 0
+
+    def run(self):
+        return self.hook()
+
+
+class Child(Base):
+    def __init__(self, a):
+        super().__init__(a)
+        self.b = 1
+
+    def other(self):
+        return 2
+
+
+def call(a):
+    return a
+
+
+def use(y):
+    one(y)
+    two(y)
+    return y
+"""
+_NESTED: Final = "def g(c, y):\n    for x in y:\n        a(x)\n        b(x)\n\n"
+
+
+def _case(name: str, base: str, ours: str, theirs: str, *, both: bool = False) -> Case:
+    """Return a case of edits ``old -> new``, in which ``|`` is the end of a line."""
+
+    def edited(text: str, edits: str) -> str:
+        for edit in edits.split(" ; "):
+            old, new = (part.replace("|", "\n") for part in edit.split(" -> "))
+            assert old in base, (name, old)
+            text = text.replace(old, new)
+        return text
+
+    mine = edited(base, ours)
+    return Case(name, base, mine, edited(base, theirs), edited(mine, theirs) if both else None)
+
+
+_FOR_TYPES: Final = (
+    "from kit.a import A| ->  ; import B -> import B||if TYPE_CHECKING:|    from kit.a import A"
+)
+_HOOKS: Final = "    def other ->     def hook(self):|        return 5||    def other"
+
+FITS: Final = (
+    _case(
+        "a body that ends at another depth",
+        _LOCAL,
+        f"def f(x, p) -> {_NESTED.replace(chr(10), '|')}def f(x, p)",
+        f"def f(x, p) -> {_NESTED.replace(chr(10), '|').replace('        b', '    b')}def f(x, p)",
+    ),
+    _case(
+        "one value of an enum twice",
+        _ENUM,
+        "    B = 2 ->     B = 2|    C = 3",
+        "    B = 2 ->     B = 2|    D = 3",
+    ),
+    _case(
+        "one value of an enum twice, apart",
+        _ENUM,
+        "    B = 2 ->     B = 2|    C = 3",
+        "    A = 1 ->     D = 3|    A = 1",
+    ),
+    _case(
+        "fields without a default",
+        _RECORD,
+        "    d: int ->     d: int|    x: int",
+        "    d: int ->     d: int|    y: int",
+    ),
+    _case(
+        "a field without a default behind upstream's",
+        _RECORD,
+        "    d: int ->     d: int|    x: int",
+        "    d: int ->     d: int|    y: int = 0",
+    ),
+    _case(
+        "a default above a new field of upstream's",
+        _RECORD,
+        "    d: int ->     d: int = 1",
+        "    d: int ->     d: int|    # more|    y: int",
+    ),
+    _case(
+        "a short option twice",
+        _OPTIONS,
+        '"--b") -> "--b")|    p.add_argument("--x", "-x")',
+        '"--b") -> "--b")|    p.add_argument("--y", "-x")',
+    ),
+    _case(
+        "one attribute of two options",
+        _OPTIONS,
+        '"--b") -> "--b")|    p.add_argument("--x-y")',
+        '"--a") -> "--a")|    p.add_argument("--x_y")',
+    ),
+    _case(
+        "one attribute of two options by dest",
+        _OPTIONS,
+        '"--b") -> "--b")|    p.add_argument("--x", dest="y")',
+        '"--a") -> "--a")|    p.add_argument("--y")',
+    ),
+    _case(
+        "one key of a registry",
+        _KEYS,
+        '@register("a") -> @register("n")|def n():|    return 0||@register("a")',
+        'def c() -> @register("n")|def m():|    return 5||def c()',
+    ),
+    _case(
+        "two keys of a registry",
+        _KEYS,
+        '@register("a") -> @register("n")|def n():|    return 0||@register("a")',
+        'def c() -> @register("m")|def m():|    return 5||def c()',
+        both=True,
+    ),
+    _case(
+        "a branch twice",
+        _BRANCHES,
+        '    elif x == "b" ->     elif x == "n":|        ours()|    elif x == "b"',
+        '    else: ->     elif x == "n":|        theirs()|    else:',
+    ),
+    _case(
+        "a case twice",
+        _BRANCHES,
+        '        case "b" ->         case "n":|            ours()|        case "b"',
+        '        case _ ->         case "n":|            theirs()|        case _',
+    ),
+    _case(
+        "an exception twice",
+        _BRANCHES,
+        "    except B ->     except N:|        ours()|    except B",
+        "    finally ->     except N:|        theirs()|    finally",
+    ),
+    _case(
+        "a local name of both sides",
+        _LOCAL,
+        "    start(x) ->     fh = make(x)|    start(x) ;     h(x) ->     h(fh)",
+        "    last(x) ->     with p as fh:|        last(fh)",
+    ),
+    _case(
+        "a loop over a name of both sides",
+        _LOCAL,
+        "    start(x) ->     for k in p:|        k()|    start(x)",
+        "    last(x) ->     for k in p:|        last(k)",
+        both=True,
+    ),
+    _case(
+        "a parameter that upstream sets",
+        _LOCAL,
+        "f(x, p): -> f(x, p, n=0): ;     h(x) ->     h(n)",
+        "    last(x) ->     n = 5|    last(n)",
+    ),
+    _case(
+        "a local name instead of the module's",
+        _LOCAL,
+        "    h(x) ->     h(x)|    read(p)",
+        "    a(x) ->     read = 5|    a(read)",
+    ),
+    _case(
+        "a loop over another name",
+        _LOCAL,
+        "        d(i) ->         d(i)|        new(i)",
+        "for i in x: -> for k in x: ; b(i) -> b(k) ; c(i) -> c(k) ; d(i) -> d(k) ; e(i) -> e(k)",
+    ),
+    _case(
+        "an import for types alone",
+        _LOCAL,
+        "    h(x) ->     h(A(x))",
+        _FOR_TYPES,
+    ),
+    _case(
+        "a type whose import is for types alone",
+        _LOCAL,
+        "    h(x) ->     y: A = h(x)",
+        _FOR_TYPES,
+        both=True,
+    ),
+    _case("a method that the base class has no more", _CLASS, _HOOKS, "hook -> after_hook"),
+    _case(
+        "a method that takes more",
+        _CLASS,
+        _HOOKS,
+        "def hook(self) -> def hook(self, step) ; self.hook() -> self.hook(1)",
+    ),
+    _case(
+        "a method of which the base class changes",
+        _CLASS,
+        _HOOKS,
+        "        return 0 ->         return 7",
+        both=True,
+    ),
+    _case(
+        "a method that upstream adds to the base class",
+        _CLASS,
+        _HOOKS.replace("hook", "flush"),
+        "    def run ->     def flush(self):|        self.a = 0||    def run",
+    ),
+    _case(
+        "an abstract method more",
+        _CLASS,
+        "def use -> class New(Base):|    def x(self):|        return 1|||def use",
+        "    def run ->     @abstractmethod|    def must(self): ...||    def run",
+    ),
+    _case(
+        "an attribute that hides a method",
+        _CLASS,
+        "        self.b = 1 ->         self.b = 1|        self.size = 3",
+        "    def run ->     def size(self):|        return 1||    def run",
+    ),
+    _case(
+        "a method that an attribute hides",
+        _CLASS,
+        _HOOKS.replace("hook", "size"),
+        "        self.a = a ->         self.a = a|        self.size = 3",
+    ),
+    _case(
+        "a method that is a property now",
+        _CLASS,
+        "        return 2 ->         return 2 + self.hook()",
+        "    def hook ->     @property|    def hook ; self.hook() -> self.hook",
+    ),
+    _case(
+        "a function that is a coroutine now",
+        _CLASS,
+        "    two(y) ->     two(y)|    call(y)",
+        "def call -> async def call",
+    ),
+    _case(
+        "a function that is a generator now",
+        _CLASS,
+        "    two(y) ->     two(y)|    call(y)",
+        "    return a|| ->     yield a||",
+    ),
+    _case(
+        "a function that returns two values now",
+        _CLASS,
+        "    two(y) ->     two(y)|    x = call(y)|    x()",
+        "    return a|| ->     return a, 1||",
+    ),
+    _case(
+        "a function that returns nothing now",
+        _CLASS,
+        "    two(y) ->     two(y)|    two(call(y))",
+        "    return a|| ->     print(a)||",
+    ),
+    _case(
+        "a value that is not used",
+        _CLASS,
+        "    two(y) ->     two(y)|    call(y)",
+        "    return a|| ->     return a, 1||",
+        both=True,
+    ),
+)

@@ -1,0 +1,215 @@
+"""What a patch and upstream do to different files of one package: right alone, wrong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pkgtools.authoring.applied import AppliedPatch
+from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.blob import Blob
+from pkgtools.catalog import Upstream
+from pkgtools.port.step import PortStep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_UPSTREAM = Upstream("kit", None, "kit", "kit", "")
+_HELPER = """\
+import os
+
+def helper(a):
+    one(a)
+    two(a)
+    return a
+
+def main(a):
+    x = helper(a)
+    return x
+"""
+_MAIN = "import os\n\ndef main(a):\n    return a\n"
+_MOVED = "def helper(a):\n    one(a)\n    two(a)\n    return a\n"
+_USER = "import os\n\ndef use(a):\n    s(a)\n    t(a)\n    return a\n"
+_USES = _USER.replace("import os", "import os\nfrom kit.h import helper").replace(
+    "t(a)", "helper(a)"
+)
+_INNER = "from .h import helper\n\ndef f(a):\n    s(a)\n    t(a)\n    u(a)\n    return helper(a)\n"
+_BIG = """\
+class Big:
+    def __init__(self, a):
+        self.a = a
+        self.b = 2
+
+    def one(self):
+        s(self.a)
+        return self.b
+
+    def two(self):
+        u(self.b)
+        v(self.b)
+        return self.b
+"""
+_BIG_NOW = _BIG[: _BIG.index("\n    def two")]
+_TWO = _BIG[_BIG.index("    def two") :]
+_PART = f"class Part:\n    def __init__(self, b):\n        self.b = b\n\n{_TWO}"
+
+
+@dataclass
+class _Files:
+    """A source of some files of the package."""
+
+    label: str
+    files: Mapping[str, bytes]
+    upstream: Upstream = field(default=_UPSTREAM)
+
+    def read(self, path: str) -> Blob | None:
+        return Blob(self.files[path]) if path in self.files else None
+
+    def paths(self, prefix: str) -> dict[str, bytes]:
+        return {path: data for path, data in self.files.items() if path.startswith(prefix)}
+
+
+@dataclass
+class _Case:
+    name: str
+    old: dict[str, str | bytes]
+    ours: dict[str, str | bytes | None]
+    """What the patch writes; None for a file that it removes."""
+    new: dict[str, str | bytes]
+    reason: str | None
+    """A part of the question; None where there is none."""
+    renames: dict[str, str] = field(default_factory=dict)
+
+
+def _encoded(files: Mapping[str, Any]) -> dict[str, bytes]:
+    texts = {f"kit/{n}": t.encode() if isinstance(t, str) else t for n, t in files.items()}
+    return {"kit/__init__.py": b"", **texts}
+
+
+CASES = (
+    _Case(
+        "a member of a module that upstream moves",
+        {"h.py": _HELPER, "u.py": _USER},
+        {"u.py": _USER.replace("import os", "from kit import h").replace("t(a)", "h.helper(a)")},
+        {"h.py": _MAIN, "k.py": _MOVED, "u.py": _USER},
+        "kit.h has no helper any more",
+    ),
+    _Case(
+        "a relative import in a file that moves into a package",
+        {"p/r.py": _INNER, "p/h.py": _HELPER, "p/q.py": _USER},
+        {"p/r.py": _INNER.replace("    u(a)", "    from .q import use\n    use(a)")},
+        {"p/s/r.py": _INNER.replace(".h", "..h"), "p/h.py": _HELPER, "p/q.py": _USER},
+        "there is no module kit.p.s.q",
+    ),
+    _Case(
+        "a method that upstream moves into a class without what it uses",
+        {"h.py": _BIG},
+        {"h.py": _BIG.replace("        v(self.b)", "        v(self.b)\n        self.one()")},
+        {"h.py": _BIG_NOW, "m.py": _PART},
+        "the method is in `Part` now, which has no `one`",
+    ),
+    _Case(
+        "a method that upstream moves into a mixin",
+        {"h.py": _BIG},
+        {"h.py": _BIG.replace("        v(self.b)", "        v(self.b)\n        self.one()")},
+        {
+            "h.py": "from kit.m import Mixin\n\n" + _BIG_NOW.replace("Big:", "Big(Mixin):"),
+            "m.py": f"class Mixin:\n{_TWO}",
+        },
+        None,
+    ),
+    _Case(
+        "a name that the module exports",
+        {"h.py": '__all__ = ["main"]\n' + _HELPER},
+        {"h.py": '__all__ = ["main", "helper"]\n' + _HELPER},
+        {"h.py": '__all__ = ["main"]\n' + _MAIN},
+        "`helper` is not defined there any more",
+    ),
+    _Case(
+        "a function that the patch renames and upstream begins to use",
+        {"h.py": _HELPER, "u.py": _USER},
+        {"h.py": _HELPER.replace("helper", "aid")},
+        {"h.py": _HELPER, "u.py": _USES},
+        "upstream begins to use `helper` in kit.u",
+    ),
+    _Case(
+        "a function that the patch gives a parameter and upstream begins to call",
+        {"h.py": _HELPER, "u.py": _USER},
+        {"h.py": _HELPER.replace("helper(a)", "helper(a, b)")},
+        {"h.py": _HELPER, "u.py": _USES},
+        "upstream begins to call `helper` in kit.u: it needs `b`",
+    ),
+    _Case(
+        "a function that the patch gives a default and upstream begins to call",
+        {"h.py": _HELPER, "u.py": _USER},
+        {"h.py": _HELPER.replace("def helper(a)", "def helper(a, b=1)")},
+        {"h.py": _HELPER, "u.py": _USES},
+        None,
+    ),
+    _Case(
+        "a function that the patch changes and upstream begins to call in the same file",
+        {"h.py": _HELPER},
+        {"h.py": _HELPER.replace("helper(a)", "helper(a, b)")},
+        {"h.py": _HELPER + "\n\ndef more(a):\n    return helper(a)\n"},
+        "`helper` does not take this call any more: it needs `b`",
+    ),
+    _Case(
+        "a method that the patch renames and upstream begins to call",
+        {"h.py": _BIG},
+        {"h.py": _BIG.replace("one", "eins")},
+        {"h.py": _BIG.replace("        v(", "        self.one()\n        v(")},
+        "`self.one` is not there any more",
+    ),
+    _Case(
+        "a file that the patch removes and upstream begins to import",
+        {"h.py": _HELPER, "u.py": _USER},
+        {"h.py": None},
+        {"h.py": _HELPER, "u.py": _USES},
+        "upstream begins to import it in kit.u",
+    ),
+    _Case(
+        "a file that both rename",
+        {"h.py": _HELPER},
+        {"i.py": _HELPER.replace("two", "zwei")},
+        {"j.py": _HELPER.replace("one", "eins")},
+        "the patch renames the file to kit/i.py, and upstream to kit/j.py",
+        {"i.py": "h.py"},
+    ),
+    _Case(
+        "a module beside a package of its name",
+        {"h.py": _HELPER},
+        {"n.py": "X = 1\n"},
+        {"h.py": _HELPER, "n/__init__.py": "Y = 1\n"},
+        "upstream has kit/n/__init__.py, which is a module of that name as well",
+    ),
+    _Case(
+        "a letter in a file of another encoding",
+        {"h.py": _HELPER},
+        {"h.py": _HELPER.replace("    two(a)", "    two(a, 'é')")},
+        {"h.py": b"# coding: latin-1\n" + _HELPER.encode()},
+        "upstream changed the file's encoding",
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_files_of_one_package(case: _Case) -> None:
+    old, new = _Files("old", _encoded(case.old)), _Files("new", _encoded(case.new))
+    changes = [
+        FileChange(
+            f"kit/{case.renames.get(name, name)}",
+            f"kit/{name}",
+            old.read(f"kit/{case.renames.get(name, name)}"),
+            None if text is None else Blob(text.encode() if isinstance(text, str) else text),
+        )
+        for name, text in case.ours.items()
+    ]
+    patch: Any = SimpleNamespace(name="one.patch")
+    step = PortStep(1, old, new, _UPSTREAM, lambda _: None)
+    step.run([AppliedPatch(patch, tuple(changes))])
+    reasons = [hunk.reason or "" for one in step.conflicts for hunk in one.hunks]
+    assert bool(reasons) == (case.reason is not None), reasons
+    assert not reasons or any(str(case.reason) in reason for reason in reasons), reasons
