@@ -87,8 +87,11 @@ def _compile(
         if file.is_file() and not file.is_symlink() and not _is_template(part, file)
     ]
     modules.sort(key=lambda file: (-file.stat().st_size, file))
-    for number, process in enumerate(processes):
-        share = modules[number::_PROCESSES]  # always the same ones, for the same bytes
+    # The same modules give the same shares, and so the same bytes.
+    shares: list[list[Path]] = [[] for _ in processes]
+    for module in modules:
+        min(shares, key=lambda share: sum(each.stat().st_size for each in share)).append(module)
+    for process, share in zip(processes, shares, strict=True):
         assert process.stdin is not None  # noqa: S101 - it is a pipe
         # A process that ended before it read its work has a status that says so.
         with contextlib.suppress(BrokenPipeError), process.stdin as stdin:

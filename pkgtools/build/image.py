@@ -21,7 +21,8 @@ from pkgtools.image.model import Image, NewImage, Runnable
 from pkgtools.image.reference import index_store_of, store_of
 from pkgtools.image.stored import ImageIndex, LayeredImage
 from pkgtools.image.tree import ExtractedPackage, extracted, query_of
-from pkgtools.tree.apply import TreeChange, apply_targets
+from pkgtools.tree.apply import TreeChange, apply_to
+from pkgtools.tree.draft import TreeDraft
 from pkgtools.util.progress import Reporter
 
 
@@ -88,7 +89,7 @@ def build_image(
     default name is that of the base, with each target and its series' digest.
 
     Raises:
-        PkgtoolsError: a refusal, as `apply_targets` raises it.
+        PkgtoolsError: a refusal, as `apply_to` raises it.
         UsageError: the base is already patched, or `name` is the base's name.
         TreeError: the image cannot be stored.
     """
@@ -171,7 +172,7 @@ def _patched(  # noqa: PLR0913 - keywords
 ) -> tuple[NewImage, BuiltImage]:
     """Return an image plus one layer with the series of its targets, before it is stored."""
     with reporter.task(f"patching {image.reference}"), contextlib.ExitStack() as stack:
-        places, outcomes = _apply(catalog, targets, image, reporter, stack)
+        places, outcomes = _apply(catalog, targets, image, stack)
         parts = {part.tree.upstream.name: part for part in places}.values()
         written, removed = _changes(parts, int(when.timestamp()))
     layer = write_layer(written, removed)
@@ -210,22 +211,21 @@ def _apply(
     catalog: Catalog,
     targets: Sequence[Target],
     image: Image,
-    reporter: Reporter,
     stack: contextlib.ExitStack,
 ) -> tuple[list[ExtractedPackage], list[TreeChange]]:
     """Apply each target to its package, and compile what changed.
 
     The packages are extracted until the stack closes.
     """
-    parts, compilers = {}, {}
+    parts, compilers, drafts = {}, {}, {}
     for upstream in {target.upstream.name: target.upstream for target in targets}.values():
         query = query_of(catalog, upstream)
         part = stack.enter_context(extracted(image, query, known_package(image, query)))
         parts[upstream.name] = part
         compilers[upstream.name] = stack.enter_context(compiler(part))
+        drafts[upstream.name] = TreeDraft(part.tree)
     places = [parts[target.upstream.name] for target in targets]
-    wanted = [(target, part.tree) for target, part in zip(targets, places, strict=True)]
-    outcomes = apply_targets(catalog, wanted, reporter)
+    outcomes = [apply_to(catalog, each, drafts[each.upstream.name]) for each in targets]
     changed: dict[str, set[str]] = {}
     for target, outcome in zip(targets, outcomes, strict=True):
         changed.setdefault(target.upstream.name, set()).update(outcome.changed)
@@ -239,8 +239,9 @@ def _apply(
             ", ".join(told),
             remedy="give the image that it was built on" + (f": {base}" if base else ""),
         )
-    for key, paths in changed.items():
-        compilers[key](paths)
+    for key, part in parts.items():
+        part.put(drafts[key].writes())
+        compilers[key](changed[key])
     return places, outcomes
 
 

@@ -155,8 +155,7 @@ def image(
       pkgtools build image -t v0.5.23 -t kernel-0.3.1 --base lmsysorg/sglang:v0.5.23
       pkgtools build image --target v0.5.17 --base oci:layout:v0.5.17 --attest attestations
     """
-    from pkgtools.build.attest import attest_image, attest_index  # noqa: PLC0415 - not for a wheel
-    from pkgtools.build.image import build_image, build_index  # noqa: PLC0415
+    from pkgtools.build.image import build_image, build_index  # noqa: PLC0415 - not for a wheel
     from pkgtools.image.exchange import images_of, open_facts, trust_facts  # noqa: PLC0415
     from pkgtools.image.inspect import labelled_target  # noqa: PLC0415
     from pkgtools.image.model import Image, Runnable  # noqa: PLC0415
@@ -179,12 +178,17 @@ def image(
             )
         if not isinstance(opened, Image):
             index = build_index(catalog, chosen, opened, common.Progress(), tag)
-            index = index if attest is None else attest_index(chosen, index, attest)
+            if attest is not None:
+                from pkgtools.build.attest import attest_index  # noqa: PLC0415 - few ask for it
+
+                index = attest_index(chosen, index, attest)
             return Output(index, _index_lines(index))
         built = build_image(catalog, chosen, opened, common.Progress(), tag)
         if pusher is not None:
             built = replace(built, digest=_push(pusher, built))
     if attest is not None:
+        from pkgtools.build.attest import attest_image  # noqa: PLC0415 - few ask for it
+
         built = replace(built, attestations=attest_image(chosen, built, attest))
     return Output(built, _image_lines(built, is_pushed=push))
 

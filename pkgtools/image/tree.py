@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from pkgtools.blob import SYMLINK
 from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import TreeError
 from pkgtools.image.layer import FileKind, Member, folders_above, parents
@@ -20,7 +21,9 @@ from pkgtools.image.package import FoundPackage, PackageQuery
 from pkgtools.source import Tree, find_tree
 from pkgtools.source.receipt import NAME, load_receipt
 from pkgtools.source.tree import package_in
-from pkgtools.util.files import no_temporary_files
+from pkgtools.transaction.journal import Base
+from pkgtools.transaction.stage import Write, permissions_of
+from pkgtools.util.files import inside, no_temporary_files, put_blob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,27 @@ class ExtractedPackage:
     tree: ImageTree
     members: dict[str, Member] = field(repr=False)
     """The files as they were extracted."""
+
+    def put(self, writes: Iterable[Write]) -> None:
+        """Make a draft's writes; a temporary folder needs neither a journal nor fsync(2)."""
+        try:
+            for write in writes:
+                self._put(write)
+        except OSError as error:
+            raise no_temporary_files(error) from None
+
+    def _put(self, write: Write) -> None:
+        home = self.tree.home if write.base is Base.HOME else self.tree.root
+        path = inside(home, write.name)
+        status = path.lstat() if write.before is not None else None
+        path.unlink(missing_ok=True)
+        if write.after is None:
+            return
+        put_blob(path, write.after)
+        if write.after.mode != SYMLINK:
+            path.chmod(permissions_of(write, status))
+            if write.mtime_ns is not None:
+                os.utime(path, ns=(write.mtime_ns, write.mtime_ns))
 
     def changes(self, mtime: int) -> tuple[list[Member], list[str]]:
         """Return the changed members, and the removed paths.

@@ -55,7 +55,7 @@ def stage(write: Write, place: StagedFile) -> None:
     if write.after.mode == SYMLINK:
         place.new.symlink_to(os.fsdecode(write.after.data))
     else:
-        files.write_new(place.new, write.after.data, _permissions(write, status))
+        files.write_new(place.new, write.after.data, permissions_of(write, status))
     # rename(2) puts a new inode in place, which would otherwise belong to the caller.
     folders.give_owner(place.new, status or place.new.parent.stat())
     if write.after.mode == SYMLINK:
@@ -80,7 +80,8 @@ def _keep_old(place: StagedFile) -> None:
         shutil.copy2(place.target, place.old, follow_symlinks=False)
 
 
-def _permissions(write: Write, status: os.stat_result | None) -> int:
+def permissions_of(write: Write, status: os.stat_result | None) -> int:
+    """Return the permissions of a file to write, in the place of one with a status."""
     if write.permissions is not None:
         return write.permissions
     usual = write.after.permissions if write.after is not None else 0o644

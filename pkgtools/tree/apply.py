@@ -48,20 +48,11 @@ def apply_targets(
     is undone. The packages can lie in different folders.
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:
-        return [_apply(catalog, target, drafts[tree.home]) for target, tree in wanted]
-
-
-@dataclass(frozen=True)
-class OpenDraft:
-    """A draft of a locked tree."""
-
-    draft: TreeDraft
-    unchanged: TreeChange
-    """The answer of a command that has nothing to do."""
+        return [apply_to(catalog, target, drafts[tree.home]) for target, tree in wanted]
 
 
 @contextlib.contextmanager
-def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[Path, OpenDraft]]:
+def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[Path, TreeDraft]]:
     """Lock and recover trees, give a draft of each by its home, and write all drafts or none.
 
     Nothing is written where the block raises.
@@ -69,18 +60,18 @@ def open_drafts(trees: Sequence[Tree], reporter: Reporter) -> Iterator[Mapping[P
     # Packages of one checkout share a home, and so one draft.
     by_home = {tree.home: tree for tree in trees}
     with locked(list(by_home.values()), reporter):
-        unchanged = {home: _recovered(tree) for home, tree in by_home.items()}
-        drafts = {home: OpenDraft(TreeDraft(by_home[home]), unchanged[home]) for home in by_home}
+        recovered = {home: recover(tree) for home, tree in by_home.items()}
+        drafts = {home: TreeDraft(by_home[home], recovered[home]) for home in by_home}
         yield drafts
-        changes = [(each.draft.tree, each.draft.writes()) for each in drafts.values()]
+        changes = [(draft.tree, draft.writes()) for draft in drafts.values()]
         commit([(tree, writes) for tree, writes in changes if writes])
 
 
-def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
-    draft = opened.draft
+def apply_to(catalog: Catalog, target: Target, draft: TreeDraft) -> TreeChange:
+    """Apply a target in a draft; see `apply_targets`."""
     judged = judge(catalog, target, draft.applied)
     own, plan = judged.own, judged.plan
-    answer = replace(opened.unchanged, target=target.name, revisions=judged.revisions)
+    answer = replace(unchanged(draft), target=target.name, revisions=judged.revisions)
     if judged.is_done:
         has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
         if own is not None and not has_receipt:
@@ -109,12 +100,12 @@ def _apply(catalog: Catalog, target: Target, opened: OpenDraft) -> TreeChange:
 def recover_tree(tree: Tree, reporter: Reporter) -> TreeChange:
     """Finish or undo what an earlier run was killed in."""
     with locked([tree], reporter):
-        return _recovered(tree)
+        return TreeChange(tree.label, tree.place, None, recovered=recover(tree))
 
 
-def _recovered(tree: Tree) -> TreeChange:
-    recovered = recover(tree)
-    return TreeChange(tree.label, tree.place, None, recovered=recovered)
+def unchanged(draft: TreeDraft) -> TreeChange:
+    """Return the answer of a command that has nothing to do."""
+    return TreeChange(draft.label, draft.tree.place, None, recovered=draft.recovered)
 
 
 def adopt_target(
@@ -125,7 +116,7 @@ def adopt_target(
     `sources` have its files as they were before.
     """
     with open_drafts([tree], reporter) as drafts:
-        draft, answer = drafts[tree.home].draft, drafts[tree.home].unchanged
+        draft = drafts[tree.home]
         if not target.series.patches:
             raise UsageError(
                 f"{target.name} has no patches yet: there is nothing to adopt",
@@ -151,4 +142,5 @@ def adopt_target(
             verb = f"replace the receipt of {own.target}"
             refuse_covered(draft.stack, own, target.series.paths, verb)
             adopt(catalog, target, draft, own, sources)
-    return replace(answer, target=target.name, revisions=revisions_of(matches, State.PATCHED))
+    revisions = revisions_of(matches, State.PATCHED)
+    return replace(unchanged(draft), target=target.name, revisions=revisions)

@@ -32,8 +32,10 @@ _SECOND = 10**9
 class TreeDraft:
     """One tree as it will be: a source that series are done and undone in."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, recovered: str | None = None) -> None:
         self.tree = tree
+        self.recovered = recovered
+        """What became of an earlier run that was killed."""
         self.upstream = None if tree.is_checkout else tree.upstream
         self.label = tree.label
         self.version = tree.version

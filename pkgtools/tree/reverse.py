@@ -8,7 +8,7 @@ from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Tree
 from pkgtools.source.receipt import PROVENANCE, StackEntry
 from pkgtools.tree.adopt import renew
-from pkgtools.tree.apply import OpenDraft, TreeChange, open_drafts
+from pkgtools.tree.apply import TreeChange, open_drafts, unchanged
 from pkgtools.tree.check import refuse_covered
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.state import Identity, State, identify
@@ -24,19 +24,16 @@ def reverse_trees(
     An entry is that of a target, or without one the top.
     """
     with open_drafts([tree for _, tree in wanted], reporter) as drafts:
-        named = [
-            (drafts[tree.home], _named(catalog, drafts[tree.home].draft, name))
-            for name, tree in wanted
-        ]
+        opened = [(drafts[tree.home], name) for name, tree in wanted]
+        named = [(draft, _named(catalog, draft, name)) for draft, name in opened]
         # The later ones first, whatever order they were given in.
-        named.sort(key=lambda pair: -len(pair[0].draft.stack.below(pair[1])) if pair[1] else 0)
-        return [_reverse(catalog, opened, entry) for opened, entry in named]
+        named.sort(key=lambda pair: -len(pair[0].stack.below(pair[1])) if pair[1] else 0)
+        return [_reverse(catalog, draft, entry) for draft, entry in named]
 
 
-def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> TreeChange:
-    draft = opened.draft
+def _reverse(catalog: Catalog, draft: TreeDraft, entry: StackEntry | None) -> TreeChange:
     if entry is None:
-        return opened.unchanged
+        return unchanged(draft)
     refuse_covered(draft.stack, entry, (), f"reverse {entry.target}")
     if not draft.stack.is_whole(entry, draft):
         entry = _renewed(catalog, draft, entry)
@@ -44,10 +41,10 @@ def _reverse(catalog: Catalog, opened: OpenDraft, entry: StackEntry | None) -> T
         raise edited_error(entry, draft.stack.drifted(entry, draft), draft.tree)
     if draft.stack.is_undone(entry, draft):  # by git or by hand: only the receipt was left
         draft.forget(entry)
-        return opened.unchanged
+        return unchanged(draft)
     draft.undo(entry)
     return replace(
-        opened.unchanged,
+        unchanged(draft),
         target=entry.target,
         revisions=tuple(entry.revisions),
         changed=tuple(file.path for file in entry.files),
