@@ -28,7 +28,7 @@ from pkgtools.source.receipt import PROVENANCE
 from pkgtools.source.record import make_row, rename_row, row_path
 from pkgtools.source.requires import with_requirements
 from pkgtools.source.wheel import FETCH_AGAIN, fits_wheel
-from pkgtools.tree.check import check, refuse_unfit
+from pkgtools.tree.check import check, refuse_other_target, refuse_unfit
 from pkgtools.tree.shadow import COMPILED
 from pkgtools.util.files import replacing, sha256
 
@@ -70,6 +70,7 @@ def build_wheel(catalog: Catalog, target: Target, source: WheelSource, folder: P
         refuse_unfit(target, source)
     with ThreadPoolExecutor(1) as pool:  # hashlib lets other threads run
         digesting = pool.submit(sha256, source.path)
+        refuse_other_target(catalog, target, source)
         revisions, plan = check(catalog, target, source)
     if plan is None:
         raise UsageError(

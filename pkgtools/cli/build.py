@@ -80,6 +80,7 @@ def wheel(
     """
     from pkgtools.build.index import project_folder, write_index  # noqa: PLC0415 - not for an image
     from pkgtools.build.wheel import build_wheel  # noqa: PLC0415
+    from pkgtools.tree.release import other_version  # noqa: PLC0415
 
     chosen = catalog.target(target)
     place = project_folder(folder, chosen.upstream) if index else folder
@@ -93,10 +94,12 @@ def wheel(
 
             files = attest_wheel(catalog, chosen, built, source, attest)
             built = replace(built, attestations=files)
+        version = other_version(built.revisions, source)
     lines = [
         f"built {built.path}",
         f"  sha256 {built.sha256}",
         f"  {built.base} with {built.target}",
+        *common.release_note(built.target, built.revisions, version),
         *(f"  {name}" for name in built.patched),
         *(f"  without {name}: it signs the upstream wheel" for name in built.dropped),
         *(f"  {name}" for name in (*built.index, *built.attestations)),

@@ -288,6 +288,15 @@ def short(revisions: Sequence[str]) -> str:
     return " or ".join(revision[:12] for revision in revisions)
 
 
+def release_note(target: str, revisions: Sequence[str], version: str | None) -> Iterator[str]:
+    """Yield what to say of a package whose version is that of another release."""
+    if version is not None:
+        yield (
+            f"  note: the package is release {version}, and {target} is for {short(revisions)}: "
+            "only the files that the series touches are the same"
+        )
+
+
 class Progress:
     """Shows long work on stderr, with a spinner on a terminal."""
 

@@ -80,6 +80,7 @@ def _applied_lines(target: Target, where: Tree, done: TreeChange) -> Iterator[st
         how = "by other means (without a receipt)"
         yield f"{done.tree} is patched with {done.target} already, {how}: nothing to do"
         yield next_line(f"`pkgtools adopt --target {target.name}` gives it one")
+    yield from common.release_note(target.name, done.revisions, done.other_version)
     for path, module in shadowed(where, done.changed).items():
         note(f"{path} is compiled into {module}: build that again")
     if done.changed and where.is_of_conda:

@@ -195,6 +195,7 @@ def _verdict_lines(verdict: DryRun) -> Iterator[str]:
     source = f"  {verdict.source}" if verdict.source else ""
     name = f"{verdict.target} ({verdict.revision[:12]})" if verdict.revision else verdict.target
     yield f"{click.style(f'{verdict.outcome:10}', fg=color)} {name}{source}"
+    yield from common.release_note(verdict.target, [verdict.revision], verdict.other_version)
     for place in verdict.places:
         if any(place.offsets):
             yield f"  {place.patch}: {place.path} at offsets {list(place.offsets)}"

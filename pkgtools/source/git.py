@@ -197,6 +197,12 @@ class GitSource:
         """The repository and the abbreviated commit."""
         return f"{self.repository}@{self.commit[:12]}"
 
+    @property
+    def tags(self) -> list[str]:
+        """The names of the tags of the commit."""
+        with self._reading("its tags"):
+            return str(self._commit.repo.git.tag("--points-at", self.commit)).splitlines()
+
     def paths(self, prefix: str) -> dict[str, str]:
         """Return the files below `prefix`, each with its mode, type and id."""
         with self._reading(prefix):

@@ -10,8 +10,9 @@ from pkgtools.errors import ForeignError, UsageError
 from pkgtools.source import Source, Tree
 from pkgtools.transaction import commit, locked, recover
 from pkgtools.tree.adopt import adopt, renew
-from pkgtools.tree.check import judge, refuse_covered
+from pkgtools.tree.check import judge, refuse_covered, refuse_other_target
 from pkgtools.tree.draft import TreeDraft
+from pkgtools.tree.release import other_version
 from pkgtools.tree.stack import entry_of
 from pkgtools.tree.state import State, match_target, revisions_of
 from pkgtools.util.progress import Reporter
@@ -35,6 +36,8 @@ class TreeChange:
     """False for a tree that is patched, but by other means, so that it cannot be reversed."""
     recovered: str | None = None
     """What became of an earlier run that was killed: finished or undone."""
+    other_version: str | None = None
+    """The package's version, where it is that of another release than `revisions`."""
     requires: tuple[str, ...] = ()
     """What the target needs installed: METADATA is the package manager's, and stays."""
 
@@ -71,7 +74,12 @@ def apply_to(catalog: Catalog, target: Target, draft: TreeDraft) -> TreeChange:
     """Apply a target in a draft; see `apply_targets`."""
     judged = judge(catalog, target, draft.applied)
     own, plan = judged.own, judged.plan
-    answer = replace(unchanged(draft), target=target.name, revisions=judged.revisions)
+    answer = replace(
+        unchanged(draft),
+        target=target.name,
+        revisions=judged.revisions,
+        other_version=other_version(judged.revisions, draft),
+    )
     if judged.is_done:
         has_receipt = any(entry.series == target.series.digest for entry in draft.stack.entries)
         if own is not None and not has_receipt:
@@ -130,6 +138,7 @@ def adopt_target(
                 remedy=f"see why: pkgtools verify --target {target.name} --tree {tree.root}",
                 details=matches[0],
             )
+        refuse_other_target(catalog, target, draft)
         own = draft.stack.find(catalog, target)
         if own is None:
             adopt(catalog, target, draft, None, sources)

@@ -20,6 +20,7 @@ from pkgtools.plan.compiling import broken_by
 from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import PatchedFile, StackEntry
 from pkgtools.source.wheel import all_outside_named
+from pkgtools.tree.release import checkout_of, said
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, entry_of, is_unnamed
@@ -64,6 +65,7 @@ def judge(catalog: Catalog, target: Target, here: AppliedStack) -> Judgement:
     """Decide what `apply` does to a tree, which `verify --dry-run` says."""
     source, stack = here.source, here.stack
     refuse_unfit(target, here.tree)
+    refuse_other_target(catalog, target, stack.pristine(source))
     own = stack.find(catalog, target)
     if own is not None and here.is_done(target, own):
         return Judgement(tuple(own.revisions), stack, own, None, is_done=True)
@@ -141,6 +143,25 @@ def refuse_covered(stack: Stack, entry: StackEntry, paths: Iterable[str], verb: 
         )
 
 
+def refuse_other_target(catalog: Catalog, target: Target, source: Source) -> None:
+    """Raise where a source has the files of two targets, and says that it is the other one."""
+    if (other := other_target(catalog, target, source)) is not None:
+        raise _is_other(target, source, Refusal(target.name, source.label, other, ()), other)
+
+
+def other_target(catalog: Catalog, target: Target, source: Source) -> Identity | None:
+    """Return what a source says that it is, where its files are those of `target` too."""
+    with all_outside_named(source, target.series.paths):
+        mine = [match for match in match_target(target, source) if match.is_known]
+    told = [match.by_version for match in mine if match.by_version is not None]
+    if not mine or any(told) or not (told or checkout_of(source)):
+        return None
+    others = (t for t in catalog.sound_targets if t.upstream == target.upstream and t != target)
+    known = [match for match in match_all(others, source) if match.is_known]
+    kept = said(catalog, [*mine, *known], source)
+    return None if target.name in {match.target for match in kept} else kept[0]
+
+
 def refuse_unfit(target: Target, source: Tree | WheelSource) -> None:
     """Refuse a source that is not known to be for an environment that a target is for."""
     if target.marker is None or holds(target.marker, source.environment):
@@ -210,14 +231,7 @@ def _stranger(
     nearest = min(known, key=lambda each: (not each.is_known, each.distance))
     refusal = Refusal(target.name, source.label, nearest, plan.rejections)
     if nearest.is_known:
-        return DoesNotApplyError(
-            f"{target.name} does not apply: {source.label} is {nearest.target} "
-            f"({nearest.revision}), {nearest.state}",
-            remedy=f"use --target {nearest.target}"
-            if nearest.state is State.PRISTINE
-            else f"give what upstream has, or verify this with --target {nearest.target}",
-            details=refusal,
-        )
+        return _is_other(target, source, refusal, nearest)
     if not nearest.files:
         return other_release(source, nearest)
     differing = ", ".join(f.path for f in nearest.differing)
@@ -236,6 +250,19 @@ def _stranger(
         remedy=port_step(catalog, target, source, nearest.target)
         or "undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
+        details=refusal,
+    )
+
+
+def _is_other(
+    target: Target, source: Source, refusal: Refusal, other: Identity
+) -> DoesNotApplyError:
+    return DoesNotApplyError(
+        f"{target.name} does not apply: {source.label} is {other.target} ({other.revision}), "
+        f"{other.state}",
+        remedy=f"use --target {other.target}"
+        if other.state is State.PRISTINE
+        else f"give what upstream has, or verify this with --target {other.target}",
         details=refusal,
     )
 

@@ -1,6 +1,6 @@
 """Verifying that a series would apply, as `apply` would judge it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -9,7 +9,8 @@ from pkgtools.errors import ForeignError, PkgtoolsError, SourceUnavailableError
 from pkgtools.plan import Plan
 from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import AtHand
-from pkgtools.tree.check import Refusal, check, judge, refuse_unfit
+from pkgtools.tree.check import Refusal, check, judge, refuse_other_target, refuse_unfit
+from pkgtools.tree.release import other_version
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, load_stack
 from pkgtools.tree.state import identify
@@ -48,6 +49,8 @@ class DryRun:
     remedy: str | None = None
     exit_code: int = 0
     refusal: Refusal | None = None
+    other_version: str | None = None
+    """The package's version, where it is that of another release than `revision`."""
 
 
 def dry_run(
@@ -84,7 +87,7 @@ def dry_run_source(catalog: Catalog, target: Target | None, source: Source) -> D
         raise
     except PkgtoolsError as error:
         return _refused(target.name, "", source.label, error)
-    return _fitting(target, judged.revisions[0], source, judged.plan)
+    return _fitting(target, judged.revisions, source, judged.plan)
 
 
 def verdict(
@@ -100,6 +103,7 @@ def verdict(
     try:
         if isinstance(source, Tree):
             refuse_unfit(target, source)
+        refuse_other_target(catalog, target, source)
         revisions, plan = check(catalog, target, source)
         if revision is not None and revision not in revisions:
             raise ForeignError(
@@ -112,13 +116,14 @@ def verdict(
         raise
     except PkgtoolsError as error:
         return _refused(target.name, revision or "", source.label, error)
-    return _fitting(target, revision or revisions[0], source, plan)
+    return _fitting(target, [revision] if revision else revisions, source, plan)
 
 
-def _fitting(target: Target, revision: str, source: Source, plan: Plan | None) -> DryRun:
+def _fitting(target: Target, revisions: Sequence[str], source: Source, plan: Plan | None) -> DryRun:
     return DryRun(
         target=target.name,
-        revision=revision,
+        revision=revisions[0],
+        other_version=other_version(revisions, source),
         source=source.label,
         outcome=Outcome.PATCHED if plan is None else Outcome.APPLIES,
         places=tuple(

@@ -1,7 +1,7 @@
-"""What a source is, decided from blob ids alone.
+"""What a source is, decided from blob ids.
 
-A tree is held against every locked revision of every target. Nothing else
-counts: not a version string, not a label, not whether a patch happens to apply.
+A tree is held against every locked revision of every target. Nothing else counts: not a label,
+not whether a patch happens to apply. A version only tells apart what the files leave open.
 """
 
 import contextlib
@@ -11,12 +11,11 @@ from enum import StrEnum
 from functools import cache
 from typing import Final
 
-from packaging.version import Version
-
 from pkgtools.blob import EXECUTABLE, REGULAR, Blob
-from pkgtools.catalog import Catalog, LockedFile, LockedRevision, Target
+from pkgtools.catalog import Catalog, LockedFile, Target
 from pkgtools.errors import DoesNotApplyError, ForeignError, MalformedError, UsageError
 from pkgtools.source import Source
+from pkgtools.tree.release import is_release, said
 
 _FAR: Final = 2**31
 
@@ -58,6 +57,8 @@ class Identity:
     """A commit or a version."""
     state: State
     files: tuple[FileState, ...]
+    by_version: bool | None = None
+    """Whether the package's version is that of the revision; None where it says nothing."""
 
     @property
     def differing(self) -> tuple[FileState, ...]:
@@ -125,7 +126,7 @@ def match_all(targets: Iterable[Target], source: Source) -> list[Identity]:
 def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
     """Return every revision that `source` is; for a foreign one the nearest.
 
-    Two revisions whose touched files are the same cannot be told apart, and need not be.
+    Several have the same touched files: then those that the source says it is, if it does.
     """
     found = match_all(catalog.sound_targets, source)
     if not found:
@@ -135,8 +136,8 @@ def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
             + (f": {problem.message}" if problem else ""),
             remedy=(problem and problem.remedy) or "see `pkgtools targets`",
         )
-    same = (each for each in found if each.state is found[0].state)
-    return tuple(same) if found[0].is_known else (found[0],)
+    same = [each for each in found if each.state is found[0].state]
+    return tuple(said(catalog, same, source)) if found[0].is_known else (found[0],)
 
 
 def _matches(
@@ -146,13 +147,16 @@ def _matches(
     for revision in target.lock.revision:
         if revision.name in names:  # two targets may share one series and its lock
             files = tuple(_file_state(file, read(file.path)) for file in revision.file)
-            state = _whole(files) if files else _by_version(revision, source)
-            yield Identity(target.name, revision.name, state, files)
+            by_version = is_release(getattr(source, "version", None), revision.release)
+            # A series without patches has no file that could tell.
+            state = State.FOREIGN if by_version is False else State.PRISTINE
+            state = _whole(files) if files else state
+            yield Identity(target.name, revision.name, state, files, by_version)
 
 
-def _rank(match: Identity) -> tuple[int, tuple[int, int]]:
+def _rank(match: Identity) -> tuple[int, tuple[int, int], bool]:
     ranks = {State.PATCHED: 0, State.PRISTINE: 1, State.PARTIAL: 2}
-    return ranks.get(match.state, len(ranks)), match.distance
+    return ranks.get(match.state, len(ranks)), match.distance, match.by_version is False
 
 
 def match_target(target: Target, source: Source) -> list[Identity]:
@@ -177,21 +181,10 @@ def match_target(target: Target, source: Source) -> list[Identity]:
 
 
 def revisions_of(matches: Iterable[Identity], state: State) -> tuple[str, ...]:
-    """Return the revisions whose state a source has."""
-    return tuple(match.revision for match in matches if match.state is state)
-
-
-def _by_version(revision: LockedRevision, source: Source) -> State:
-    """Return the state for a series without patches, which has no file that could tell.
-
-    Every tree without a version, such as a checkout, can be the revision: nothing is written.
-    """
-    version = getattr(source, "version", None)
-    if version is None or revision.release is None:
-        return State.PRISTINE
-    # A patched wheel adds a local part (PEP 440) to the release's version.
-    same = Version(version).public == Version(revision.release).public
-    return State.PRISTINE if same else State.FOREIGN
+    """Return the revisions whose state a source has, without those that it says it is not."""
+    found = [match for match in matches if match.state is state]
+    said = [match for match in found if match.by_version is not False]
+    return tuple(match.revision for match in said or found)
 
 
 def _file_state(file: LockedFile, blob: Blob | None) -> FileState:

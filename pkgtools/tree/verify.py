@@ -12,7 +12,7 @@ from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
 from pkgtools.source.record import make_row, row_data, row_path
 from pkgtools.source.requires import differing
-from pkgtools.tree.check import other_release, partial_error, patched_below, port_step
+from pkgtools.tree.check import other_release, other_target, partial_error, patched_below, port_step
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, load_stack
@@ -51,6 +51,8 @@ def verify(
         _check_requires(catalog.target(match.target), source)
     if series_only:
         return matches[-1]
+    for match in matches:
+        _refuse_other_release(catalog, match, source, stack)
     _refuse_edited(catalog, stack, source, matches[-1])
     touched = {file.path for match in matches for file in match.files}
     touched |= {path for entry in stack.entries for path in entry.paths}
@@ -59,6 +61,26 @@ def verify(
             source = replace(source, upstream=catalog.target(match.target).upstream)
         hold_whole(catalog, match, source, touched)
     return matches[-1]
+
+
+def _refuse_other_release(catalog: Catalog, match: Identity, source: Source, stack: Stack) -> None:
+    """Raise where a source has the files of a revision, and says that it is another release."""
+    target = catalog.target(match.target)
+    other = other_target(catalog, target, stack.pristine(source))
+    if other is None and match.by_version is not False:
+        return
+    told = (
+        f"{other.target} ({other.revision})"
+        if other
+        else f"release {getattr(source, 'version', None)}"
+    )
+    raise ForeignError(
+        f"{source.label} has the series of {match.target} ({match.revision}), and says that it is "
+        f"{told}: only the files that the series touches are the same",
+        remedy=(f"verify it with --target {other.target}, or " if other else "")
+        + "verify the files of the series alone with --series-only",
+        details=match,
+    )
 
 
 def _refuse_edited(catalog: Catalog, stack: Stack, source: Source, match: Identity) -> None:
@@ -129,7 +151,7 @@ def _match_in_stack(
     if not plan.ok or made != {file.path: file.after for file in entry.files}:
         raise _not_patched(catalog, match, source)
     files = tuple(replace(file, state=State.PATCHED) for file in match.files)
-    return Identity(target.name, base.revision, State.PATCHED, files)
+    return Identity(target.name, base.revision, State.PATCHED, files, base.by_version)
 
 
 def _tree(source: Source) -> str:
@@ -138,9 +160,10 @@ def _tree(source: Source) -> str:
 
 def _not_patched(catalog: Catalog, match: Identity, source: Source) -> PkgtoolsError:
     name = match.target
-    if match.state is State.PARTIAL:
+    is_other = other_target(catalog, catalog.target(name), source) is not None
+    if match.state is State.PARTIAL and not is_other:
         return partial_error(source, match)
-    if match.state is State.PRISTINE:
+    if match.state is State.PRISTINE and not is_other:
         return NotPatchedError(
             f"{source.label} is {name} ({match.revision}), pristine: the series is not in it",
             remedy=f"apply it with `pkgtools apply --target {name}{_tree(source)}`"

@@ -42,6 +42,7 @@ def test_what_a_series_makes(layout: str, project: Project, tmp_path: Path) -> N
         "replaced": None,
         "has_receipt": True,
         "recovered": None,
+        "other_version": None,
         "requires": [],
     }
     expected = after if tree.is_checkout else installed(after)

@@ -1,0 +1,126 @@
+"""Releases whose touched files are the same are told apart by what a source says of itself."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from commands import Result, call
+from project import git
+from small import Small, make_small
+from trees import snapshot
+
+from pkgtools.tree.release import is_release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILES = {"a.py": "A = 1\n", "_version.py": "__version__ = version = '{}'\n"}
+_PATCH = """\
+--- a/src/widget/a.py
++++ b/src/widget/a.py
+@@ -1 +1 @@
+-A = 1
++A = 2
+"""
+
+
+@pytest.fixture(name="small", scope="module")
+def _small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """Make a catalog with targets for 1.0 and 1.3, of which 1.0 to 1.3 have the same files."""
+    releases = {
+        version: {name: text.format(version) for name, text in _FILES.items()}
+        for version in ("1.0", "1.2", "1.3")
+    }
+    small = make_small(tmp_path_factory.mktemp("small"), releases, [("a", {"a.py": "A = 2\n"})])
+    small.add_target("three", _PATCH, "1.3")
+    wheels = [f"--wheel={small.wheel(version)}" for version in ("1.0", "1.3")]
+    assert call("lock", "--catalog", small.catalog, *wheels).code == 0
+    return small
+
+
+class _Tree:
+    def __init__(self, small: Small, root: Path, kind: str, version: str) -> None:
+        self.small, self.root = small, root
+        if kind == "site":
+            with zipfile.ZipFile(small.wheel(version)) as wheel:
+                wheel.extractall(root)
+            return
+        git(root.parent, "clone", "--quiet", "--branch", f"v{version}", small.repository, root)
+        if kind == "archive":
+            shutil.rmtree(root / ".git")
+
+    def __call__(self, *words: str) -> Result:
+        return call(*words, "--tree", self.root, "--catalog", self.small.catalog)
+
+
+@pytest.mark.parametrize("kind", ["site", "git", "archive"])
+@pytest.mark.parametrize(
+    ("version", "name", "other"), [("1.0", "one", "three"), ("1.3", "three", "one")]
+)
+def test_a_tree_says_which_of_two_releases_it_is(
+    small: Small, tmp_path: Path, kind: str, version: str, name: str, other: str
+) -> None:
+    tree = _Tree(small, tmp_path / "tree", kind, version)
+    before = snapshot(tree.root)
+    found = tree("identify", "--json").facts["matches"]
+    assert [(match["target"], match["revision"]) for match in found] == [(name, version)]
+    told = f"is {name} ({version})"
+    for words in (("apply",), ("verify", "--dry-run"), ("verify",)):
+        done = tree(*words, "--target", other)
+        assert (done.code in (3, 5), told in done.out + done.err) == (True, True), done
+        assert f"--target {name}" in done.out + done.err
+    assert snapshot(tree.root) == before
+    assert tree("apply").code == 0
+    assert f"is exactly {name} ({version})" in tree("verify").out
+    for words in (("apply",), ("adopt",), ("verify",)):
+        assert told in tree(*words, "--target", other).err, words
+    assert tree("reverse").code == 0
+
+
+def test_a_release_that_no_target_knows(small: Small, tmp_path: Path) -> None:
+    """Its files decide, and what it says is told."""
+    tree = _Tree(small, tmp_path / "tree", "site", "1.2")
+    told = "the package is release 1.2, and three is for 1.3"
+    assert told in tree("verify", "--dry-run", "--target", "three").out
+    done = tree("apply", "--target", "three")
+    assert (done.code, told in done.out) == (0, True)
+    assert tree("apply", "--target", "three", "--json").facts["other_version"] == "1.2"
+    for words in ((), ("--target", "three")):
+        done = tree("verify", *words)
+        assert (done.code, "says that it is release 1.2" in done.err) == (5, True)
+        assert tree("verify", *words, "--series-only").code == 0
+    built = call(
+        *("build", "wheel", "--target", "three", "--wheel", small.wheel("1.2")),
+        *("-o", tmp_path / "dist", "--catalog", small.catalog),
+    )
+    assert (built.code, told in built.out) == (0, True)
+
+
+def test_a_users_own_commits_and_a_patched_wheel_say_the_same(small: Small, tmp_path: Path) -> None:
+    tree = _Tree(small, tmp_path / "tree", "git", "1.3")
+    (tree.root / "notes.txt").write_text("mine")
+    git(tree.root, "add", "--all")
+    git(tree.root, "commit", "--quiet", "--message", "mine")
+    assert tree("apply").code == 0
+    assert "is exactly three (1.3)" in tree("verify").out
+    options = ("--target", "three", "--catalog", small.catalog)
+    built = call(
+        "build", "wheel", *options, "--wheel", small.wheel("1.3"), "-o", tmp_path, "--json"
+    )
+    assert "exactly three (1.3)" in call("verify", *options, "--wheel", built.facts["path"]).out
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        *((each, True) for each in ("1.1", "1.1.0", "1.1+local.1", "1.1+g0123abc")),
+        *((each, False) for each in ("1.0", "1.1.post1", "1.1rc1", "2")),
+        *((each, None) for each in (None, "1.1.1.dev3+gabc", "0.0.0", "0+unknown", "2004-x")),
+    ],
+)
+def test_what_a_version_says(version: str | None, told: bool | None) -> None:
+    assert is_release(version, "1.1") is told
+    assert is_release(version, "1" * 39 + "a") is None
