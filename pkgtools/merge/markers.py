@@ -9,7 +9,7 @@ from pkgtools.merge.lines import Chunk, diff, shift, touches, without
 from pkgtools.merge.model import Merge
 from pkgtools.util.lines import split
 
-_MARKER: Final = re.compile(rb"^(?:<{7} |\|{7} |>{7} )", re.MULTILINE)
+_MARKER: Final = re.compile(rb"^(?:<{7}|\|{7}|={7}|>{7})(?=[ \r\n]|\Z)", re.MULTILINE)
 _PROPOSED: Final = re.compile(
     rb"^<{7} (?:(?!<{7} ).*\n)*?\|{7} proposal (?P<number>\d+)\r?\n"
     rb"(?P<text>(?:(?!={7}\r?\n).*\n)*?)={7}\r?\n(?:(?!<{7} |={7}\r?\n).*\n)*?>{7} .*\n",
@@ -61,9 +61,9 @@ class ConflictLines:
     theirs: bytes
 
 
-def has_markers(data: bytes) -> bool:
-    """Whether a file still holds conflict markers."""
-    return _MARKER.search(data) is not None
+def count_markers(data: bytes) -> int:
+    """Return how many lines of a file look like conflict markers."""
+    return len(_MARKER.findall(data))
 
 
 def mark(

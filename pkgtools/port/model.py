@@ -97,6 +97,10 @@ class ConflictedFile:
     """The decisions in it, with reasons."""
     compiles: bool
     """Whether both sides are Python that compiles."""
+    markers: int | None
+    """The lines of the sides that look like markers; None if a side is not text."""
+    is_removed: bool
+    """Whether a side does not have the file."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from pkgtools.authoring.gitdiff import FileChange
-from pkgtools.blob import SYMLINK, Blob
+from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
 from pkgtools.merge import Merge
 from pkgtools.merge.check import syntax_error
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.markers import Markers, conflicts_in, mark, mark_whole
+from pkgtools.merge.markers import Markers, conflicts_in, count_markers, mark, mark_whole
 from pkgtools.patch.lines import text
 from pkgtools.port.model import Decision, HunkOutcome, HunkReport, ProposedText, Sides
 
@@ -123,6 +123,22 @@ def marked_file(
     return Blob(marked, theirs.mode if theirs else ours.mode)
 
 
+def markers_in(*blobs: Blob | None) -> int | None:
+    """Return how many lines like markers some files have; None if one is not text."""
+    files = [blob for blob in blobs if blob is not None]
+    return sum(count_markers(file.data) for file in files) if is_text(*files) else None
+
+
+def mode_of(answer: Blob, *sides: Blob | None) -> int:
+    """Return the mode of an answer, which `conflicts/` has without that of links and programs."""
+    before, ours, theirs = (blob.mode if blob is not None else None for blob in sides)
+    links = (b for b in sides if b is not None and b.mode == SYMLINK and b.data == answer.data)
+    merged = ours if before == theirs else theirs
+    if any(links):
+        return SYMLINK
+    return EXECUTABLE if EXECUTABLE in (answer.mode, merged) else answer.mode
+
+
 def is_text(*blobs: Blob) -> bool:
     """Whether all are text files, which can have conflict markers."""
     return all(blob.mode != SYMLINK and b"\0" not in blob.data for blob in blobs)
@@ -137,3 +153,19 @@ def digest_of(*blobs: Blob | None) -> str:
     """Return a digest of the three versions: an answer belongs to no others."""
     ids = " ".join(f"{b.mode:o}:{b.id}" if b is not None else "none" for b in blobs)
     return hashlib.sha256(ids.encode()).hexdigest()
+
+
+def combined(changes: Sequence[FileChange]) -> list[FileChange]:
+    """Return one change for each file, and none for a file that stays as it is.
+
+    A definition can move into a file that the patch changes as well.
+    """
+    found: dict[str, FileChange] = {}
+    for change in changes:
+        first = found.get(change.old_path)
+        if first is None or (first.old_path != first.path and change.old_path != change.path):
+            found[change.path] = change  # new here, or the other half of an exchange of names
+            continue
+        del found[change.old_path]
+        found[change.path] = FileChange(first.old_path, change.path, first.before, change.after)
+    return [c for c in found.values() if c.before != c.after or c.old_path != c.path]

@@ -25,12 +25,15 @@ from pkgtools.port.model import (
     StepReport,
 )
 from pkgtools.port.outcomes import (
+    combined,
     compile_all,
     decided,
     describe,
     digest_of,
     is_text,
     marked_file,
+    markers_in,
+    mode_of,
     whole_file,
     worst,
 )
@@ -94,7 +97,7 @@ class PortStep:
                 done[change.path] = made, found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
-            changes = _combined([c for change in applied.changes for c in done[change.path][0]])
+            changes = combined([c for change in applied.changes for c in done[change.path][0]])
             hunks = [h for change in applied.changes for h in done[change.path][1]]
             ported.append(AppliedPatch(applied.patch, tuple(changes)))
             outcome = known.get(applied.patch.name) if not applied.changes else None
@@ -232,13 +235,11 @@ class PortStep:
 
     def _hidden_by(self, path: str) -> str | None:
         """Return that Python would import another file for a module: a package comes first."""
-        if not path.endswith(".py"):
-            return None
         stem = path.removesuffix("/__init__.py")
         other = f"{stem}.py" if stem != path else f"{path.removesuffix('.py')}/__init__.py"
-        if self.read(other) is None or self.read_old(other) is not None:
-            return None
-        return f"upstream has {other}, which is a module of that name as well"
+        is_new = self.read(other) is not None and self.read_old(other) is None
+        reason = f"upstream has {other}, which is a module of that name as well"
+        return reason if is_new and path.endswith(".py") else None
 
     def _take(
         self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: HunkOutcome
@@ -314,25 +315,28 @@ class PortStep:
         """Leave a file to a person, or take what a person made of it."""
         old_path = self.moved.get(change.old_path, change.old_path)
         theirs = self.read(old_path)
+        sides = change.before, change.after, theirs
         markers = Markers(applied.patch.name, self.old.label, self.new.label)
         conflict = ConflictedFile(
             self.number,
             applied.patch.name,
             path,
-            digest_of(change.before, change.after, theirs),
+            digest_of(*sides),
             marked_file(change, theirs, merged, markers),
             hunks=tuple(r for r in reports if r.outcome is HunkOutcome.CONFLICT),
             compiles=path.endswith(".py") and compile_all(change.after, theirs),
+            markers=markers_in(change.after, theirs),
+            is_removed=change.after is None or theirs is None,
         )
         decision = self.decide(conflict)
         if decision is None:
             self.conflicts.append(conflict)
             if merged is not None and change.before and change.after:
-                sides = change.before.data, change.after.data
-                self.likely[path] = likely_content(*sides, merged)
+                texts = change.before.data, change.after.data
+                self.likely[path] = likely_content(*texts, merged)
             self.waiting[path] = applied.patch.name
             return [change], reports
-        after = decision.file
+        after = decision.file and replace(decision.file, mode=mode_of(decision.file, *sides))
         self._write(old_path, path, after)
         told = [decided(r, decision) if r.outcome is HunkOutcome.CONFLICT else r for r in reports]
         if theirs == after:
@@ -394,19 +398,3 @@ class PortStep:
         inside = module.split(".", maxsplit=1)[0] == self.upstream.package
         names = [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
         return [self.upstream.in_source(name) for name in names]
-
-
-def _combined(changes: Sequence[FileChange]) -> list[FileChange]:
-    """Return one change for each file, and none for a file that stays as it is.
-
-    A definition can move into a file that the patch changes as well.
-    """
-    found: dict[str, FileChange] = {}
-    for change in changes:
-        first = found.get(change.old_path)
-        if first is None or (first.old_path != first.path and change.old_path != change.path):
-            found[change.path] = change  # new here, or the other half of an exchange of names
-            continue
-        del found[change.old_path]
-        found[change.path] = FileChange(first.old_path, change.path, first.before, change.after)
-    return [c for c in found.values() if c.before != c.after or c.old_path != c.path]

@@ -16,11 +16,11 @@ import msgspec
 
 from pkgtools.authoring.applied import applied_on, patches_of
 from pkgtools.authoring.folder import references_from, refuse_existing, write_folder, write_series
-from pkgtools.blob import REGULAR, SYMLINK, Blob
+from pkgtools.blob import DIRECTORY, REGULAR, SYMLINK, Blob
 from pkgtools.catalog import Series, Upstream
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.merge.check import syntax_error
-from pkgtools.merge.markers import accept_proposals, has_markers
+from pkgtools.merge.markers import accept_proposals, count_markers
 from pkgtools.patch import Patch
 from pkgtools.plan import plan_series
 from pkgtools.plan.compiling import broken_by
@@ -133,7 +133,10 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
     if accept:
         _accept(job, accept)
     edited = [(w, read_file(job.folder / "conflicts" / w.path)) for w in job.state.waiting]
-    marked = [w for w, blob in edited if blob and has_markers(blob.data)]
+    # Without its file a conflict is asked again, unless a side does not have the file either.
+    edited = [(w, blob) for w, blob in edited if blob is not None or w.is_removed]
+    _refuse_others(job, edited)
+    marked = [w for w, blob in edited if blob and count_markers(blob.data) > (w.markers or 0)]
     if marked:
         asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
         raise DoesNotApplyError(
@@ -195,9 +198,23 @@ def _waiting_path(job: Job, name: str) -> str:
     )
 
 
+def _refuse_others(job: Job, edited: Sequence[tuple[Waiting, Blob | None]]) -> None:
+    """Raise where an answer is not a file, or not text although all sides are."""
+    for waiting, blob in edited:
+        is_text = waiting.markers is None or blob is None or b"\0" not in blob.data
+        is_file = blob is None or blob.mode not in (DIRECTORY, SYMLINK)
+        if not (is_file and is_text):
+            path = job.folder / "conflicts" / waiting.path
+            raise DoesNotApplyError(
+                f"{path}: it is not {'text any more' if is_file else 'a regular file'}",
+                remedy=f"put the resolved text there, then "
+                f"`pkgtools port --continue -o {job.output}`",
+            )
+
+
 def _refuse_broken(job: Job, edited: Sequence[tuple[Waiting, Blob | None]]) -> None:
     """Raise where a file does not compile although both sides of its conflict do."""
-    files = {w.path: b for w, b in edited if w.compiles and b and b.mode != SYMLINK}
+    files = {w.path: b for w, b in edited if w.compiles and b}
     errors = {path: syntax_error(blob.data) for path, blob in files.items()}
     broken = "".join(f"\n  {path}: {error}" for path, error in errors.items() if error)
     if broken:
@@ -294,6 +311,8 @@ def _wait(job: Job, conflicts: Sequence[ConflictedFile]) -> None:
                 for h in c.hunks
             ),
             compiles=c.compiles,
+            markers=c.markers,
+            is_removed=c.is_removed,
         )
         for c in conflicts
     ]

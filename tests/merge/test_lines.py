@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkgtools.merge import merge
 from pkgtools.merge.lines import Chunk, diff, shift, without
-from pkgtools.merge.markers import Markers, has_markers, mark, mark_lines
+from pkgtools.merge.markers import Markers, count_markers, mark, mark_lines
 from pkgtools.util.lines import split
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def test_markers_are_gits(tmp_path: Path) -> None:
     assert [c.chunk for c in merged.conflicts] == [Chunk(1, 2, 1, 2)]
     marked = mark(base, ours, merged, Markers("ours", "base", "theirs"))
     assert marked == _git(tmp_path, base, ours, theirs)
-    assert has_markers(marked)
-    assert not has_markers(merged.data)
+    assert count_markers(marked) == 4
+    assert count_markers(merged.data) == 0
 
 
 def _git(folder: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes:

@@ -10,8 +10,9 @@ import pytest
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
-from pkgtools.blob import Blob
+from pkgtools.blob import EXECUTABLE, REGULAR, SYMLINK, Blob
 from pkgtools.catalog import Upstream
+from pkgtools.port.outcomes import mode_of
 from pkgtools.port.step import PortStep
 
 if TYPE_CHECKING:
@@ -213,3 +214,15 @@ def test_files_of_one_package(case: _Case) -> None:
     reasons = [hunk.reason or "" for one in step.conflicts for hunk in one.hunks]
     assert bool(reasons) == (case.reason is not None), reasons
     assert not reasons or any(str(case.reason) in reason for reason in reasons), reasons
+
+
+def test_an_answer_has_the_mode_that_the_sides_make() -> None:
+    """A file with markers is neither a program nor a link."""
+    program, plain = (Blob(b"one\n", mode) for mode in (EXECUTABLE, REGULAR))
+    changed = Blob(b"two\n", EXECUTABLE)
+    link = Blob(b"there", SYMLINK)
+    assert mode_of(Blob(b"three\n"), program, changed, Blob(b"x\n", EXECUTABLE)) == EXECUTABLE
+    assert mode_of(Blob(b"three\n"), program, changed, plain) == REGULAR
+    assert mode_of(Blob(b"three\n"), plain, changed, plain) == EXECUTABLE
+    assert mode_of(Blob(b"there"), Blob(b"h", SYMLINK), link, Blob(b"i", SYMLINK)) == SYMLINK
+    assert mode_of(Blob(b"there\n"), plain, link, plain) == REGULAR

@@ -457,18 +457,42 @@ def test_abort_leaves_nothing(small: Small, tmp_path: Path) -> None:
     assert call("port", "--abort", "-o", tmp_path / "new").code == 2
 
 
-def test_an_answer_that_no_patch_can_make_can_be_corrected(small: Small, tmp_path: Path) -> None:
+def test_an_answer_that_is_not_a_file_can_be_corrected(small: Small, tmp_path: Path) -> None:
     small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
     conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    marked = conflict.read_text()
     conflict.unlink()
-    conflict.symlink_to("/leads/out")
-    done = call("port", "--continue", "-o", tmp_path / "new")
-    assert done.code == 8
-    assert "does not make the ported files" in done.err
+    conflict.mkdir()
+    assert (
+        "a.py: it is not a regular file" in call("port", "--continue", "-o", tmp_path / "new").err
+    )
+    conflict.rmdir()
+    conflict.symlink_to("b.py")
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 3
     conflict.unlink()
+    # Neither side removes it: what is not there is no answer.
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 3
+    assert conflict.read_text() == marked
     conflict.write_text(A1)
     assert call("port", "--continue", "-o", tmp_path / "new").code == 0
     assert small.made(tmp_path / "new", "1.2")["src/widget/a.py"] == A1.encode()
+
+
+def test_an_answer_with_a_part_of_the_markers(tmp_path: Path) -> None:
+    text, heading = "one\ntwo\nthree\n", "=======\n"
+    small = make_small(
+        tmp_path / "small",
+        {"1.0": {"a.txt": heading + text}, "1.1": {"a.txt": heading + text.replace("two", "2")}},
+        [("one", {"a.txt": heading + text.replace("two", "zwei")})],
+    )
+    assert small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new").code == 3
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.txt"
+    answer = text.replace("two", "<<<<<<<\nzwei\n=======\n2\n>>>>>>>")
+    for broken in (answer, heading * 3 + text, heading + text + "\0"):
+        conflict.write_text(broken)
+        assert call("port", "--continue", "-o", tmp_path / "new").code == 3
+    conflict.write_text(heading * 2 + text)
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
 
 
 def test_an_answer_that_does_not_compile_is_refused(small: Small, tmp_path: Path) -> None:
