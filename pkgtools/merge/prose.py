@@ -6,7 +6,8 @@ and theirs ``# Take the old override from argv``. The result is ``# Take the old
 No check can tell what a sentence means. So this holds only where
 
 - one side changes nothing but prose, and no code changes beside a comment;
-- most of the words stay; no word is added by both, and few are added again;
+- most of the words stay, or one that says something stays between any two changes of the two
+  sides; no word is added by both, and few are added again;
 - neither says the opposite, and no number is beside a word that the other side changes;
 - what another string of a side has of its text is in the result, too: code can look for it;
 - the words are each other's in one way only: the same comes out from the last word to the first.
@@ -17,7 +18,7 @@ follows) and comments for tools (``# type:``) are code. A path or an option is o
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -47,7 +48,7 @@ _PARTS: Final = ("concatenated_string", "parenthesized_expression", "string")
 _MESSAGES: Final = (b"detail", b"message", b"msg")
 _OPPOSITES: Final = frozenset(b"cannot never no none nor not without".split())
 _FILLERS: Final = frozenset(
-    b"a an and are as at be by for from in is it not of on or that the to with".split()
+    b"a an and are as at be by for from in is it not of on or so that the to with".split()
 )
 _EXAMPLE: Final = re.compile(rb"^\s*>>> ", re.MULTILINE)
 _FOR_TOOLS: Final = re.compile(
@@ -74,6 +75,20 @@ class _TextChange:
         """The kinds of the pieces; whitespace counts only alone."""
         pieces = (*self.old, *self.new)
         return {kind for piece, kind in pieces if piece.strip()} or {kind for _, kind in pieces}
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it only sets marks in a text: brackets, quotes, a full stop."""
+        return not self.old and all(k and not has_word([(piece,)]) for piece, k in self.new)
+
+    @property
+    def told(self) -> list[_Piece]:
+        """The pieces of prose, without the text of code that is between them."""
+        ends: list[_Piece] = []
+        for pieces in (self.old, self.new):
+            code = [n for n, (piece, kind) in enumerate(pieces) if piece.strip() and not kind]
+            ends += [*pieces[: code[0]], *pieces[code[-1] + 1 :]] if code else pieces
+        return [(piece, kind) for piece, kind in ends if kind]
 
 
 def merge_prose(conflict: ConflictLines, ours: Block, theirs: Block) -> bytes | None:
@@ -111,8 +126,16 @@ def _in_order(
             key = c.old, c.old_end, tuple(piece for piece, _ in new)
             found[key] = _TextChange(c, side is mine, old, new)  # a change of both is theirs
     both = [found[key] for key in sorted(found)]
-    touching = (a.chunk.old_end >= b.chunk.old for a, b in pairwise(both))
-    return None if any(touching) else both
+    return None if any(_touch(*pair) for pair in pairwise(both)) else both
+
+
+def _touch(one: _TextChange, other: _TextChange) -> bool:
+    """Whether the order of two changes is not sure; a mark beside what is replaced has one."""
+    start, end = one.chunk.old, other.chunk.old_end
+    return one.chunk.old_end > other.chunk.old or (
+        one.chunk.old_end == other.chunk.old
+        and (start == end or not (one.is_mark or other.is_mark))
+    )
 
 
 def _made(base: Sequence[_Piece], found: Sequence[_TextChange]) -> list[bytes]:
@@ -133,27 +156,33 @@ def _is_prose(base: Sequence[_Piece], found: Sequence[_TextChange]) -> bool:
         return False
     if any(has_code) and any(_COMMENT in told for told in kinds):
         return False
-    if not all(_are_apart(base, *pair) for pair in pairwise(found)):
+    pairs = [(a, b) for a, b in pairwise(found) if a.is_ours != b.is_ours]
+    between = [base[a.chunk.old_end : b.chunk.old] for a, b in pairs]
+    if not all(
+        has_word(text) or _are_apart(*pair) for text, pair in zip(between, pairs, strict=True)
+    ):
         return False
-    if any(p.lower() in _OPPOSITES for c in found for p, kind in (*c.old, *c.new) if kind):
+    if any(piece.lower() in _OPPOSITES for c in found for piece, _ in c.told):
         return False
-    added = [
-        {p for c in side for p, _ in c.new if has_word([(p,)]) and p not in _FILLERS}
-        for side in sides
-    ]
+    added = [{*_saying(p for c in side for p in c.told if p in c.new)} for side in sides]
     words = {n for n, (piece, kind) in enumerate(base) if kind and has_word([(piece,)])}
     gone = {n for c in found for n in range(c.chunk.old, c.chunk.old_end)}
     known = {base[n][0] for n in words}
     is_new = all(len(one & known) < _REPEATED for one in added) and added[0].isdisjoint(added[1])
-    return is_new and len(words - gone) >= ALIKE * len(words)
+    is_apart = all(any(_saying(text)) for text in between)
+    return is_new and (is_apart or len(words - gone) >= ALIKE * len(words))
 
 
-def _are_apart(base: Sequence[_Piece], one: _TextChange, other: _TextChange) -> bool:
-    """Whether a word is between two changes, or both are prose where they face each other."""
-    if one.is_ours == other.is_ours or has_word(base[one.chunk.old_end : other.chunk.old]):
-        return True
+def _saying(pieces: Iterable[_Piece]) -> Iterator[bytes]:
+    """Yield the words that say something."""
+    return (piece for piece, _ in pieces if has_word([(piece,)]) and piece not in _FILLERS)
+
+
+def _are_apart(one: _TextChange, other: _TextChange) -> bool:
+    """Whether two changes are prose where they face each other, or one is a mark."""
     facing = (*one.old[-1:], *one.new[-1:], *other.old[:1], *other.new[:1])
-    return all(kind and not piece[:1].isdigit() for piece, kind in facing)
+    is_mark = one.is_mark or other.is_mark
+    return all((kind or is_mark) and not piece[:1].isdigit() for piece, kind in facing)
 
 
 def _plain(pieces: Sequence[_Piece]) -> list[tuple[bytes, ...]]:
@@ -182,15 +211,19 @@ def _spans(module: tree_sitter.Node, start: int, end: int) -> Iterator[tuple[int
             yield raw.start_byte, raw.end_byte, _COMMENT
         elif raw.type == "string_content" and b" " in (raw.text or b"") and _is_told(raw):
             yield raw.start_byte, raw.end_byte, _STRING
+        elif raw.type == "concatenated_string" and _is_told(raw.children[0].children[0]):
+            for one, other in pairwise(raw.children):  # the marks at which a text is cut
+                if {one.type, other.type} == {"string"} and other.children[0].text in (b"'", b'"'):
+                    yield one.children[-1].start_byte, other.children[0].end_byte, _STRING
 
 
 def _phrases(module: tree_sitter.Node, told: bytes) -> Iterator[bytes]:
     """Yield the strings of a module that code may look for in what is told."""
     for raw in raw_walk([module]):
         text = raw.text if raw.type == "string_content" else None
-        if text and text in told and not _is_told(raw):
+        if text and text.strip() and text in told and not _is_told(raw):
             outer = raw.parent and raw.parent.parent
-            if b" " in text or (outer and outer.type == "comparison_operator"):
+            if b" " in text or (outer and any(c.type in ("in", "not in") for c in outer.children)):
                 yield text
 
 

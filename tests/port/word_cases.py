@@ -27,6 +27,15 @@ _METHODS: Final = """\
 _SPLIT: Final = 'raise ValueError(\n    "the size is "\n    f"{a.b}."\n)\n'
 _TOLD: Final = 'raise ValueError(f"the size {a.b} of this is wrong")\n'
 
+_SLOTS: Final = (
+    "# Compute the target once per forward and keep the slots, "
+    "because the kernel writes there.\nrun(1)\n"
+)
+_CUT: Final = (
+    'def f(a):\n    raise ValueError(\n        "the size of this thing here {} "\n        "{}")\n{}'
+)
+_UNKNOWN: Final = '    if a.b:\n        raise ValueError("b is not known there", a)\n'
+
 WORDS: Final = (
     Case(
         "an expression that both put into a call",
@@ -213,6 +222,65 @@ WORDS: Final = (
         "# Run collective with broken rank\nrun(1)\n",
         "# Round 2: run collective with dead rank\nrun(1)\n",
         "# Run collective without broken rank\nrun(1)\n",
+        None,
+    ),
+    *(
+        Case(
+            f"words of a docstring, beside a string that no code looks for: {string}",
+            f'x = {string}\n\n\ndef f():\n    """Take the old --size of that thing."""\n',
+            f'x = {string}\n\n\ndef f():\n    """Take the old --size of that part."""\n',
+            f'x = {string}\n\n\ndef f():\n    """Take the old of that thing."""\n',
+            f'x = {string}\n\n\ndef f():\n    """Take the old of that part."""\n',
+            "words-in-text",
+        )
+        for string in ('" "', 'y == "--size"')
+    ),
+    Case(
+        "words of a comment of which few stay, one between the changes of the two sides",
+        _SLOTS,
+        _SLOTS.replace("Compute the target once per forward and keep the", "Keep the"),
+        _SLOTS.replace("because the kernel writes there", "as each store reads them"),
+        "# Keep the slots, as each store reads them.\nrun(1)\n",
+        "words-in-text",
+    ),
+    Case(
+        "words of a comment of which few stay, with nothing that says something between them",
+        "# Read all of the old files of that rank before the run\nrun(1)\n",
+        "# Take some of the old files of that rank before the run\nrun(1)\n".replace(
+            "old files of that rank before the run", "slots"
+        ),
+        "# Read all of the new pages here\nrun(1)\n",
+        None,
+    ),
+    Case(
+        "brackets around a placeholder that the patch replaces",
+        'raise ValueError(f"size {size} should be less than all of the ranks here")\n',
+        'raise ValueError(f"size * world = {total} should be less than all of the ranks here")\n',
+        'raise ValueError(f"the number (of size {size}) should be less than all of the ranks")\n',
+        'raise ValueError(f"the number (of size * world = {total}) should be less than all of the '
+        'ranks")\n',
+        "words-in-text",
+    ),
+    Case(
+        "marks that both set in one place of a comment",
+        "# Run the collective of all ranks here\nrun(1)\n",
+        "# Run the collective of all ranks here!\nrun(1)\n",
+        "# Run the collective of all ranks here.\nrun(1)\n",
+        None,
+    ),
+    Case(
+        "words of a message that upstream cuts elsewhere, and another message of the patch",
+        _CUT.format("is wrong with the window", "of a", ""),
+        _CUT.format("is wrong with the window", "of a, take another", _UNKNOWN),
+        _CUT.format("with", "the window of a", ""),
+        _CUT.format("with", "the window of a, take another", _UNKNOWN),
+        "words-in-text",
+    ),
+    Case(
+        "a text that upstream cuts, of which the patch sets values",
+        'raise ValueError("the size of {a} is wrong")\n',
+        'raise ValueError("the size of {a}" f" is {a} wrong")\n',
+        'raise ValueError("the whole size of {a} is wrong")\n',
         None,
     ),
     Case(
