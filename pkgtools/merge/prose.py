@@ -6,8 +6,8 @@ and theirs ``# Take the old override from argv``. The result is ``# Take the old
 No check can tell what a sentence means. So this holds only where
 
 - one side changes nothing but prose, and no code changes beside a comment;
-- most of the words stay, or one that says something stays between any two changes of the two
-  sides; no word is added by both, and few are added again;
+- each side keeps two thirds of the words, or a word that says something stays between any two
+  changes of the two sides; no word is added by both, and few are added again;
 - neither says the opposite, and no number is beside a word that the other side changes;
 - what another string of a side has of its text is in the result, too: code can look for it;
 - the words are each other's in one way only: the same comes out from the last word to the first.
@@ -25,7 +25,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.align import ALIKE, matching_blocks
+from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.apart import changes, has_word
 from pkgtools.merge.blocks import Block
 from pkgtools.merge.effects import is_log
@@ -55,6 +55,8 @@ _FOR_TOOLS: Final = re.compile(
     rb"#!|#.*?(?:\b(?:coding[:=]|doctest:|fmt:|flake8|isort:|mypy:|noqa|nosec|pragma:|pylint:|"
     rb"pyright:|ruff:|type:|yapf:))"
 )
+_KEPT: Final = 2 / 3
+"""The least share of the words that each side keeps where their changes are side by side."""
 _REPEATED: Final = 3
 """With so many words of the text in what one side adds, it is no longer clear which are which."""
 _MOST: Final = 2000
@@ -166,11 +168,11 @@ def _is_prose(base: Sequence[_Piece], found: Sequence[_TextChange]) -> bool:
         return False
     added = [{*_saying(p for c in side for p in c.told if p in c.new)} for side in sides]
     words = {n for n, (piece, kind) in enumerate(base) if kind and has_word([(piece,)])}
-    gone = {n for c in found for n in range(c.chunk.old, c.chunk.old_end)}
+    gone = [{n for c in side for n in range(c.chunk.old, c.chunk.old_end)} for side in sides]
     known = {base[n][0] for n in words}
     is_new = all(len(one & known) < _REPEATED for one in added) and added[0].isdisjoint(added[1])
     is_apart = all(any(_saying(text)) for text in between)
-    return is_new and (is_apart or len(words - gone) >= ALIKE * len(words))
+    return is_new and (is_apart or all(len(words - one) >= _KEPT * len(words) for one in gone))
 
 
 def _saying(pieces: Iterable[_Piece]) -> Iterator[bytes]:

@@ -262,6 +262,21 @@ WORDS: Final = (
         "words-in-text",
     ),
     Case(
+        "words of a docstring that stand side by side, of which each side keeps most",
+        'def f(a):\n    """Verify the old decode values match all of the scored values."""\n',
+        'def g(a):\n    """Verify the new decode values match all of the scored values."""\n',
+        'def f(a):\n    """Verify the old pages must match all of the scored ones."""\n',
+        'def g(a):\n    """Verify the new pages must match all of the scored ones."""\n',
+        "words-in-text",
+    ),
+    Case(
+        "words of a comment that stand side by side, of which one side keeps few",
+        "# Run the collective with the broken rank\nrun(1)\n",
+        "# Start one round of it with the dead rank\nrun(1)\n",
+        "# Run the collective for the broken rank\nrun(1)\n",
+        None,
+    ),
+    Case(
         "marks that both set in one place of a comment",
         "# Run the collective of all ranks here\nrun(1)\n",
         "# Run the collective of all ranks here!\nrun(1)\n",
