@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pkgtools.errors import CheckFailedError
+from pkgtools.errors import CheckFailedError, Evidence
 from pkgtools.recipe.model import Dataset, DraftModel, Model
 from pkgtools.util.files import open_regular, read_bytes, sha256
 
 _INDEX: Final = "model.safetensors.index.json"
 
 
-def check_model(model: Model) -> dict[str, object]:
+def check_model(model: Model) -> Evidence:
     """Check a model's revision, its sizes, and that all its weights are there."""
     folder = _existing(model.path, "model")
     found = _revisions(folder)
@@ -42,7 +42,7 @@ def check_model(model: Model) -> dict[str, object]:
         raise CheckFailedError(
             f"{folder}: files of its index are missing: {', '.join(missing)}", remedy="fetch them"
         )
-    return {"path": str(folder), "revision": model.revision, "files": len(names)}
+    return Evidence(path=str(folder), revision=model.revision, files=len(names))
 
 
 def _revisions(folder: Path) -> set[str]:
@@ -54,7 +54,7 @@ def _revisions(folder: Path) -> set[str]:
     return {read_bytes(record).decode(errors="replace").partition("\n")[0] for record in records}
 
 
-def check_dataset(dataset: Dataset) -> dict[str, object]:
+def check_dataset(dataset: Dataset) -> Evidence:
     """Check a data set's digest, its number of rows and its longest row."""
     path = _existing(dataset.path, "data set")
     _same_digest(path, sha256(path), dataset.sha256)
@@ -75,14 +75,14 @@ def check_dataset(dataset: Dataset) -> dict[str, object]:
     if longest > dataset.longest_row:
         most = dataset.longest_row
         raise _other(f"{path} has a row of {longest} tokens, the recipe says at most {most}")
-    return {"path": str(path), "sha256": dataset.sha256, "rows": rows, "longest_row": longest}
+    return Evidence(path=str(path), sha256=dataset.sha256, rows=rows, longest_row=longest)
 
 
-def check_draft(draft: DraftModel) -> dict[str, object]:
+def check_draft(draft: DraftModel) -> Evidence:
     """Check the digest of a draft checkpoint."""
     path = _existing(draft.path, "draft checkpoint")
     _same_digest(path, digest(path), draft.sha256)
-    return {"path": str(path), "sha256": draft.sha256}
+    return Evidence(path=str(path), sha256=draft.sha256)
 
 
 def digest(path: Path) -> str:

@@ -33,7 +33,7 @@ _LONGEST: Final = 1800
 """Seconds within which the server has to answer the longest row."""
 
 
-def check_store(recipe: Recipe, python: str) -> dict[str, object]:
+def check_store(recipe: Recipe, python: str) -> Evidence:
     """Ask the master's two HTTP ports, and put an object and get it back."""
     base = f"http://{host(recipe.capture_node)}"
     _request(f"{base}:{recipe.master.metrics_port}/health")
@@ -46,7 +46,7 @@ def check_store(recipe: Recipe, python: str) -> dict[str, object]:
     finally:
         _request(url, "DELETE")
     answer = _probe(recipe, python, {"segment": _LENT, "key": f"{_KEY}/store"})
-    return {"capacity": _capacity(recipe), "round_trip": answer["bytes"]}
+    return Evidence(capacity=_capacity(recipe), round_trip=answer["bytes"])
 
 
 def _reach(address: str, port: int) -> None:
@@ -69,7 +69,7 @@ def _capacity(recipe: Recipe) -> int:
     return int(float(match[1]))
 
 
-def check_server(recipe: Recipe) -> dict[str, object]:
+def check_server(recipe: Recipe) -> Evidence:
     """Ask the server whether it is healthy, and whether it runs with the recipe's flags."""
     url = server_url(recipe)
     _request(f"{url}/health")
@@ -91,10 +91,10 @@ def check_server(recipe: Recipe) -> dict[str, object]:
             remedy="start it with what `pkgtools recipe render` prints",
             details=Evidence(differing=other),
         )
-    return {"url": url, "version": info.get("version"), "flags": meant}
+    return Evidence(url=url, version=info.get("version"), flags=meant)
 
 
-def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
+def check_sample(recipe: Recipe, python: str) -> Evidence:
     """Capture one row as long as the longest, and read its tensors back from the store."""
     tokens, model, ids = recipe.dataset.longest_row, recipe.model, recipe.server.layer_ids
     entry = {
@@ -137,7 +137,7 @@ def check_sample(recipe: Recipe, python: str) -> dict[str, object]:
             remedy="see the server's log: it lends less than its segment",
             details=Evidence(capacity=capacity, recipe=lent),
         )
-    return {"tokens": tokens, "tensors": tensors, "capacity": capacity}
+    return Evidence(tokens=tokens, tensors=tensors, capacity=capacity)
 
 
 def _result(reply: dict[str, Any]) -> dict[str, Any]:

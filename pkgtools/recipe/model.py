@@ -39,7 +39,7 @@ class Model(_RecipeTable):
     hooks: list[Method]
     """The capture methods that it has a hook for, at the target's revision."""
     fused_widths: list[Count] = []
-    """Elements of a row of each buffer of its fused all-reduce; none where it has no such."""
+    """Elements of a row of each buffer of its fused all-reduce; empty without one."""
     path: Text | None = None
     """Its folder, the same on the node and in the container."""
     revision: Text | None = None

@@ -28,7 +28,7 @@ _SECONDS: Final = 600
 _MOST: Final = float("inf")
 
 
-def check_update(output: Path, ranks: int, python: str) -> dict[str, object]:
+def check_update(output: Path, ranks: int, python: str) -> Evidence:
     """Return the first step that has a checkpoint, read with a Python that has torch."""
     if (output / _METRICS).exists():
         return _from_metrics(output)
@@ -59,7 +59,7 @@ def _checkpoints(output: Path) -> dict[int, Path]:
     return found
 
 
-def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[str, object]:
+def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> Evidence:
     state = folder / _STATE
     command = [python, str(_READER)]
     answer = ask(command, given=str(state), task=f"read {state}", seconds=_SECONDS)
@@ -80,17 +80,18 @@ def _from_checkpoint(folder: Path, step: int, ranks: int, python: str) -> dict[s
         raise CheckFailedError(
             f"{folder}: the draft's weights are {what}", details=Evidence(answer)
         )
-    return {"step": step, "checkpoint": folder.name, "sha256": digest(folder), **answer}
+    return Evidence(answer | {"checkpoint": folder.name, "sha256": digest(folder)})
 
 
-def _from_metrics(output: Path) -> dict[str, object]:
+def _from_metrics(output: Path) -> Evidence:
     path = output / _METRICS
     lines = read_text(path).splitlines()
     for number, line in enumerate(lines, 1):
         step, loss, checkpoint = _read(line, f"{path}:{number}")
         if checkpoint is not None:
             file = _named_checkpoint(output, checkpoint)
-            return {"step": step, "loss": loss, "checkpoint": checkpoint, "sha256": digest(file)}
+            sha256 = digest(file)
+            return Evidence(step=step, loss=loss, checkpoint=checkpoint, sha256=sha256)
     raise CheckFailedError(f"{path} has no checkpoint in {len(lines)} steps")
 
 

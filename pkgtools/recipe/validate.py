@@ -1,9 +1,11 @@
 """Validation of a deployment: steps in order, evidence of each, a stop at the first that fails."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.catalog import Catalog, Target
 from pkgtools.errors import CheckFailedError, Evidence, PkgtoolsError, TreeError
@@ -19,6 +21,11 @@ from pkgtools.tree.state import State
 from pkgtools.tree.verify import verify
 from pkgtools.util.files import sha256
 from pkgtools.util.progress import Reporter
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from pkgtools.image.inspect import Inspection
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class StepResult:
 
     step: str
     passed: bool
-    evidence: object
+    evidence: DataclassInstance | Evidence | None
     message: str | None = None
     remedy: str | None = None
 
@@ -83,7 +90,7 @@ def validate(deployment: Deployment, up_to: str) -> Validation:
     return found
 
 
-def _plan(deployment: Deployment) -> object:
+def _plan(deployment: Deployment) -> Evidence:
     require_site(deployment.loaded.recipe)
     findings = check_plan(deployment.loaded)
     broken = [f for f in findings if f.outcome is not RuleOutcome.OK]
@@ -94,10 +101,10 @@ def _plan(deployment: Deployment) -> object:
             remedy="see `pkgtools recipe check`",
             details=Evidence(findings=findings),
         )
-    return {"findings": findings}
+    return Evidence(findings=findings)
 
 
-def _patches(deployment: Deployment) -> object:
+def _patches(deployment: Deployment) -> Evidence | Inspection:
     """Check that the series applies to the tree, or is in it exactly."""
     catalog = deployment.catalog
     target = catalog.target(deployment.loaded.recipe.target)
@@ -110,16 +117,16 @@ def _patches(deployment: Deployment) -> object:
             raise CheckFailedError(str(found.message), remedy=found.remedy, details=found)
         if found.outcome is Outcome.PATCHED:
             verify(catalog, target, source)
-    return {
-        "source": found.source,
-        "target": found.target,
-        "revision": found.revision,
-        "state": found.outcome,
-        "series": target.series.digest,
-    }
+    return Evidence(
+        source=found.source,
+        target=found.target,
+        revision=found.revision,
+        state=found.outcome,
+        series=target.series.digest,
+    )
 
 
-def _image(deployment: Deployment, target: Target) -> object:
+def _image(deployment: Deployment, target: Target) -> Inspection:
     """Check that the recipe's image is the patched target, by its files and labels."""
     from pkgtools.image.inspect import inspect_image, refuse_mismatches  # noqa: PLC0415 - only asked for
     from pkgtools.image.reference import open_image  # noqa: PLC0415
@@ -138,20 +145,20 @@ def _image(deployment: Deployment, target: Target) -> object:
     return found
 
 
-def _artifacts(deployment: Deployment) -> object:
+def _artifacts(deployment: Deployment) -> Evidence:
     recipe = deployment.loaded.recipe
-    evidence = {"model": check_model(recipe.model), "dataset": check_dataset(recipe.dataset)}
+    evidence = Evidence(model=check_model(recipe.model), dataset=check_dataset(recipe.dataset))
     if recipe.draft is not None:
         evidence["draft"] = check_draft(recipe.draft)
     return evidence
 
 
-def _update(deployment: Deployment) -> object:
+def _update(deployment: Deployment) -> Evidence:
     trainer = deployment.loaded.recipe.trainer
     return check_update(Path(str(trainer.output)), trainer.ranks, deployment.python)
 
 
-STEPS: Final[dict[str, tuple[str, Callable[[Deployment], object]]]] = {
+STEPS: Final[dict[str, tuple[str, Callable[[Deployment], Evidence | Inspection]]]] = {
     "plan": ("the rules", _plan),
     "patches": ("the tree", _patches),
     "artifacts": ("digests, rows and the model's revision", _artifacts),
