@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,23 @@ class Small:
     def wheel(self, version: str) -> Path:
         """Return a release's wheel."""
         return self.root / "wheels" / f"widget_kit-{version}-py3-none-any.whl"
+
+    def put_release(self, version: str, root: Path, kind: str) -> None:
+        """Make a tree a release, as an upgrade, a checkout or an unpacked archive does.
+
+        The tree is a ``site`` folder, a checkout of ``git``, or a ``plain`` folder with ``src``.
+        """
+        if kind == "git":
+            if not root.exists():
+                git(root.parent, "clone", "--quiet", self.repository, root)
+            git(root, "checkout", "--quiet", "--force", f"v{version}")
+            return
+        with zipfile.ZipFile(self.wheel(version)) as wheel:
+            if kind == "site":
+                wheel.extractall(root)
+            else:
+                names = [name for name in wheel.namelist() if name.startswith("widget/")]
+                wheel.extractall(root / "src", names)
 
     def port(self, *arguments: str | Path) -> Result:
         """Run ``pkgtools port`` with every wheel at hand."""

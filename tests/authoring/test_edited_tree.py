@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,16 +37,7 @@ class _Case:
         self.package = root / ("widget" if kind == "site" else "src/widget")
 
     def write(self, version: str) -> None:
-        if self.kind == "git":
-            if not self.root.exists():
-                git(self.root.parent, "clone", "--quiet", self.small.repository, self.root)
-            git(self.root, "checkout", "--quiet", "--force", f"v{version}")
-            return
-        with zipfile.ZipFile(self.small.wheel(version)) as wheel:
-            wheel.extractall(self.root)
-        if self.kind == "plain":
-            shutil.copytree(self.root / "widget", self.package, dirs_exist_ok=True)
-            shutil.rmtree(self.root / "widget")
+        self.small.put_release(version, self.root, self.kind)
 
     def run(self, verb: str, *words: str) -> Result:
         wheels = [f"--wheel={self.small.wheel(v)}" for v in ("1.0", "1.1")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,25 +47,13 @@ class _Tree:
         self.small.add_target("two", _TWO)
         self.small.add_target("new", _OF_NEW, "1.1")
         self.kind, self.root = kind, tmp_path / "tree"
-        if kind == "git":
-            git(tmp_path, "clone", "--quiet", self.small.repository, "tree")
-            git(self.root, "checkout", "--quiet", "v1.0")
         self.package = self.root / ("widget" if kind == "site" else "src/widget")
         self.write("1.0")
         wheels = [f"--wheel={self.small.wheel(version)}" for version in ("1.0", "1.1")]
         assert self.catalog("lock", *wheels).code == 0
 
     def write(self, version: str) -> None:
-        """Make the tree a release, as an upgrade, a checkout or an unpacked archive does."""
-        if self.kind == "git":
-            git(self.root, "checkout", "--quiet", "--force", f"v{version}")
-        elif self.kind == "site":
-            with zipfile.ZipFile(self.small.wheel(version)) as wheel:
-                wheel.extractall(self.root)
-        else:
-            self.package.mkdir(parents=True, exist_ok=True)
-            for name, text in {"__init__.py": "", **(_OLD if version == "1.0" else _NEW)}.items():
-                (self.package / name).write_text(text)
+        self.small.put_release(version, self.root, self.kind)
 
     def catalog(self, verb: str, *words: str | Path) -> Result:
         return call(verb, *words, "--catalog", self.small.catalog)
