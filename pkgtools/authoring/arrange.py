@@ -167,15 +167,7 @@ def _arrange(
         refusal = error.details
         if not isinstance(refusal, Refusal) or not refusal.rejections:
             raise
-        rejected = refusal.rejections[0].patch
-        verb, done = ("drop", "dropped") if gone else ("move", "moved")
-        names = " and ".join(patch.name for patch in changed)
-        raise DoesNotApplyError(
-            f"{names} cannot be {done}: {rejected} would not apply to {refusal.source}",
-            remedy=f"{verb} {rejected} as well, or edit both: pkgtools checkout DIR --series "
-            f"{targets[0].name}",
-            details=refusal,
-        ) from None
+        raise _dependent(refusal, changed, targets[0], is_drop=bool(gone)) from None
     files: dict[Path, Blob | None] = {
         series.directory / patch.name: None for patch in gone if not patch.is_shared
     }
@@ -187,6 +179,21 @@ def _arrange(
         changed=[reference_of(patch) for patch in changed],
         targets=[target.name for target in targets],
         kept=[reference_of(patch) for patch in gone if patch.is_shared],
+    )
+
+
+def _dependent(
+    refusal: Refusal, changed: Sequence[Patch], target: Target, *, is_drop: bool
+) -> DoesNotApplyError:
+    """Return the refusal to drop or move patches on which another patch depends."""
+    rejected = refusal.rejections[0].patch
+    verb, done = ("drop", "dropped") if is_drop else ("move", "moved")
+    names = " and ".join(patch.name for patch in changed)
+    return DoesNotApplyError(
+        f"{names} cannot be {done}: {rejected} would not apply to {refusal.source}",
+        remedy=f"{verb} {rejected} as well, or edit both: pkgtools checkout DIR --series "
+        f"{target.name}",
+        details=refusal,
     )
 
 

@@ -165,22 +165,7 @@ def start_catalog(
         tag: of the release; by default ``v`` and the version, if there is a repository.
         prefix: the prefix of paths in the source tree that a wheel does not have.
     """
-    upstream = canonicalize_name(facts.distribution)
-    name = f"v{facts.version}"
-    tag = tag or (name if git else None)
-    release = f"version = {_quote(facts.version)}"
-    release += f", tag = {_quote(tag)}" if tag else ""
-    table = _TABLE.format(
-        catalog=_quote(f"{upstream}-{secrets.token_hex(4)}"),
-        name=_quote(name),
-        upstream=_quote(upstream),
-        git=f"git = {_quote(git)}\n" if git else "",
-        distribution=_quote(facts.distribution),
-        package=_quote(facts.package),
-        prefix=_PREFIX.format(_quote(prefix.rstrip("/") + "/")) if prefix else "",
-        folder=f"{upstream}/{name}",
-        release=f"{{ {release} }}",
-    )
+    upstream, name = canonicalize_name(facts.distribution), f"v{facts.version}"
     inside = f"patches/{upstream}/{name}"
     lock = Lockfile(
         version=1,
@@ -188,7 +173,7 @@ def start_catalog(
         revision=[LockedRevision(file=[], release=facts.version)],
     )
     texts = {
-        "targets.toml": table,
+        "targets.toml": _table(facts, upstream, name, git=git, tag=tag, prefix=prefix),
         f"{inside}/{LISTING}": _SERIES,
         f"{inside}/{LOCKFILE}": render_lock(lock),
     }
@@ -204,6 +189,25 @@ def start_catalog(
         refuse_catalog(folder)
         write_catalog(folder, {folder / name: blob for name, blob in files.items()})
     return load_catalog(folder / "targets.toml").target(name)
+
+
+def _table(  # noqa: PLR0913 - keywords
+    facts: PackageFacts, upstream: str, name: str, *, git: str | None, tag: str | None, prefix: str
+) -> str:
+    tag = tag or (name if git else None)
+    release = f"version = {_quote(facts.version)}"
+    release += f", tag = {_quote(tag)}" if tag else ""
+    return _TABLE.format(
+        catalog=_quote(f"{upstream}-{secrets.token_hex(4)}"),
+        name=_quote(name),
+        upstream=_quote(upstream),
+        git=f"git = {_quote(git)}\n" if git else "",
+        distribution=_quote(facts.distribution),
+        package=_quote(facts.package),
+        prefix=_PREFIX.format(_quote(prefix.rstrip("/") + "/")) if prefix else "",
+        folder=f"{upstream}/{name}",
+        release=f"{{ {release} }}",
+    )
 
 
 def _refuse_malformed(files: Mapping[str, Blob]) -> None:

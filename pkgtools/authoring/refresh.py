@@ -65,13 +65,8 @@ def refresh_series(
                 f"{series.directory} has no patch {into!r}",
                 remedy=f"name one of: {', '.join(each.patch.name for each in before)}",
             )
-        made = {change.path for each in before for change in each.changes}
         found = edits_of(series, work, tree, beyond=False) if tree else Edits((), (), ())
-        beyond = {*(change.path for change in found.changes), *found.uncertain} - made
-        after = before
-        for change in found.changes:
-            if change.path in made:
-                after = _fold(after, change, into)
+        after, beyond = _with_edits(before, found, into)
         kept = [_real(each) for each in after]
         edits = _shared_edits(before, after, source.read)
         after = [
@@ -94,6 +89,19 @@ def refresh_series(
         [edited_shared(work, e.patch, e.files) for e in edits.values()],
         sorted(beyond),
     )
+
+
+def _with_edits(
+    before: Sequence[AppliedPatch], found: Edits, into: str | None
+) -> tuple[Sequence[AppliedPatch], set[str]]:
+    """Return the patches with the edits of their files, and the other edited files."""
+    made = {change.path for each in before for change in each.changes}
+    beyond = {*(change.path for change in found.changes), *found.uncertain} - made
+    after = before
+    for change in found.changes:
+        if change.path in made:
+            after = _fold(after, change, into)
+    return after, beyond
 
 
 def _shared_edits(

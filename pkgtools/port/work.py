@@ -146,25 +146,24 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
             details=MarkersLeft([str(job.folder / "conflicts" / w.path) for w in marked], marked),
         )
     _refuse_broken(job, edited)
-    for waiting, blob in edited:
-        name = None
-        if blob is not None:
-            name = blob.id
-            (job.folder / "answers").mkdir(exist_ok=True)
-            replace_file(job.folder / "answers" / name, blob.data)
-        job.state.answers.append(
-            Answer(
-                step=waiting.step,
-                patch=waiting.patch,
-                path=waiting.path,
-                key=waiting.key,
-                mode=blob.mode if blob else REGULAR,
-                file=name,
-                accepted=waiting.accepted,
-            )
-        )
+    job.state.answers += [_stored_answer(job, waiting, blob) for waiting, blob in edited]
     job.state.waiting = []
     return _run(job, reporter)
+
+
+def _stored_answer(job: Job, waiting: Waiting, blob: Blob | None) -> Answer:
+    if blob is not None:
+        (job.folder / "answers").mkdir(exist_ok=True)
+        replace_file(job.folder / "answers" / blob.id, blob.data)
+    return Answer(
+        step=waiting.step,
+        patch=waiting.patch,
+        path=waiting.path,
+        key=waiting.key,
+        mode=blob.mode if blob else REGULAR,
+        file=blob.id if blob else None,
+        accepted=waiting.accepted,
+    )
 
 
 def _accept(job: Job, names: Sequence[str]) -> None:
