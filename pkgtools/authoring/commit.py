@@ -60,7 +60,7 @@ class Committed(msgspec.Struct, frozen=True):
     patches: list[CommittedPatch]
     dropped: list[str]
     empty: list[str]
-    """Commits that change nothing, of which there is no patch."""
+    """The subjects of commits that change nothing; they give no patch."""
     shared: list[EditedShared]
     """The shared patches that were edited, and the other targets that this changes."""
 

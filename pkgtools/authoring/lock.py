@@ -82,7 +82,7 @@ def prove_lock(targets: Sequence[Target], at_hand: AtHand) -> tuple[bytes, list[
     """Return the lockfile of targets that share a series, and how it was proven.
 
     Raises:
-        SourceUnavailableError: there is no source of a revision that changed.
+        SourceUnavailableError: no source has a revision that changed.
     """
     first, old = targets[0], None
     with contextlib.suppress(MalformedError):

@@ -17,7 +17,7 @@ NOBODY: Final = "nobody <nobody@localhost>"
 FROM_LINE: Final = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _EPOCH: Final = "Thu, 1 Jan 1970 00:00:00 +0000"
 _END: Final = 253_402_300_800
-"""The year 10000, in seconds. git has no date before 1970, and Python none behind this one."""
+"""The year 10000, in seconds: git's dates start in 1970, and Python's end before this one."""
 _FARTHEST_ZONE: Final = 14 * 60
 _MIME: Final = (
     "MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"

@@ -168,7 +168,7 @@ def _finish(folder: Path) -> None:
 def _put(target: Path, content: Path | None) -> None:
     if content is None:
         target.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # git has no empty folders either
+        with contextlib.suppress(OSError):  # git does not store empty folders either
             for parent in target.parents:
                 parent.rmdir()
     elif content.exists():  # else it is in place

@@ -1,4 +1,4 @@
-"""Where upstream has what it has no more among the same siblings."""
+"""Find what upstream moved away from the same siblings."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -52,7 +52,7 @@ def field_behind_default(use: Landing) -> str | None:
         path = (*qualified_name(owners(scope)), name_of(scope))
         sides = (scopes(module.root, path) for module in (use.ours, use.theirs))
         if not any(len(one) == len(path) and misordered_field(one[-1]) for one in sides):
-            return f"the field `{name.decode()}` has no default, and is behind one that has one"
+            return f"the field `{name.decode()}` without a default follows one with a default"
     return None
 
 

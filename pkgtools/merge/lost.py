@@ -28,7 +28,7 @@ _OWN_SCOPES: Final = (
 
 
 def lost_name(use: Landing, *, whole: bool) -> str | None:
-    """Return a name that lines of ours use and that has no meaning any more.
+    """Return a name that lines of ours use and that is no longer defined.
 
     Args:
         use: the lines; a name without a meaning in ours is ignored.

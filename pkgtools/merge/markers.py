@@ -305,7 +305,7 @@ def _has_crlf(files: Files, region: Region) -> bool:
 
 
 def _ends_with_crlf(lines: Sequence[bytes], at: int) -> bool | None:
-    """Return how a line ends, or the one before where it has no end; None where none has one."""
+    """Return whether a line, or the last one before that has a line end, ends with CRLF."""
     for line in reversed(lines[: max(at, 0) + 1]):
         if line.endswith(b"\n"):
             return line.endswith(b"\r\n")

@@ -211,7 +211,7 @@ class GitSource:
         return {path: facts for facts, _, path in entries}
 
     def read(self, path: str) -> Blob | None:
-        """Return the content of `path`; git has no folder without files in it."""
+        """Return the content of `path`; git does not store empty folders."""
         with self._reading(path):
             try:
                 item = self._tree.join(path)

@@ -47,7 +47,7 @@ print(json.dumps({
 _TOOL_MARKS: Final = ("pipx_metadata.json", "uv-receipt.toml")
 """Files that pipx and uv keep in the environment of a tool."""
 _UV_RUNS: Final = "archive-v"
-"""Prefix of the folder of uv's cache where uvx makes environments; they have no such file."""
+"""Prefix of the folder of uv's cache where uvx makes environments, without that file."""
 _SECONDS: Final = 60
 
 

@@ -55,7 +55,7 @@ def restore_record(raw: bytes, edit: RecordEdit, added: Collection[str]) -> byte
     for number, row in edit.dropped:
         # In ascending order, each insertion finds its original place.
         exact.insert(number, row)
-    # The last row before may have had no line end, which an appended row gave it.
+    # An appended row gave the last row before it a line end, where that lacked one.
     for whole in (b"".join(exact), b"".join(exact).removesuffix(_line_end(rows))):
         if hashlib.sha256(whole).hexdigest() == edit.sha256:
             return whole

@@ -42,7 +42,7 @@ def release_wheel(
     folder = _folder(upstream, version)
     if folder is None:
         raise SourceUnavailableError(
-            f"cannot download {upstream.distribution}: the user has no home, and so no cache",
+            f"cannot download {upstream.distribution}: the user has no home folder for the cache",
             remedy="set XDG_CACHE_HOME to a folder of your own, or give the wheel with --wheel",
         )
     try:
@@ -117,7 +117,7 @@ def _pip() -> list[str]:
     command = shutil.which("pip") or shutil.which("pip3")
     if command is None:
         raise SourceUnavailableError(
-            "cannot download a release: there is no pip",
+            "cannot download a release: pip is not installed",
             remedy="install pip, or give the wheel with --wheel",
         )
     return [command]

@@ -38,7 +38,7 @@ class Stack:
 
     def without(self, entries: Collection[StackEntry]) -> Stack:
         """Return the stack without some entries."""
-        # By identity: an entry has lists, so it has no hash.
+        # By identity: an entry has lists, so it is not hashable.
         gone = {id(entry) for entry in entries}
         return Stack(tuple(each for each in self.entries if id(each) not in gone), self.record)
 

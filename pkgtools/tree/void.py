@@ -81,7 +81,7 @@ class AppliedStack:
 
         Args:
             entry: one of the stack.
-            match: what the tree is by content; the files of a known revision are no edits.
+            match: what the tree is by content; a known revision's files do not count as edits.
             own: the entry of the target of `match`.
         """
         drifted = set(self.stack.drifted(entry, self.source))

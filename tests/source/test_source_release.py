@@ -101,7 +101,7 @@ def test_a_pip_that_says_nothing(
 def test_without_pip_it_says_so(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "find_spec", lambda _name: None)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(SourceUnavailableError, match="there is no pip") as caught:
+    with pytest.raises(SourceUnavailableError, match="pip is not installed") as caught:
         release_wheel(upstream, "1.0", {}, Silent())
     assert "--wheel" in str(caught.value.remedy)
 
