@@ -152,7 +152,7 @@ def _pair_alike(old: Sequence[Block], new: Sequence[Block], pairs: dict[int, int
         fits += [
             (similarity(old[i], new[j], at_least=ALIKE - _MARGIN), i, j)
             for j in right
-            if low < j < high and old[i].kind == new[j].kind
+            if low < j < high and old[i].kind == new[j].kind and not _is_special(old[i], new[j])
         ]
     fits.sort(key=lambda fit: (-fit[0], fit[1], fit[2]))
     for ratio, i, j in fits:
@@ -162,6 +162,12 @@ def _pair_alike(old: Sequence[Block], new: Sequence[Block], pairs: dict[int, int
         rivals = [r for r, k, m in fits if (k == i) != (m == j)]
         if ratio - max(rivals, default=0.0) >= _MARGIN:
             pairs[i] = j
+
+
+def _is_special(old: Block, new: Block) -> bool:
+    """Whether Python calls one of two definitions by its name, which the other one lacks."""
+    names = {n.name or b"" for n in (old, new)}
+    return len(names) > 1 and any(n.startswith(b"__") and n.endswith(b"__") for n in names)
 
 
 def _neighbours(pairs: dict[int, int], i: int, end: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from pkgtools.merge.check import reads_as_well
 from pkgtools.merge.flow import crossed_name, name_for_types
 from pkgtools.merge.formats import PLACE, texts_with_values
 from pkgtools.merge.inherited import field_behind_default, misfit_in_class
+from pkgtools.merge.landing import Landing
 from pkgtools.merge.lines import Chunk, diff, encoding_of, shift, touches
 from pkgtools.merge.lost import lost_import, lost_name, orphan
 from pkgtools.merge.model import How, Merge, OtherFiles
@@ -24,7 +25,8 @@ from pkgtools.merge.names import bound, inside, owner_of_lines
 from pkgtools.merge.tokens import raw_walk
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.undone import undone
-from pkgtools.merge.uses import Landing, misuse, outdated, resolve_call
+from pkgtools.merge.unproven import unproven_import
+from pkgtools.merge.uses import misuse, outdated, resolve_call, unproven_calls
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
@@ -62,7 +64,7 @@ def find_faults(
     }
     faults = {**_doubled(versions, merged, files[""]), **_orphans(versions, merged, others)}
     faults |= _misencoded(versions, merged)
-    faults |= _outdated(versions, merged, files[""])
+    faults |= {**_outdated(versions, merged, files[""]), **_misgiven(versions, merged, files[""])}
     faults |= {**_misawaited(versions, merged, files[""]), **_unproven_imports(merged, files[""])}
     faults |= _unfit_callers(merged, files[""], others)
     faults |= {**_misplaced(versions, merged), **_unreachable(versions, merged, files[""])}
@@ -198,54 +200,32 @@ def _beside(node: tree_sitter.Node, way: int) -> tree_sitter.Node | None:
         node = beside
 
 
+def _misgiven(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
+    """Return the chunks that may give a call of theirs what that does not take."""
+    done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
+    faults = {}
+    sides = file.ours, file.theirs
+    for call in unproven_calls(sides, file.made, file.added) if done else ():
+        words = {*_WORD.findall(call.text or b"")}
+        name = (call.children[0].text or b"").decode(errors="replace")
+        reason = f"upstream calls `{name}` there, which may not take what is added"
+        guilty = [c for c in done if not words.isdisjoint(_words(versions, c)[1])]
+        faults.update(dict.fromkeys(guilty or done, reason))
+    return faults
+
+
 def _unproven_imports(merged: Merge, file: _Landed) -> dict[Chunk, str]:
     """Return the merged chunks if the result imports what no side imports, unless it exists."""
     done = [c.chunk for c in merged.chunks if c.how is How.MERGED]
-    near = [n for rows in file.spans for n in inside(file.made.root, rows)] if done else []
-    near = [n for n in near if "import" in n.type or n.type == "dotted_name"]
-    new = _imported(file.made, [p for n in near for p in (n, n.parent) if p is not None])
-    sides = (file.ours, file.theirs)
-    new -= {(name, dotted) for side in sides for dotted, name in side.imports.values()}
-    for side in sides if new else ():
-        new -= _imported(side, raw_walk([side.root]))
-    told = [f"`{n.decode()}` from {d}" for n, d in sorted(new) if not _is_there(file, n, d)]
-    reason = "the result would import {}, which neither side does"
-    return dict.fromkeys(done, reason.format(told[0])) if told else {}
-
-
-def _is_there(file: _Landed, name: bytes, dotted: str) -> bool:
-    """Whether a module has a name, the same one as the module from which a side begins to import.
-
-    Two modules may give one name to two things.
-    """
-    if not file.made.offers(dotted, name) or name in file.base.imports:
-        return bool(file.made.offers(dotted, name))
-    read = file.made.read
-    for side in (file.ours, file.theirs):
-        was, original = side.imports.get(name, ("", b""))
-        if original == name and file.made.offers(was, name):
-            modules = [Module.named(d, read) for d in (dotted, was)]
-            found = [m.resolve(name) for m in modules if m is not None]
-            if None in found or len({d.node.text for d in found if d is not None}) > 1:
-                return False
-    return True
-
-
-def _imported(module: Module, nodes: Iterable[tree_sitter.Node]) -> set[tuple[bytes, str]]:
-    """Return the names that some statements import, each with its module."""
-    return {
-        ((n.child_by_field_name("name") or n).text or b"", module.absolute(statement))
-        for statement in nodes
-        if statement.type == "import_from_statement"
-        for n in statement.named_children[1:]
-        if n.type != "comment"
-    }
+    sides = file.ours, file.theirs
+    why = unproven_import(file.base, sides, file.made, file.spans) if done else None
+    return dict.fromkeys(done, why) if why else {}
 
 
 def _orphans(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chunk, str]:
     """Return the chunks that rename or remove what new lines of theirs use, here or elsewhere."""
     done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
-    gone = {c: frozenset(_removed_words(versions, c)) for c in done}
+    gone = {c: frozenset(_words(versions, c)[0]) for c in done}
     words = frozenset().union(*gone.values())
     sides = versions.theirs.raw[0], parse(merged.data).raw[0]
     taken = words & (bound(sides[0]) - bound(sides[1])) if words else frozenset()
@@ -262,9 +242,10 @@ def _orphans(versions: Versions, merged: Merge, others: OtherFiles) -> dict[Chun
 
 
 def _outdated(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
-    """Return the chunks that change what new lines of theirs use as it was."""
+    """Return chunks that change what new lines of theirs use as it was: the nearest one of each."""
+    known, faults = {c.reason for c in merged.conflicts}, {}
     done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
-    words = {c: _removed_words(versions, c) | _changed_definitions(versions, c) for c in done}
+    words = {c: _words(versions, c)[0] | _changed_definitions(versions, c) for c in done}
     for rival in versions.upstream if done else ():
         lines = versions.lines[2][rival.new : rival.new_end]
         used = {*_WORD.findall(b"".join(lines))}
@@ -283,11 +264,10 @@ def _outdated(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, s
             is_lost=bool,
         )
         found = outdated(use) if guilty else None
-        if found is not None:
-            return dict.fromkeys(
-                guilty, f"upstream's new lines use what the patch changes: {found}"
-            )
-    return {}
+        reason = f"upstream's new lines use what the patch changes: {found}"
+        if found is not None and reason not in known:
+            faults[min(guilty, key=lambda c: abs(c.old - rival.old))] = reason
+    return faults
 
 
 def _changed_definitions(versions: Versions, chunk: Chunk) -> set[bytes]:
@@ -307,11 +287,12 @@ def _unfit_callers(merged: Merge, file: _Landed, others: OtherFiles) -> dict[Chu
     return dict.fromkeys(done, why) if why else {}
 
 
-def _removed_words(versions: Versions, chunk: Chunk) -> set[bytes]:
+def _words(versions: Versions, chunk: Chunk) -> tuple[set[bytes], set[bytes]]:
+    """Return the words that a chunk takes away, and those that it adds."""
     old, new = versions.lines[0][chunk.old : chunk.old_end], versions.lines[1]
     sides = old, new[chunk.new : chunk.new_end]
     before, behind = ({*_WORD.findall(b"".join(side))} for side in sides)
-    return before - behind
+    return before - behind, behind - before
 
 
 class _Landed:

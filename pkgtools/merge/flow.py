@@ -13,6 +13,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.effects import imported_names
+from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.names import (
     imports_in,
     is_bound_here,
@@ -24,7 +25,6 @@ from pkgtools.merge.names import (
     scopes,
 )
 from pkgtools.merge.tokens import identifiers
-from pkgtools.merge.uses import Landing, nodes_on
 
 _TYPING: Final = (b"TYPE_CHECKING", b"typing.TYPE_CHECKING")
 

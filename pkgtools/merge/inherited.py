@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import tree_sitter
 
+from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import (
     class_around,
@@ -20,7 +21,6 @@ from pkgtools.merge.names import (
     scopes,
 )
 from pkgtools.merge.signatures import misordered_field, signature_of
-from pkgtools.merge.uses import Landing, nodes_on
 
 _Sides = tuple[Definition, Definition]
 """One class in ours and in the result."""

@@ -7,6 +7,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.effects import imported_names
+from pkgtools.merge.landing import Landing
 from pkgtools.merge.names import (
     IMPORTS,
     bound,
@@ -18,7 +19,6 @@ from pkgtools.merge.names import (
     reads,
     sets,
 )
-from pkgtools.merge.uses import Landing
 
 _BINDING: Final = ("assignment", "for_in_clause", "for_statement", "named_expression")
 _OWN_SCOPES: Final = (

@@ -57,7 +57,8 @@ class OtherFiles:
     new: Callable[[str], bytes | None] = _nothing
     """Returns a module of theirs."""
     is_lost: Callable[[bytes], object] = _nothing
-    """Returns whether the package defined an attribute before, and nowhere does now."""
+    """Returns whether the package defined an attribute before, and nowhere does now; of one with
+    its object (``config.size``), whether nothing reads it now."""
     users: Callable[[bytes], Iterable[str]] = _no_files
     """Returns the modules in which theirs begins to import a name of this one."""
     package: str = ""

@@ -106,7 +106,8 @@ class Siblings:
         base = self.base[index]
         if index in self.to_theirs:
             counterpart = self.theirs[self.to_theirs[index]]
-            if same(ours, counterpart) or not twins(ours, self.base, self.theirs):
+            equal = twins(ours, self.base, self.theirs)
+            if not equal or counterpart in equal:
                 return self.into.carry(base, ours, counterpart)
             twin = self._twin(index, ours)
             if not is_import(ours) or not isinstance(twin, Block):

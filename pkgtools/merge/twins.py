@@ -49,8 +49,9 @@ def doubled(base: Block, ours: Block, theirs: Block) -> Iterator[Block]:
             if index in to_theirs:
                 one, three = base.elements[index], theirs.elements[to_theirs[index]]
                 made = ours.elements[other]
-                is_new = not (made.is_comment or same(one, made) or same(made, three))
-                if is_new and twins(made, base.elements, theirs.elements):
+                is_new = not (made.is_comment or same(one, made))
+                found = twins(made, base.elements, theirs.elements) if is_new else []
+                if found and three not in found:
                     yield made
                 yield from doubled(one, made, three)
         return

@@ -4,28 +4,30 @@ Only what was right before is held against theirs: a call that fitted its functi
 that the class or one of its base classes had. Each finding says what is different now.
 """
 
-import difflib
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 import tree_sitter
 
+from pkgtools.merge.attributes import (
+    attribute_of_a_part,
+    lost_attribute,
+    undefined_attribute,
+    unread_attribute,
+)
+from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
     binds,
     class_around,
     definitions_in,
     inside,
-    last_name,
     name_of,
-    own_attributes,
     owners,
     qualified_name,
     scopes,
-    sets,
     statements_of,
 )
 from pkgtools.merge.signatures import (
@@ -36,43 +38,19 @@ from pkgtools.merge.signatures import (
     returned_values,
     signature_of,
 )
+from pkgtools.merge.tokens import identifiers
 
 _LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
 _DEFINITIONS: Final = ("function_definition", "class_definition")
 
 
-@dataclass(frozen=True)
-class Landing:
-    """Lines of ours, and the module into which they were merged."""
-
-    base: Module
-    ours: Module
-    theirs: Module
-    made: Module
-    home: Module
-    """The file of theirs for which ours has the patch: `theirs`, unless a definition moved."""
-    lines: range
-    """In ours."""
-    rows: Collection[int]
-    """The same lines in what was made. All count from 0."""
-    words: Collection[bytes]
-    """The words in the lines that the merge adds to theirs."""
-    is_lost: Callable[[bytes], object]
-    """Returns whether the package defined an attribute before, and nowhere does now."""
-
-    def attributes(self) -> Iterator[tree_sitter.Node]:
-        """Yield the attributes in the lines of ours that the result still has."""
-        for raw in inside(self.ours.root, self.lines):
-            if raw.type == "attribute" and last_name(raw) in self.words:
-                yield raw
-
-
 def misuse(use: Landing) -> str | None:
     """Return what some lines use in a way that was right for ours, and is not in the result."""
     checks: tuple[Callable[[Landing], str | None], ...] = (
-        _lost_attribute,
-        _undefined_attribute,
-        _attribute_of_a_part,
+        lost_attribute,
+        undefined_attribute,
+        unread_attribute,
+        attribute_of_a_part,
         _refused_call,
         _keyword_twice,
         _other_number_of_values,
@@ -84,106 +62,8 @@ def misuse(use: Landing) -> str | None:
 
 def outdated(use: Landing) -> str | None:
     """Return what new lines of theirs, here as `ours`, use as it was before our change."""
-    checks = (_lost_attribute, _refused_call, _other_number_of_values)
+    checks = (lost_attribute, _refused_call, _other_number_of_values)
     return next((found for check in checks if (found := check(use))), None)
-
-
-def _lost_attribute(use: Landing) -> str | None:
-    for raw in use.attributes():
-        owner = raw.child_by_field_name("object")
-        if owner is None or owner.text != b"self":
-            continue
-        path, name = owners(raw), last_name(raw)
-        before, behind = class_around(use.base.root, path), class_around(use.theirs.root, path)
-        mine = class_around(use.ours.root, path)
-        if mine is not None and before is not None and behind is None:
-            is_known = name in Definition(mine, use.ours).attributes()
-            found = _lost_where_it_landed(use, raw, name) if is_known else None
-            if found:
-                return found
-        if mine is None or (before is None) != (behind is None):
-            continue
-        old = Definition(before or mine, use.ours).attributes() | _of_host(path, use.ours)
-        new = Definition(behind or mine, use.made).attributes() | _of_host(path, use.made)
-        own = own_attributes(mine) - old if before else own_attributes(mine)
-        if name not in old or name in new or name in own or sets(use.ours.root, use.lines, name):
-            continue
-        return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
-    return None
-
-
-def _lost_where_it_landed(use: Landing, raw: tree_sitter.Node, name: bytes) -> str | None:
-    """Return that the class into which upstream moved a method does not have an attribute.
-
-    The old class may inherit the method from there: then it has what the old class has.
-    """
-    landed = (n for n in nodes_on(use.made.root, use.rows) if n.text == raw.text)
-    around = {class_around(use.made.root, owners(n)) for n in landed}
-    scope = around.pop() if len(around) == 1 else None
-    if scope is None:
-        return None
-    own, there = class_around(use.home.root, owners(raw)), Definition(scope, use.made)
-    known = there.attributes()
-    host = list(Definition(own, use.home).lineage()) if own is not None else []
-    if any(name_of(one.node) == name_of(scope) for one in host):
-        known = known.union(*(one.attributes() for one in host))
-    read = re.compile(rb"\bself\.%b\b" % re.escape(name))
-    lines = enumerate((scope.text or b"").splitlines(), scope.start_point.row)
-    is_read = any(read.search(line) for row, line in lines if row not in use.rows)
-    is_whole = len(there.base_names) == len(list(there.lineage())) - 1
-    if name in known or is_read or not is_whole:
-        return None
-    shown = name_of(scope).decode()
-    return f"the method is in `{shown}` now, which has no `{name.decode()}`"
-
-
-def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[bytes]:
-    """Return the attributes of the class that a mixin's method names as the type of ``self``."""
-    methods = [n for n in path if n.type == "function_definition"]
-    parameters = methods[0].child_by_field_name("parameters") if methods else None
-    first = parameters.named_children[0] if parameters and parameters.named_children else None
-    named = first.child_by_field_name("type") if first is not None else None
-    host = module.resolve((named.text or b"").strip(b"\"'")) if named is not None else None
-    return host.attributes() if host is not None and host.is_class else frozenset()
-
-
-def _undefined_attribute(use: Landing) -> str | None:
-    """Return an attribute of any object that upstream took from the whole package."""
-    theirs, looked = use.theirs.root.text or b"", set()
-    for raw in use.attributes():
-        name = last_name(raw)
-        if not name or name in looked or re.search(rb"\." + re.escape(name) + rb"\b", theirs):
-            continue
-        looked.add(name)
-        if use.is_lost(name):
-            return f"the package defines `{name.decode()}` nowhere any more"
-    return None
-
-
-def _attribute_of_a_part(use: Landing) -> str | None:
-    """Return an attribute of an attribute that upstream reads from a part of it now."""
-    base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
-    for raw in use.attributes():
-        owner, _, name = (raw.text or b"").rpartition(b".")
-        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
-            continue
-        if owner + b"." not in theirs or b"." + name not in theirs:
-            continue
-        old, new = (
-            re.compile(rb"(?<![\w.])%b\.%b%b\b" % (re.escape(owner), part, name))
-            for part in (b"", rb"\w+\.")
-        )
-        found = new.search(theirs)
-        if found and old.search(base) and not old.search(theirs) and not new.search(base):
-            return f"upstream has `{found[0].decode()}` for `{owner.decode()}.{name.decode()}`"
-    return None
-
-
-def _instead(name: bytes, new: Collection[bytes]) -> str:
-    """Return what may have taken the place of a name."""
-    words = [n.decode(errors="replace") for n in new]
-    near = difflib.get_close_matches(name.decode(errors="replace"), words, n=2, cutoff=0.6)
-    return f"; new there: {', '.join(f'`{n}`' for n in near)}" if near else ""
 
 
 def _refused_call(use: Landing) -> str | None:
@@ -209,6 +89,43 @@ def _refused_call(use: Landing) -> str | None:
 def _is_as_it_was(old: Definition, new: Definition) -> bool:
     """Whether a function is the same; a class has its base classes, too."""
     return not old.is_class and not new.is_class and old.whole.text == new.whole.text
+
+
+def unproven_calls(
+    sides: tuple[Module, Module], made: Module, rows: Collection[int]
+) -> Iterator[tree_sitter.Node]:
+    """Yield calls of a result where one side changes what is called, the other what is given.
+
+    Calls that are known to fit are left out.
+    """
+    ours, theirs = (module.root.text or b"" for module in sides)
+    for call in nodes_on(made.root, rows):
+        given = call.child_by_field_name("arguments")
+        # With all arguments of ours, the function has just another name.
+        if call.type != "call" or given is None or (given.text or b"") in ours:
+            continue
+        mine, known = (_calls_like(module.root, call) for module in sides)
+        is_new = (call.text or b"") not in theirs and not mine
+        is_new = is_new and all(_arguments(n) != _arguments(call) for n in known)
+        if known and is_new and not _fits(made, call):
+            yield call
+
+
+def _calls_like(root: tree_sitter.Node, call: tree_sitter.Node) -> list[tree_sitter.Node]:
+    """Return the calls of what a call of another version calls."""
+    name = _called(call)
+    found = identifiers(root, name.rpartition(b".")[2])
+    outer = (n.parent if n.parent and n.parent.type == "attribute" else n for n in found)
+    return [n.parent for n in outer if n.text == name and n.parent and n.parent.type == "call"]
+
+
+def _arguments(call: tree_sitter.Node) -> Counter[bytes]:
+    """Return the keywords and stars of a call's arguments; of other values, how many."""
+    given = call.child_by_field_name("arguments")
+    nodes = [n for n in (given.named_children if given else ()) if n.type != "comment"]
+    return Counter(
+        name_of(n) or (n.text or b"" if n.type.endswith("splat") else b"") for n in nodes
+    )
 
 
 def _fits(module: Module, call: tree_sitter.Node) -> bool:
@@ -240,6 +157,12 @@ def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bo
         if scope.type == "function_definition" and binds(scope, first):
             local = Module(scope, module.package, module.read).resolve(name)
             return (local, False) if local else None
+    owner, _, last = name.rpartition(b".")
+    of = module.resolve(owner) if owner else None
+    if of is not None and of.is_class:
+        method = of.method(last)
+        is_bound = method is not None and any(b"classmethod" in d for d in method.decorators)
+        return (method, is_bound) if method else None
     found = module.resolve(name)
     return (found, False) if found else None
 
@@ -379,15 +302,3 @@ def _definitions(
     scope = around[-1] if around else module.root
     nodes = (n for n in definitions_in(scope) if n.type == kind)
     return {name_of(n): Definition(n, module) for n in nodes}
-
-
-def nodes_on(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
-    """Yield the syntax nodes of which some row is among `rows`."""
-    wanted = sorted(rows)
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        at = bisect_left(wanted, node.start_point.row)
-        if at < len(wanted) and wanted[at] <= node.end_point.row:
-            yield node
-            stack += reversed(node.children)

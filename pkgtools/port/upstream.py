@@ -187,12 +187,14 @@ class Movement:
         """Whether files of the old package define an attribute, and no file of the new one does.
 
         Args:
-            name: the attribute.
+            name: the attribute; with the object's name before it, nothing may read it either.
             path: the file near which a definition is looked for; everywhere it takes seconds.
             added: files with patches in them, which may define it, too.
 
         """
         new = self.listings[1]
+        if b"." in name:  # an attribute with its object
+            return not any(name in data for data in map(new.read, new.marks))
         if name not in self.defined(path):
             return False
         word = re.escape(name)

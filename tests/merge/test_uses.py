@@ -479,3 +479,75 @@ def test_new_lines_of_upstream_use_what_the_patch_changes(
     else:
         assert "upstream's new lines use what the patch changes: " in reasons
         assert asked in reasons
+
+
+_MADE: Final = """\
+    import os
+    from pk import a, b
+
+    def make(self, device):
+        conf = Conf(
+            kind=self.kind,
+            path=self.path,
+        )
+        return conf, a, b
+
+    def known(device=None): ...
+
+    class Made:
+        @staticmethod
+        def known(device): ...
+    """
+
+
+@pytest.mark.parametrize(
+    ("new", "asked"),
+    [
+        ("self.create()", True),
+        ("create()", True),
+        ("known()", False),
+        ("Made.known()", False),
+    ],
+)
+def test_an_argument_for_what_upstream_calls_instead(new: str, asked: bool) -> None:
+    defined = (
+        b"def known(device=None): ...\nclass Made:\n    @staticmethod\n    def known(device): ...\n"
+    )
+    base = dedent(_MADE).encode() + defined
+    ours = base.replace(b"path=self.path,\n", b"path=self.path,\n        device=device,\n")
+    theirs = base.replace(
+        base[base.index(b"Conf(") : base.index(b"    return")], new.encode() + b"\n"
+    )
+    merged = merge(base, ours, theirs, python=True)
+    reasons = [c.reason for c in merged.conflicts]
+    told = f"upstream calls `{new[:-2]}` there, which may not take what is added"
+    assert reasons == ([told] if asked else [])
+    assert (new[:-1] + "device=device)").encode() in merged.data or asked
+
+
+def test_a_parameter_of_a_constructor_that_upstream_made_fields_of() -> None:
+    check = b"        self.check(a)\n"
+    base = b"class A:\n    def __init__(self, a, b=1):\n        self.a = a\n" + check
+    ours = base.replace(b"b=1", b"b=1, c=2")
+    theirs = b"class A:\n    a: int\n    b: int = 1\n\n    def __post_init__(self):\n" + check
+    (conflict,) = merge(base, ours, theirs, python=True).conflicts
+    assert conflict.reason == "upstream removed the function __init__ that the patch changes"
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_attribute_of_one_object_that_another_one_still_has(*, is_read: bool) -> None:
+    base = b"def f(e):\n    if e.conf.ray:\n        a(e)\n    b(e)\n    c(e)\n    return e.conf.x\n"
+    ours = base.replace(b"    c(e)\n", b"    c(e)\n    d(e.conf.ray)\n")
+    theirs = base.replace(b"if e.conf.ray", b"if e.backend")
+    others = OtherFiles(is_lost=lambda name: name == b"conf.ray" and not is_read)
+    merged = merge(base, ours, theirs, python=True, others=others)
+    reasons = [c.reason for c in merged.conflicts]
+    assert reasons == ([] if is_read else ["the package reads `conf.ray` nowhere any more"])
+
+
+def test_a_name_is_imported_once() -> None:
+    base = dedent(_MADE).encode()
+    ours = base.replace(b"import a, b\n", b"import a, b, env\n")
+    theirs = base.replace(b"import os\n", b"import pk.env as env\n")
+    (conflict,) = merge(base, ours, theirs, python=True).conflicts
+    assert conflict.reason == "the result would import `env` twice"
