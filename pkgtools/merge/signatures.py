@@ -69,8 +69,10 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     )
 
 
-def misfit(call: tree_sitter.Node, signature: Signature) -> str | None:
-    """Return why a signature does not take a call, or None."""
+def misfit(
+    call: tree_sitter.Node, signature: Signature, before: Signature | None = None
+) -> str | None:
+    """Return why a signature does not take a call as the one before did, or None."""
     arguments = call.child_by_field_name("arguments")
     given = arguments.named_children if arguments is not None else []
     given = [n for n in given if n.type != "comment"]
@@ -88,6 +90,11 @@ def misfit(call: tree_sitter.Node, signature: Signature) -> str | None:
     missing = signature.required - keywords - set(signature.positional[:count])
     if missing and not splats:
         return f"it needs `{min(missing).decode()}`"
+    positions = zip(before.positional[:count] if before else (), signature.positional, strict=False)
+    moved = [pair for pair in positions if pair[0] != pair[1] and pair[0] in signature.keywords]
+    if moved:
+        was, now = (name.decode() for name in moved[0])
+        return f"its value for `{was}` would be that for `{now}`"
     return None
 
 

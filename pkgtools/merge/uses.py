@@ -80,7 +80,8 @@ def _refused_call(use: Landing) -> str | None:
         if changed:
             return f"`{name.decode()}` {changed}"
         signature = signature_of(found[0], bound=found[1])
-        why = misfit(call, signature) if signature else None
+        before_it = signature_of(old[0], bound=old[1]) if old else None
+        why = misfit(call, signature, before_it) if signature else None
         if why and any(_fits(use.ours, c) for c in twins):
             return f"`{name.decode()}` does not take this call any more: {why}"
     return None
