@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pygit2
@@ -32,16 +33,19 @@ def diff(old: Sequence[bytes], new: Sequence[bytes]) -> list[Chunk]:
     libgit2 has git's own diff: which of several equal lines a chunk takes decides whether
     two changes touch, so another diff would merge what git leaves as a conflict.
     """
-    patch = pygit2.Patch.create_from(
-        b"".join(old), b"".join(new), context_lines=0, flag=DiffOption.FORCE_TEXT
-    )
+    return [*_diff(b"".join(old), b"".join(new))]
+
+
+@lru_cache(maxsize=32)  # each stage asks for the changes of the same versions
+def _diff(old: bytes, new: bytes) -> tuple[Chunk, ...]:
+    patch = pygit2.Patch.create_from(old, new, context_lines=0, flag=DiffOption.FORCE_TEXT)
     chunks = []
     for hunk in patch.hunks:
         # Where a side has no lines, its start is the line before.
         at_old = hunk.old_start - (hunk.old_lines > 0)
         at_new = hunk.new_start - (hunk.new_lines > 0)
         chunks.append(Chunk(at_old, at_old + hunk.old_lines, at_new, at_new + hunk.new_lines))
-    return chunks
+    return tuple(chunks)
 
 
 def touches(one: Chunk, other: Chunk) -> bool:

@@ -12,6 +12,7 @@ from pkgtools.authoring.lock import prove_absorbed
 from pkgtools.catalog import Upstream
 from pkgtools.errors import CheckFailedError
 from pkgtools.patch import Patch
+from pkgtools.port.ahead import Drafts
 from pkgtools.port.finished import Finished
 from pkgtools.port.memory import StepMemory
 from pkgtools.port.model import ConflictedFile, StepReport
@@ -70,17 +71,19 @@ def port_series(
 
     """
     memory = StepMemory()
-    for number, (old, new) in enumerate(pairwise(sources), 1):
-        if number <= len(finished.steps):
-            continue
-        step = PortStep(number, old, new, upstream, decide, memory=memory)
-        with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
-            before = finished.steps[-1] if finished.steps else None
-            patches, report = step.run(finished.patches, before)
-        steps = (*finished.steps, report)
-        if step.conflicts:
-            return Ported(tuple(patches), steps, tuple(step.conflicts), finished)
-        finished = Finished(tuple(patches), steps)
+    changed = (change.after for applied in finished.patches for change in applied.changes)
+    with Drafts(sum(len(blob.data) for blob in changed if blob)) as drafts:
+        for number, (old, new) in enumerate(pairwise(sources), 1):
+            if number <= len(finished.steps):
+                continue
+            step = PortStep(number, old, new, upstream, decide, memory=memory, drafts=drafts)
+            with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
+                before = finished.steps[-1] if finished.steps else None
+                patches, report = step.run(finished.patches, before)
+            steps = (*finished.steps, report)
+            if step.conflicts:
+                return Ported(tuple(patches), steps, tuple(step.conflicts), finished)
+            finished = Finished(tuple(patches), steps)
     return Ported(finished.patches, finished.steps, (), finished)
 
 

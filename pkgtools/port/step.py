@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
-from pkgtools.merge import Merge, OtherFiles, merge, merge_removed, with_proposals
+from pkgtools.merge import Merge, OtherFiles, Sides, finish, merge, merge_removed, with_proposals
 from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.faults import misuse_of_file
 from pkgtools.merge.markers import Markers
 from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.result import Elsewhere
+from pkgtools.port.ahead import Drafts
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
     ConflictedFile,
@@ -66,10 +68,13 @@ class PortStep:
     have. With the person's answers everything is checked again."""
 
     memory: StepMemory = field(default_factory=StepMemory)
+    drafts: Drafts = field(default_factory=Drafts)
     _looked: CheckedFile = field(default_factory=CheckedFile)
     """What the check of the current file looks at."""
     _changed: set[str] = field(default_factory=set)
     """Patched files that are not what they were in the old source."""
+    _coming: dict[str, list[FileChange]] = field(default_factory=dict)
+    """The changes of each file that are not ported yet."""
 
     def __post_init__(self) -> None:
         old = self.memory.listing(self.old, self.upstream)
@@ -88,15 +93,21 @@ class PortStep:
         """
         known = {p.patch: p.outcome for p in before.patches} if before else {}
         ported, reports = [], []
-        for applied in patches:
+        orders = [[*self._users_last(applied.changes)] for applied in patches]
+        for change in chain.from_iterable(orders):
+            self._coming.setdefault(change.old_path, []).append(change)
+        self.drafts.ask([sides for path in self._coming for sides in self._next_merge(path)])
+        for applied, order in zip(patches, orders, strict=True):
             done: dict[str, _Ported] = {}
-            for change in self._users_last(applied.changes):
+            for change in order:
                 made, found = self._unchanged(applied, change) or self._port_file(applied, change)
                 if made != [change]:
                     self._changed |= {p for c in (*made, change) for p in (c.old_path, c.path)}
                 done[change.path] = made, found
                 self.old_overlay[change.old_path] = None
                 self.old_overlay[change.path] = change.after
+                self._coming[change.old_path].remove(change)
+                self.drafts.ask(self._next_merge(change.old_path))
             changes = combined([c for change in applied.changes for c in done[change.path][0]])
             hunks = [h for change in applied.changes for h in done[change.path][1]]
             ported.append(AppliedPatch(applied.patch, tuple(changes)))
@@ -104,6 +115,16 @@ class PortStep:
             outcome = outcome or worst(hunks, changes)
             reports.append(PatchReport(applied.patch.name, outcome, tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
+
+    def _next_merge(self, path: str) -> list[Sides]:
+        """Return the versions of a Python file that the next patch on it merges, if any does."""
+        change, theirs = next(iter(self._coming[path]), None), self.read(path)
+        if change is None or theirs is None or path in self.waiting or not path.endswith(".py"):
+            return []
+        before, after = change.before, change.after
+        if before is None or after is None or before.data == theirs.data:
+            return []
+        return [(before.data, after.data, theirs.data)]
 
     def _users_last(self, changes: Sequence[FileChange]) -> Iterator[FileChange]:
         """Yield the files of a patch, each behind those that it imports.
@@ -291,7 +312,11 @@ class PortStep:
         sides = change.before.data, change.after.data, theirs.data
         python, others = path.endswith(".py"), self._others(path, self._finder(old_path))
         others = replace(others, old_package=self._package_of(change.path))
-        merged = merge(*sides, python=python, others=others)
+        drafted = self.drafts.take(sides)
+        if drafted is None:
+            merged = merge(*sides, python=python, others=others)
+        else:
+            merged = finish(drafted, sides, others)
         if merged.conflicts and python:
             merged = with_proposals(merged, sides, others)
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
