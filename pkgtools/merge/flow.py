@@ -51,6 +51,19 @@ class _Name:
         """Whether it is set before it is read."""
         return any(is_bound_here(n) for n in self.uses[:1])
 
+    def is_deleted_first(self) -> bool:
+        """Whether it is read behind a ``del`` without a value between."""
+        is_gone = False
+        for raw in self.uses:
+            outer = raw.parent
+            while outer is not None and outer.type in ("expression_list", "tuple"):
+                outer = outer.parent
+            is_del = outer is not None and outer.type == "delete_statement"
+            if is_gone and not is_del and not is_bound_here(raw):
+                return True
+            is_gone = is_del or (is_gone and not is_bound_here(raw))
+        return False
+
     def lines(self) -> set[bytes]:
         """Return the lines of the function."""
         return {line.strip() for line in (self.function.text or b"").splitlines()}
@@ -82,6 +95,8 @@ def _crossed(
         return f"`{shown}` is a local name of upstream's there" if is_outer else None
     if made.is_set_first() < min(ours.is_set_first(), theirs.is_set_first()):
         return f"`{shown}` is read before it is set there"
+    if made.is_deleted_first() > max(ours.is_deleted_first(), theirs.is_deleted_first()):
+        return f"upstream deletes `{shown}` before that"
     is_new = not base.is_set() and theirs.is_set()
     if is_new and _takes_turns(made, ours.lines(), theirs.lines()):
         return f"both sides begin to use `{shown}`, each for a value of its own"

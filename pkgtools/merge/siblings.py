@@ -29,6 +29,7 @@ from pkgtools.merge.parts import (
     is_under_condition,
     without_remarks,
 )
+from pkgtools.merge.placing import between_in_block, reaches_out
 from pkgtools.merge.result import Carried, Unsure, carried, join, taken_away
 from pkgtools.merge.twins import as_good_behind, rival, twins
 from pkgtools.merge.wrapping import wrap_call, wrap_statements, wrapped_window
@@ -162,7 +163,12 @@ class Siblings:
         ]
         if len(known) == 1:
             return join(self.into.absorb(None, node, known[0]) for node in added)
-        siblings, place = self._nested_place(index) or (self.theirs, self._place(index, added))
+        nested = self._nested_place(index)
+        if nested and reaches_out(added, nested[0][0]):
+            return Unsure(
+                "upstream put the place into a block, and the patch's lines reach out of it"
+            )
+        siblings, place = nested or (self.theirs, self._place(index, added))
         if isinstance(place, Unsure):
             return place
         runs: list[list[Block]] = []  # between them stands what upstream has already
@@ -294,15 +300,8 @@ class Siblings:
             return None
         if index - 1 in self.to_theirs or index in self.to_theirs:
             return None
-        pair = self.base[index - 1 : index + 1]
-        found: list[tuple[Sequence[Block], _Place]] = []
-        for body in (n for e in self.theirs for n in e.walk() if n.kind == "block"):
-            found += [
-                (body.elements, _Place(at, "neighbours-moved"))
-                for at, two in enumerate(pairwise(body.elements), 1)
-                if all(same(a, b) for a, b in zip(pair, two, strict=True))
-            ]
-        return found[0] if len(found) == 1 else None
+        found = between_in_block(self.theirs, self.base[index - 1], self.base[index])
+        return (found[0], _Place(found[1], "neighbours-moved")) if found else None
 
     def _insertion(
         self,

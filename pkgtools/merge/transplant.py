@@ -86,6 +86,8 @@ class Transplant:
     def _carry_record(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         if _frame(base) != _frame(ours):
             return _carry_atom(base, ours, theirs)
+        if base.kind == "augmented_assignment" and base.skeleton != theirs.skeleton:
+            return Unsure("both change the same expression", is_final=True)
         changed = set(base.parts) ^ set(ours.parts)
         alone = {*_ADDED_AT_AN_END, *_ANNOTATIONS}
         added = {role for role in ours.parts if role in alone} - set(theirs.parts)

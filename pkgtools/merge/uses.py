@@ -77,6 +77,7 @@ def _refused_call(use: Landing) -> str | None:
             continue
         roles = [c.parent.type if c.parent is not None else "" for c in (call, twins[0])]
         changed = other_result(old[0], found[0], roles[0]) if old and len({*roles}) == 1 else None
+        changed = changed or (old and _renamed(old[0], found[0]))
         if changed:
             return f"`{name.decode()}` {changed}"
         signature = signature_of(found[0], bound=found[1])
@@ -85,6 +86,22 @@ def _refused_call(use: Landing) -> str | None:
         if why and any(_fits(use.ours, c) for c in twins):
             return f"`{name.decode()}` does not take this call any more: {why}"
     return None
+
+
+def _renamed(old: Definition, new: Definition) -> str | None:
+    """Return that upstream gave a function another name, and its name to another function."""
+    body = old.node.child_by_field_name("body")
+    outer, known = new.node.parent, old.node.parent
+    if body is None or outer is None or known is None:
+        return None
+    names = {name_of(n) for n in known.children}
+    same = (n for n in outer.children if n.type == old.node.type and name_of(n) not in names)
+    found = next(
+        (n for n in same if (b := n.child_by_field_name("body")) and b.text == body.text), None
+    )
+    return (
+        f"is another function now: upstream calls it `{name_of(found).decode()}`" if found else None
+    )
 
 
 def _is_as_it_was(old: Definition, new: Definition) -> bool:

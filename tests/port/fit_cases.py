@@ -99,7 +99,9 @@ def use(y):
 _NESTED: Final = "def g(c, y):\n    for x in y:\n        a(x)\n        b(x)\n\n"
 
 
-def _case(name: str, base: str, ours: str, theirs: str, *, both: bool = False) -> Case:
+def _case(
+    name: str, base: str, ours: str, theirs: str, *, both: bool = False, made: str = ""
+) -> Case:
     """Return a case of edits ``old -> new``, in which ``|`` is the end of a line."""
 
     def edited(text: str, edits: str) -> str:
@@ -110,7 +112,8 @@ def _case(name: str, base: str, ours: str, theirs: str, *, both: bool = False) -
         return text
 
     mine = edited(base, ours)
-    return Case(name, base, mine, edited(base, theirs), edited(mine, theirs) if both else None)
+    result = edited(mine, theirs) if both else edited(base, made) if made else None
+    return Case(name, base, mine, edited(base, theirs), result)
 
 
 _FOR_TYPES: Final = (
@@ -322,5 +325,43 @@ FITS: Final = (
         "    two(y) ->     two(y)|    call(y)",
         "    return a|| ->     return a, 1||",
         both=True,
+    ),
+    _case(
+        "a continue in a loop that upstream adds",
+        _LOCAL,
+        "        d(i) ->         if i:|            continue|        d(i)",
+        "        c(i)|        d(i) ->         for k in p:|            c(i)|            d(i)",
+    ),
+    _case(
+        "a call in a loop that upstream adds",
+        _LOCAL,
+        "        d(i) ->         if i:|            q(i)|        d(i)",
+        "        c(i)|        d(i) ->         for k in p:|            c(i)|            d(i)",
+        made="        c(i)|        d(i) ->         for k in p:|            c(i)|            if i:|"
+        "                q(i)|            d(i)",
+    ),
+    _case(
+        "a name that is set in a block that upstream adds",
+        _LOCAL,
+        "        d(i) ->         y = i|        d(i) ; e(i) -> e(y)",
+        "        c(i)|        d(i) ->         if p:|            c(i)|            d(i)",
+    ),
+    _case(
+        "a name that upstream deletes before",
+        _LOCAL,
+        "    h(x) ->     h(x, p)",
+        "    last(x) ->     del p|    last(x)",
+    ),
+    _case(
+        "an operator and its operand",
+        "def f(r, a):\n    r += a\n    return r\n",
+        "r += a -> r += a + 1",
+        "r += a -> r -= a",
+    ),
+    _case(
+        "a function to which upstream gives another one's name",
+        _CLASS,
+        "    two(y) ->     two(y)|    call(y)",
+        "def call(a):|    return a -> def old(a):|    return a|||def call(a):|    return f(a)",
     ),
 )
