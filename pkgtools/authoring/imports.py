@@ -55,15 +55,7 @@ def import_patches(
     """
     if not is_empty_series(output):
         refuse_existing(output)
-    mails = list(_mails(paths))
-    if not mails:
-        raise UsageError(
-            f"there is no .patch or .diff in {', '.join(map(str, paths))}",
-            remedy="name the patch files, or the folder that they lie in",
-        )
-    name, count = Counter(mail.name for mail in mails).most_common(1)[0]
-    if count > 1:
-        raise UsageError(f"{name}: two patches would have this name", remedy="rename one of them")
+    mails = _named_mails(paths)
     with reading([reader.source], reporter):
         cut = {mail.name: reader.read(mail) for mail in mails}
         outside = {name: outer for name, outer in cut.items() if outer is not None}
@@ -85,6 +77,20 @@ def import_patches(
         levels,
         {name: tuple(sorted(patch.paths)) for name, patch in outside.items()},
     )
+
+
+def _named_mails(paths: Sequence[Path]) -> list[Mail]:
+    """Return the patches in some files or folders, whose names differ."""
+    mails = list(_mails(paths))
+    if not mails:
+        raise UsageError(
+            f"there is no .patch or .diff in {', '.join(map(str, paths))}",
+            remedy="name the patch files, or the folder that they lie in",
+        )
+    name, count = Counter(mail.name for mail in mails).most_common(1)[0]
+    if count > 1:
+        raise UsageError(f"{name}: two patches would have this name", remedy="rename one of them")
+    return mails
 
 
 def _write(output: Path, files: Mapping[str, bytes], shelf: Path | None) -> None:

@@ -161,13 +161,7 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
     source = Tree(upstream, path.resolve(), True, None, path)
     if source.package_path != source.package_file and (path / source.package_path).exists():
         return _checkout(path.resolve(), upstream)
-    folder = package_in(path, upstream)
-    own = {upstream.package, source.package_file} if path.is_dir() else {upstream.module}
-    if folder is None and own & {path.absolute().name, path.resolve().name}:
-        folder = path
-    if folder is None:
-        remedy = f"{_hint(path)}; --catalog names another package's"
-        raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
+    folder = package_in(path, upstream) or _own_folder(path, source)
     container, real = folder.absolute().parent, folder.resolve().parent
     # https://setuptools.pypa.io/en/latest/userguide/development_mode.html#strict-editable-installs
     if real.name.startswith(_STRICT):
@@ -190,6 +184,16 @@ def find_tree(path: Path, upstream: Upstream) -> Tree:
         if file.is_symlink() and file.is_file():
             _refuse_link(file)
     return Tree(upstream, real, False, dist_info, dist_info or home_of(real))
+
+
+def _own_folder(path: Path, source: Tree) -> Path:
+    """Return `path` if its name is that of the package or module."""
+    upstream = source.upstream
+    own = {upstream.package, source.package_file} if path.is_dir() else {upstream.module}
+    if own & {path.absolute().name, path.resolve().name}:
+        return path
+    remedy = f"{_hint(path)}; --catalog names another package's"
+    raise UsageError(f"{path} holds no package {upstream.package!r}", remedy=remedy)
 
 
 def package_in(container: Path, upstream: Upstream) -> Path | None:
