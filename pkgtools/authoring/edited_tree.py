@@ -15,6 +15,7 @@ from pkgtools.catalog import LockedRevision
 from pkgtools.errors import ForeignError, UsageError
 from pkgtools.source import Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
+from pkgtools.tree.release import base_commit
 from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id, match_all
 from pkgtools.tree.void import AppliedStack
@@ -32,11 +33,7 @@ def refuse_other_commit(work: SeriesWork, tree: Tree, made: Made, beyond: Collec
         made: what the series makes of the source.
         beyond: paths to look at besides those that the series changes.
     """
-    if tree.git_root != tree.root:  # the history of a folder around it is its user's own
-        return
-    from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
-
-    base = Repository(tree.root).fetched_commit()
+    base = base_commit(tree)
     if base is None or base.commit == getattr(work.source, "commit", None):
         return
     other = []

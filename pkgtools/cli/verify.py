@@ -14,7 +14,7 @@ from pkgtools.cli.next_step import completed
 from pkgtools.cli.render import error_facts, refusal_lines, show_error
 from pkgtools.cli.sources import source_options
 from pkgtools.errors import PkgtoolsError, SourceUnavailableError, UsageError
-from pkgtools.source import Source
+from pkgtools.source import Source, Tree
 from pkgtools.source.at_hand import Sources
 from pkgtools.source.choose import installed_trees, open_revision, open_trees, open_wheel
 from pkgtools.transaction import reading
@@ -140,6 +140,8 @@ def _verify(requests: Sequence[_Request], *, series_only: bool) -> Output:
         for source, match in zip(found, matches, strict=True):
             common.show([f"{source.label} is exactly {match.target} ({match.revision})"])
             common.show(f"  {file.path}" for file in match.files)
+            if isinstance(source, Tree) and source.record is None and source.git_root is None:
+                common.show(["  note: neither RECORD nor git lists other files to compare"])
     return Output(facts if len(facts) > 1 else facts[0], exit_code=code)
 
 

@@ -140,15 +140,17 @@ class Repository:
     def fetched_commit(self) -> GitSource | None:
         """Return the commit that HEAD's own commits lie on: one of a remote branch or a tag.
 
-        None where nothing tells a user's commits from others', as after `git init`.
+        None where nothing tells a user's commits from others', as after `git init`, or where git
+        cannot read a branch.
         """
         shallow = Path(self._repo.common_dir, "shallow")  # commits that were fetched by their id
         known = shallow.read_text().split() if shallow.is_file() else []
-        with self._asked():
-            if not self._repo.head.is_valid():
+        others = ("--not", "--remotes", "--tags", *known)
+        with _without_git_variables():
+            try:
+                own = self._repo.git.rev_list("--boundary", "HEAD", *others).splitlines()
+            except GitError:
                 return None
-            others = ("--not", "--remotes", "--tags", *known)
-            own = self._repo.git.rev_list("--boundary", "HEAD", *others).splitlines()
         ends = [line[1:] for line in own if line.startswith("-")]
         return self.get(ends[0] if own else "HEAD") if ends or not own else None
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import InvalidVersion, Version
 
-from pkgtools.errors import SourceUnavailableError
+from pkgtools.errors import SourceUnavailableError, UsageError
 from pkgtools.source import Source, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pkgtools.catalog import Catalog
+    from pkgtools.source.git import GitSource
     from pkgtools.tree.state import Identity
 
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
@@ -61,7 +62,8 @@ def checkout_of(source: Source) -> Tree | None:
 def said(catalog: Catalog, matches: Sequence[Identity], source: Source) -> list[Identity]:
     """Return those of several matches that a source says it is, or all if it says nothing."""
     if len(matches) > 1 and (tree := checkout_of(source)) is not None:
-        names = _git_names(tree)
+        base = base_commit(tree)
+        names = {base.commit, *base.tags} if base is not None else set()
         version = None if names else _written_version(tree)
         matches = [_judged(catalog, match, names, version) for match in matches]
     if any(match.by_version for match in matches):
@@ -78,17 +80,16 @@ def _judged(catalog: Catalog, match: Identity, names: set[str], version: str | N
     return replace(match, by_version=told)
 
 
-def _git_names(tree: Tree) -> set[str]:
-    """Return the commit that a checkout is of, below its user's own, and the tags of that."""
+def base_commit(tree: Tree) -> GitSource | None:
+    """Return the commit that a git checkout is of, below its user's own commits, if git tells."""
     if tree.git_root != tree.root:  # the history of a folder around it is its user's own
-        return set()
+        return None
     try:
         from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
-        base = Repository(tree.root).fetched_commit()
-    except SourceUnavailableError:
-        return set()
-    return set() if base is None else {base.commit, *base.tags}
+        return Repository(tree.root).fetched_commit()
+    except (SourceUnavailableError, UsageError):
+        return None
 
 
 def _written_version(tree: Tree) -> str | None:

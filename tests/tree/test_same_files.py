@@ -74,7 +74,9 @@ def test_a_tree_says_which_of_two_releases_it_is(
         assert f"--target {name}" in done.out + done.err
     assert snapshot(tree.root) == before
     assert tree("apply").code == 0
-    assert f"is exactly {name} ({version})" in tree("verify").out
+    verified = tree("verify").out
+    assert f"is exactly {name} ({version})" in verified
+    assert ("neither RECORD nor git lists other files" in verified) is (kind == "archive")
     for words in (("apply",), ("adopt",), ("verify",)):
         assert told in tree(*words, "--target", other).err, words
     assert tree("reverse").code == 0
@@ -111,6 +113,14 @@ def test_a_users_own_commits_and_a_patched_wheel_say_the_same(small: Small, tmp_
         "build", "wheel", *options, "--wheel", small.wheel("1.3"), "-o", tmp_path, "--json"
     )
     assert "exactly three (1.3)" in call("verify", *options, "--wheel", built.facts["path"]).out
+
+
+def test_a_repository_that_git_cannot_read(small: Small, tmp_path: Path) -> None:
+    """As where a clone was cut short: the files of the tree tell."""
+    tree = _Tree(small, tmp_path / "tree", "git", "1.3")
+    (tree.root / ".git/refs/tags/lost").write_text("1" * 40)
+    assert tree("apply", "--target", "one").code == 3
+    assert tree("apply", "--target", "three").code == 0
 
 
 @pytest.mark.parametrize(
