@@ -74,6 +74,17 @@ def is_elsewhere(base: tree_sitter.Node, theirs: tree_sitter.Node) -> bool:
     return counts[1] > counts[0]
 
 
+def is_moved_away(block: Block, theirs: Block) -> bool:
+    """Whether the module of theirs has a statement as often as that of base."""
+    if len(block.tokens) < WORTH:
+        return False
+    text = b"\0\0".join([b"", *block.tokens, b""])[1:-1]
+    root = block.raw[0]
+    while root.parent is not None:
+        root = root.parent
+    return 0 < _marked(root).count(text) <= _marked(theirs.raw[0]).count(text)
+
+
 def _definition(node: tree_sitter.Node) -> tree_sitter.Node:
     outer = node
     while outer.parent is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,12 @@ from pkgtools.merge import layout
 from pkgtools.merge.align import align
 from pkgtools.merge.apart import carry_apart
 from pkgtools.merge.blocks import Block, Shape, is_linted, same
-from pkgtools.merge.counterparts import made_within, moved_definition, moved_statement
+from pkgtools.merge.counterparts import (
+    is_moved_away,
+    made_within,
+    moved_definition,
+    moved_statement,
+)
 from pkgtools.merge.order import (
     Order,
     commute,
@@ -32,7 +37,7 @@ from pkgtools.merge.parts import (
 from pkgtools.merge.placing import between_in_block, reaches_out
 from pkgtools.merge.result import Carried, Unsure, carried, join, taken_away
 from pkgtools.merge.twins import as_good_behind, rival, twins
-from pkgtools.merge.wrapping import wrap_call, wrap_statements, wrapped_window
+from pkgtools.merge.wrapping import carry_wrapped
 
 if TYPE_CHECKING:
     from pkgtools.merge.result import Edit
@@ -246,6 +251,9 @@ class Siblings:
         lost = (previous is None and index > 0, following is None and index < len(self.base))
         if all(lost) and matters:
             return Unsure("both neighbours of the insertion are gone")
+        near = [self.base[i] for i, gone in zip((index - 1, index), lost, strict=True) if gone]
+        if matters and any(is_moved_away(n, self.into.module) for n in near):
+            return Unsure("upstream moved a neighbour of the insertion elsewhere")
         return self._place_between(kind, added, (low, high), lost)
 
     def _span(self, index: int) -> tuple[int, int]:
@@ -357,21 +365,9 @@ class Siblings:
             linted = [pair for pair in pairs if not same(*pair)]
             parts = [Carried(absorbed=c) for o, n in linted for c in (n.counted, taken_away(o))]
             return join([carried(rule, layout.replace_statements(run, added)), *parts])
-        return self._wrapped(removed, added, run) or self._take_ours(old, removed, added)
-
-    def _wrapped(
-        self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
-    ) -> Carried | Unsure | None:
-        """Return statements of theirs in what the patch puts around them, if it does."""
-        window = wrapped_window(removed, added) if len(run) == len(removed) else None
-        if window is not None:
-            inner = join(map(self.into.carry, removed, window, run))
-            if isinstance(inner, Unsure):
-                return inner
-            outer = wrap_statements(window, added, run, inner.edits)
-            return join([carried("wrapped-statement", outer), replace(inner, edits=())])
-        call = wrap_call(removed[0], added, run[0]) if len(removed) == len(run) == 1 else None
-        return carried("wrapped-expression", call) if call else None
+        return carry_wrapped(self.into.carry, removed, added, run) or self._take_ours(
+            old, removed, added
+        )
 
     def _replace_elements(
         self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]

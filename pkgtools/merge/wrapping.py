@@ -1,6 +1,7 @@
 """Statements and expressions that a patch puts into others, when upstream changes them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pkgtools.merge.align import ALIKE
@@ -18,11 +19,36 @@ from pkgtools.merge.layout import (
     stays_whole,
     wraps,
 )
-from pkgtools.merge.result import Edit, Unsure
+from pkgtools.merge.result import Carried, Edit, Unsure, carried, join
 from pkgtools.merge.tokens import raw_walk, tokens_of
 
 _TRUTH: Final = ("assert_statement", "elif_clause", "if_clause", "if_statement", "while_statement")
 """Nodes that ask only whether their condition is true."""
+
+
+Carry = Callable[[Block, Block, Block], Carried | Unsure]
+
+
+def carry_wrapped(
+    carry: Carry, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
+) -> Carried | Unsure | None:
+    """Return statements of theirs in what the patch puts around them, if it does.
+
+    Args:
+        carry: carries the change of one of the statements.
+        removed: the statements in base.
+        added: what the patch has instead.
+        run: the statements in theirs.
+    """
+    window = wrapped_window(removed, added) if len(run) == len(removed) else None
+    if window is not None:
+        inner = join(map(carry, removed, window, run))
+        if isinstance(inner, Unsure):
+            return inner
+        outer = wrap_statements(window, added, run, inner.edits)
+        return join([carried("wrapped-statement", outer), replace(inner, edits=())])
+    call = wrap_call(removed[0], added, run[0]) if len(removed) == len(run) == 1 else None
+    return carried("wrapped-expression", call) if call else None
 
 
 def wrapped_window(removed: Sequence[Block], added: Sequence[Block]) -> Sequence[Block] | None:

@@ -44,6 +44,9 @@ _WRAPPED: Final = (
     "def f(x):\n    if fast:\n        return quick(x)\n    else:\n        return g(x, more)\n"
 )
 
+_CHECKS: Final = (
+    "def f(check):\n    lib = load(1)\n    check(two, [4, 5, 6])\n    one(lib)\n    last(lib)\n"
+)
 _MASK: Final = "def f(a, b):\n    m = mask(b)\n    use(m)\n"
 
 PARTS: Final = (
@@ -252,5 +255,21 @@ PARTS: Final = (
         "\nX = (a, seed)\nY = now.y\n",
         "from kit.alpha import a\nfrom kit.plat import now\n\nX = (a, now.seed)\nY = now.y\n",
         "same-change",
+    ),
+    Case(
+        "a statement beside one that upstream moved to another function",
+        _CHECKS,
+        _CHECKS.replace("    check(two", "    check(zero, [1, 2, 3])\n    check(two"),
+        "def other(check):\n    check(two, [4, 5, 6])\n\n\n"
+        + _CHECKS.replace("    check(two, [4, 5, 6])\n", ""),
+        None,
+    ),
+    Case(
+        "a statement beside one that upstream removed",
+        _CHECKS,
+        _CHECKS.replace("    check(two", "    check(zero, [1, 2, 3])\n    check(two"),
+        _CHECKS.replace("    check(two, [4, 5, 6])\n", ""),
+        _CHECKS.replace("    check(two, [4, 5, 6])\n", "    check(zero, [1, 2, 3])\n"),
+        "neighbour-removed",
     ),
 )
