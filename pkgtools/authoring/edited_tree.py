@@ -7,15 +7,13 @@ catalog's lockfiles know of other revisions.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from packaging.version import Version
-
 from pkgtools.authoring.work import SeriesWork
 from pkgtools.blob import Blob
 from pkgtools.catalog import LockedRevision
 from pkgtools.errors import ForeignError, UsageError
 from pkgtools.source import Tree, WheelSource
 from pkgtools.source.receipt import StackEntry
-from pkgtools.tree.release import base_commit
+from pkgtools.tree.release import base_commit, is_release
 from pkgtools.tree.stack import Stack
 from pkgtools.tree.state import Identity, State, entry_id, match_all
 from pkgtools.tree.void import AppliedStack
@@ -117,8 +115,7 @@ def _other_revision(
     work: SeriesWork, tree: Tree, made: Made, written: Collection[str]
 ) -> str | None:
     """Return the other revision that a tree is nearer to than to the source, by name."""
-    released = [Version(name).public for name in (tree.version, work.version) if name]
-    if len({*released}) > 1:
+    if is_release(tree.version, work.version) is False:
         return f"release {tree.version}"
     found = {
         f"{target.name} ({revision.name})": _nearness(work, tree, made, written, revision)

@@ -20,7 +20,7 @@ from pkgtools.plan.compiling import broken_by
 from pkgtools.source import Source, Tree, WheelSource
 from pkgtools.source.receipt import PatchedFile, StackEntry
 from pkgtools.source.wheel import all_outside_named
-from pkgtools.tree.release import checkout_of, said
+from pkgtools.tree.release import checkout_of, is_release, said
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, entry_of, is_unnamed
@@ -283,10 +283,12 @@ def port_step(catalog: Catalog, target: Target, source: Source, nearest: str) ->
     """Return the next step for a release that no target of the upstream has, else None."""
     version = getattr(source, "version", None)
     revisions = (r for t in catalog.targets if t.upstream == target.upstream for r in t.revisions)
-    known = {Version(each.version).public for each in revisions if each.version}
-    if version is None or (wanted := Version(version).public) in known:
+    told = {is_release(version, each.version) for each in revisions}
+    if version is None or True in told or False not in told:
         return None
-    return f"make a series for it: `pkgtools port --series {nearest} --to {wanted}`"
+    return (
+        f"make a series for it: `pkgtools port --series {nearest} --to {Version(version).public}`"
+    )
 
 
 def other_release(source: Source, match: Identity) -> ForeignError:

@@ -69,16 +69,14 @@ def _refuse_other_release(catalog: Catalog, match: Identity, source: Source, sta
     other = other_target(catalog, target, stack.pristine(source))
     if other is None and match.by_version is not False:
         return
-    told = (
-        f"{other.target} ({other.revision})"
-        if other
-        else f"release {getattr(source, 'version', None)}"
-    )
+    version = getattr(source, "version", None)
+    told = f"{other.target} ({other.revision})" if other else f"release {version}"
+    step = f"verify it with --target {other.target}" if other else None
+    step = step or port_step(catalog, target, source, target.name)
     raise ForeignError(
-        f"{source.label} has the series of {match.target} ({match.revision}), and says that it is "
-        f"{told}: only the files that the series touches are the same",
-        remedy=(f"verify it with --target {other.target}, or " if other else "")
-        + "verify the files of the series alone with --series-only",
+        f"{source.label} has the series of {target.name} ({match.revision}), but says that it is "
+        f"{told}",
+        remedy=(f"{step}; or " if step else "") + "verify the series alone with --series-only",
         details=match,
     )
 

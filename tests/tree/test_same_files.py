@@ -93,6 +93,7 @@ def test_a_release_that_no_target_knows(small: Small, tmp_path: Path) -> None:
     for words in ((), ("--target", "three")):
         done = tree("verify", *words)
         assert (done.code, "says that it is release 1.2" in done.err) == (5, True)
+        assert "port --series three --to 1.2" in done.err
         assert tree("verify", *words, "--series-only").code == 0
     built = call(
         *("build", "wheel", "--target", "three", "--wheel", small.wheel("1.2")),
@@ -113,6 +114,16 @@ def test_a_users_own_commits_and_a_patched_wheel_say_the_same(small: Small, tmp_
         "build", "wheel", *options, "--wheel", small.wheel("1.3"), "-o", tmp_path, "--json"
     )
     assert "exactly three (1.3)" in call("verify", *options, "--wheel", built.facts["path"]).out
+
+
+def test_a_version_of_before_pep_440(small: Small, tmp_path: Path) -> None:
+    """It names no release, also where the files are unknown."""
+    tree = _Tree(small, tmp_path / "tree", "site", "1.3")
+    (info,) = tree.root.glob("*.dist-info")
+    info.rename(info.with_name("widget_kit-2004d.dist-info"))
+    (tree.root / "widget/a.py").write_text("A = 7\n")
+    for words in (("verify",), ("verify", "--dry-run"), ("apply",)):
+        assert tree(*words, "--target", "three").code == 5
 
 
 def test_a_repository_that_git_cannot_read(small: Small, tmp_path: Path) -> None:
