@@ -64,7 +64,8 @@ def compiler(part: ExtractedPackage) -> Iterator[Callable[[Iterable[str]], None]
 def _start() -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-c", _SCRIPT],
+            # Without site: its .pth files could run code that changes the bytes, and take time.
+            [sys.executable, "-I", "-S", "-c", _SCRIPT],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

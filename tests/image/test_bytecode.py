@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import venv
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,6 +97,21 @@ def test_a_compiler_that_ended_early_is_told(
             process.wait()
         with pytest.raises(TreeError, match=f"ended early: .*{reason}"):
             compile_again(list(MODULES))
+
+
+def test_the_environments_pth_files_run_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (site / "hook.pth").write_text("import os; os._exit(9)\n")
+    assert subprocess.run([python, "-I", "-c", ""], check=False).returncode == 9
+    monkeypatch.setattr("sys.executable", str(python))
+    (tmp_path / "root").mkdir()
+    with compiler(_part(tmp_path / "root", MODULES)) as compile_again:
+        compile_again(list(MODULES))
+    assert len(_compiled(tmp_path / "root")) == len(MODULES)
 
 
 def test_a_python_that_does_not_start_is_named(
