@@ -173,21 +173,25 @@ def _changed(versions: Versions, chunk: Chunk, side: int) -> bytes:
 def _unreachable(versions: Versions, merged: Merge, file: _Landed) -> dict[Chunk, str]:
     """Return the chunks if lines of the merge are behind a `return` as in none of the sides."""
     done = [c.chunk for c in merged.chunks if c.how in (How.MOVED, How.MERGED)]
-    new = (
-        _cut_off(n for rows in file.spans for n in inside(file.made.root, rows)) if done else set()
-    )
+    nodes = (n for rows in file.spans for n in inside(file.made.root, rows))
+    new = _cut_off(nodes) if done else {}
     for side in (versions.ours, versions.theirs) if new else ():
-        new -= _cut_off(raw_walk(side.raw))
-    return dict.fromkeys(done, "nothing reaches it: a `return` is above it now") if new else {}
+        known = _cut_off(raw_walk(side.raw))
+        new = {text: leaves for text, leaves in new.items() if text not in known}
+    lines = {text.partition(b"\n")[0] for pair in new.items() for text in pair}
+    texts = {c: _changed(versions, c, 1) for c in done} if new else {}
+    guilty = [c for c, text in texts.items() if any(line in text for line in lines)]
+    return dict.fromkeys(guilty or texts, "nothing reaches it: a `return` is above it now")
 
 
-def _cut_off(nodes: Iterable[tree_sitter.Node]) -> set[bytes]:
-    """Return the statements that nothing reaches, among some nodes and those behind them."""
-    found = set()
+def _cut_off(nodes: Iterable[tree_sitter.Node]) -> dict[bytes, bytes]:
+    """Return the statements that nothing reaches, near some nodes, and what leaves before them."""
+    found: dict[bytes, bytes] = {}
     for node in nodes:
         if node.parent is not None and node.parent.type in ("block", "module"):
             near = [n for n in (_beside(node, -1), node, _beside(node, 1)) if n is not None]
-            found |= {n.text or b"" for leaves, n in pairwise(near) if leaves.type in _LEAVES}
+            pairs = ((one, n) for one, n in pairwise(near) if one.type in _LEAVES)
+            found |= {n.text or b"": one.text or b"" for one, n in pairs}
     return found
 
 

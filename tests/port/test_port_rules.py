@@ -82,3 +82,10 @@ def test_both_halves_of_a_move_wait_together() -> None:
         merged = merge(base, ours, theirs, python=python)
         assert len(merged.conflicts) == 2
         assert merged.data == theirs
+
+
+def test_what_nothing_reaches_is_asked_about_alone() -> None:
+    base = b"def f(x):\n    a(x)\n    b(x)\n\n\ndef g(x):\n    one(x)\n    two(x)\n    three(x)\n"
+    ours = base.replace(b"    a(", b"    return a(").replace(b"three(x)", b"drei(x)")
+    merged = merge(base, ours, base.replace(b"b(x)", b"b(x, 1)"), python=True)
+    assert [c.chunk.old for c in merged.conflicts] == [1]
