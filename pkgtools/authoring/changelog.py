@@ -147,8 +147,9 @@ def _at_tag(
         for target in before.targets:
             _ = target.series  # read now: the files go with the folder
     except PkgtoolsError as error:
+        message = error.message.replace(f"{scratch}/", "")  # which is gone when it is read
         raise MalformedError(
-            f"the catalog at {tag} cannot be read: {error.message}",
+            f"the catalog at {tag} cannot be read: {message}",
             remedy="tag a state whose catalog this version of pkgtools reads",
         ) from None
     return before.targets, text

@@ -292,6 +292,17 @@ def test_a_tag_before_the_catalog(repo: Repo) -> None:
     assert len(repo.check("--json").facts["changed"]) == 3
 
 
+def test_a_tag_whose_catalog_lacks_its_series(repo: Repo) -> None:
+    """As where ``.gitignore`` has a name of a folder in ``patches``."""
+    git(repo.root, "rm", "--quiet", "-r", "--cached", repo.targets.parent / "patches")
+    git(repo.root, "commit", "--quiet", "--message", "without them")
+    repo.tag()
+    done = repo.check()
+    assert done.code == 6
+    assert "the catalog at 1.0 cannot be read: ours/" in done.err
+    assert "there is no series ours/patches/widget/" in done.err
+
+
 def test_the_project_itself_is_ready() -> None:
     """Where it is a checkout with its history; CI's lint step asks the same."""
     done = call("changelog", "check")
