@@ -65,8 +65,8 @@ class _Word:
 def carry_apart(base: Block, ours: Block, theirs: Block) -> Carried | None:
     """Carry ours' change over to `theirs` where it is apart from that of theirs."""
     if len(base.raw) == len(ours.raw) == len(theirs.raw) == 1:
-        nodes = _node_edits((base.raw[0], ours.raw[0], theirs.raw[0]), (ours, theirs))
-        if nodes and all(stays_whole(edit, 0, len(edit.text)) for edit in nodes):
+        nodes = edits_of_operands((base.raw[0], ours.raw[0], theirs.raw[0]), (ours, theirs))
+        if nodes:
             return Carried(tuple(nodes), ("tokens-disjoint",))
     edits = _apart(base, ours, theirs)
     made = edits and apply_edits(theirs.source, edits)
@@ -83,8 +83,14 @@ def carry_apart(base: Block, ours: Block, theirs: Block) -> Carried | None:
     return Carried(tuple(edits), ("words-apart",), Counter(strings))
 
 
+def edits_of_operands(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None:
+    """Return the edits of theirs for an expression in which both change different operands."""
+    edits = _node_edits(nodes, blocks)
+    whole = edits and all(stays_whole(edit, 0, len(edit.text)) for edit in edits)
+    return edits if whole else None
+
+
 def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None:
-    """Return the edits for an expression in which both change different operands."""
     base, ours, theirs = map(tokens_of, nodes)
     if base == ours:
         return []

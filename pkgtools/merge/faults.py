@@ -346,8 +346,11 @@ def _fault(
         words=file.words,
         is_lost=others.is_lost,
     )
-    lost = lost_name(use, whole=not merged.conflicts) if versions.upstream else None
-    return lost or _misfit(use)
+    # That rule has looked up the names where its lines are, which upstream may have split off.
+    is_named = any(c.chunk == chunk and "joined-names" in c.rules for c in merged.chunks)
+    if is_named or not versions.upstream:
+        return _misfit(use)
+    return lost_name(use, whole=not merged.conflicts) or _misfit(use)
 
 
 def _misfit(use: Landing) -> str | None:

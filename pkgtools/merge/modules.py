@@ -138,6 +138,28 @@ class Module:
         unsure = re.search(rb"\b%b\b|import \*|__getattr__" % re.escape(name), text)
         return None if unsure else False
 
+    def has_attribute(self, owner: tree_sitter.Node, name: tree_sitter.Node) -> bool | None:
+        """Return whether the only instance of a class has an attribute; None if that is not sure.
+
+        Example: of ``envs = Envs()`` in a module of the package.
+        """
+        made = self._made_by(owner.text or b"") if owner.type == "identifier" else None
+        if made is None or made.node.child_by_field_name("superclasses") is not None:
+            return None
+        found = made.attributes()
+        return None if found & {b"__getattr__", b"__getattribute__"} else name.text in found
+
+    def _made_by(self, name: bytes, depth: int = _DEPTH) -> Definition | None:
+        """Return the class of which a name of the module is an instance."""
+        if name in self.imports and depth:
+            dotted, original = self.imports[name]
+            there = Module.named(dotted, self.read) if original else None
+            return there._made_by(original, depth - 1) if there else None  # noqa: SLF001
+        calls = re.findall(rb"^%b = (.*)" % re.escape(name), self.root.text or b"", re.MULTILINE)
+        found = re.fullmatch(rb"(\w+)\(\)", calls[0]) if len(calls) == 1 else None
+        made = self.resolve(found[1]) if found else None
+        return made if made and made.is_class else None
+
     @cached_property
     def _definitions(self) -> dict[bytes, tree_sitter.Node]:
         return {name_of(n): n for n in definitions_in(self.root)}

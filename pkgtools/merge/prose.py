@@ -44,6 +44,7 @@ _PIECE: Final = re.compile(
 _PLACEHOLDER: Final = re.compile(rb"[%{}\\]")
 _COMMENT: Final = "comment"
 _STRING: Final = "string"
+_MARKS: Final = frozenset(b"( ) [ ] ` . , ; : ! ?".split())
 _PARTS: Final = ("concatenated_string", "parenthesized_expression", "string")
 _MESSAGES: Final = (b"detail", b"message", b"msg")
 _OPPOSITES: Final = frozenset(b"cannot never no none nor not without".split())
@@ -80,8 +81,8 @@ class _TextChange:
 
     @property
     def is_mark(self) -> bool:
-        """Whether it only sets marks in a text: brackets, quotes, a full stop."""
-        return not self.old and all(k and not has_word([(piece,)]) for piece, k in self.new)
+        """Whether it only sets marks in a text: brackets, a full stop."""
+        return not self.old and all(kind and piece in _MARKS for piece, kind in self.new)
 
     @property
     def told(self) -> list[_Piece]:

@@ -5,6 +5,9 @@
   that ``f``.
 - *joined-import*: both change one import, and only the import with both changes exists in the new
   package. Example: upstream moved ``a`` to ``b.a``, and the patch imports from ``a.c``.
+- *joined-names*: the lines of each side alone use a name that nothing defines in the result or its
+  package, and the lines with both changes do not. Example: upstream renamed a variable, and the
+  patch already uses its new name in the next line.
 - *words-in-text*: see `pkgtools.merge.prose`.
 """
 
@@ -14,17 +17,25 @@ import warnings
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from pkgtools.merge.blocks import parse
+import tree_sitter
+
+from pkgtools.merge.apart import edits_of_operands
+from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.check import syntax_error
+from pkgtools.merge.layout import apply_edits
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.markers import ConflictLines, conflicts_in
 from pkgtools.merge.model import Merge, OtherFiles, Proposal
 from pkgtools.merge.modules import Module
+from pkgtools.merge.names import inside, is_read, means, owners
 from pkgtools.merge.proposals import accepted, filled, holds
 from pkgtools.merge.prose import merge_prose
+from pkgtools.merge.tokens import identifiers
 from pkgtools.merge.versions import Versions
 from pkgtools.merge.words import merge_words
 
+_LISTS: Final = ("argument_list", "list", "set", "tuple")
+_NAME: Final = re.compile(rb"[^\W\d]\w*")
 _NO_STRING: Final = re.compile(rb"[\s\"'(),fFrRbBuU]+")
 """What two ways to write one string can differ in."""
 
@@ -51,6 +62,9 @@ def _proven(
     prose = merge_prose(conflict, versions.ours, parse(merged.data))
     if prose is not None:
         yield prose, "words-in-text"
+    parts = _merged_parts(versions, merged, conflict)
+    if parts is not None:
+        yield parts, "tokens-disjoint"
     words = merge_words(conflict.base, conflict.ours, conflict.theirs)
     if words is None or words in (conflict.ours, conflict.theirs):
         return
@@ -64,10 +78,55 @@ def _proven(
         mine = Module(versions.ours.raw[0], others.package, others.new)
         if _imports(there, rows) is True and _imports(mine, conflict.mine) is False:
             yield words, "joined-import"
+    lacking = (
+        _lacks_names(_filled(merged, conflict, text), conflict, text, others)
+        for text in (conflict.theirs, conflict.ours)
+    )
+    if all(lacking) and not _lacks_names(_filled(merged, conflict, words), conflict, words, others):
+        yield words, "joined-names"
 
 
 def _filled(merged: Merge, conflict: ConflictLines, text: bytes) -> bytes:
     return filled(merged.data, [Proposal(conflict.chunks, conflict.lines, text, "")])
+
+
+def _merged_parts(versions: Versions, merged: Merge, conflict: ConflictLines) -> bytes | None:
+    """Return the lines with both changes if they are one element, changed in different parts."""
+    blocks = versions.base, versions.ours, parse(merged.data)
+    rows = conflict.chunks[0].old, conflict.mine.start, conflict.lines.start
+    texts = conflict.base, conflict.ours, conflict.theirs
+    base, ours, theirs = (_expression(*told) for told in zip(blocks, rows, texts, strict=True))
+    if base is None or ours is None or theirs is None:
+        return None
+    edits = edits_of_operands((base, ours, theirs), blocks[1:])
+    made = apply_edits(merged.data, edits) if edits else None
+    if not isinstance(made, bytes):
+        return None
+    start = blocks[2].line_starts[rows[2]]
+    return made[start : start + len(conflict.theirs) + len(made) - len(merged.data)]
+
+
+def _expression(module: Block, row: int, text: bytes) -> tree_sitter.Node | None:
+    """Return the element of a list or the argument that some lines of a module are."""
+    told = text.strip().removesuffix(b",")
+    start = module.line_starts[row] + len(text) - len(text.lstrip()) if told else 0
+    node = module.raw[0].descendant_for_byte_range(start, start + len(told))
+    is_element = node is not None and node.parent is not None and node.parent.type in _LISTS
+    return node if is_element and node is not None and node.text == told else None
+
+
+def _lacks_names(made: bytes, conflict: ConflictLines, text: bytes, others: OtherFiles) -> bool:
+    """Whether a file with some lines in the place of a conflict uses a name that is not there."""
+    module = Module(parse(made).raw[0], others.package, others.new)
+    rows = range(conflict.lines.start, conflict.lines.start + text.count(b"\n"))
+    if _imports(module, rows) is False:
+        return True
+    told = _NAME.findall(conflict.base + conflict.ours + conflict.theirs)
+    used = (node for name in {*told} for node in identifiers(module.root, name) if is_read(node))
+    if any(not means(module.root, owners(node), node.text or b"") for node in used):
+        return True
+    attributes = (n for n in inside(module.root, rows) if n.type == "attribute")
+    return any(module.has_attribute(*n.named_children) is False for n in attributes)
 
 
 def _is_same_program(one: bytes, other: bytes) -> bool:
@@ -92,4 +151,4 @@ def _imports(module: Module, rows: range) -> bool | None:
         for statement in found
         for n in statement.children_by_field_name("name")
     }
-    return None if None in told else all(told)
+    return False if False in told else None if None in told else bool(told)

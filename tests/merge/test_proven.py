@@ -75,3 +75,30 @@ def test_a_name_is_imported_from_a_moved_module_only_if_that_has_it(
     merged = merge(base, ours, theirs, python=True, others=OtherFiles(new=read, package="p"))
     assert merged.data == (made if is_right else theirs)
     assert bool(merged.conflicts) is not is_right
+
+
+_FLAGS = (
+    "import os\nfrom p.env import envs\n\nx = not bool(os.environ.get('A', ''))\n",
+    "import os\nfrom p.env import envs\n\nx = not envs.environ.get()\n",
+    "from p.env import envs\n\nx = not bool(os.A.get('A', ''))\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "is_joined"),
+    [
+        ("class Envs:\n    A = 1\n\n\nenvs = Envs()\n", True),
+        ("class Envs:\n    A = environ = 1\n\n\nenvs = Envs()\n", False),
+        ("class Envs(Base):\n    A = 1\n\n\nenvs = Envs()\n", False),
+        ("class Envs:\n    A = 1\n    def __getattr__(self, n): ...\n\n\nenvs = Envs()\n", False),
+        ("class Envs:\n    A = 1\n\n\nenvs = Envs()\nenvs = make()\n", False),
+    ],
+)
+def test_an_attribute_is_joined_with_an_owner_if_neither_exists_alone(
+    module: str, *, is_joined: bool
+) -> None:
+    others = OtherFiles(new={"p.env": module.encode()}.get, package="p")
+    merged = merge(*(text.encode() for text in _FLAGS), python=True, others=others)
+    assert (not merged.conflicts) is is_joined
+    made = "from p.env import envs\n\nx = not envs.A.get()\n"
+    assert merged.data.decode() == (made if is_joined else _FLAGS[2])

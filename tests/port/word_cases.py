@@ -8,6 +8,10 @@ from rule_cases import Case
 
 _IF: Final = "def f(a, b):\n    if a.x and b:\n        run(a)\n"
 _WAKE: Final = "x = [e.wake.remote() for e in engines]\n"
+_LISTED: Final = (
+    "@mark(\n  [\n    one(1),\n    two(1),\n    three(1),\n    four(1),\n  ]\n)\n"
+    "def f(a):\n    run(a)\n"
+)
 _METHOD: Final = (
     "class A:\n    def on_cuda(self, m):\n        return m.cuda\n\n    def f(self, m):\n"
     "        was = self.on_cuda(m)\n        m.load()\n        return was\n"
@@ -31,6 +35,10 @@ _SLOTS: Final = (
     "# Compute the target once per forward and keep the slots, "
     "because the kernel writes there.\nrun(1)\n"
 )
+_SPLIT_OFF: Final = (
+    "from k import run\n\n\ndef f(c):\n    run(c)\n    {}\n\n\ndef h(n):\n    run(n)\n"
+)
+_BOUND: Final = "a, {} = c\n    return min(n, a - {})"
 _CUT: Final = (
     'def f(a):\n    raise ValueError(\n        "the size of this thing here {} "\n        "{}")\n{}'
 )
@@ -210,6 +218,27 @@ WORDS: Final = (
         "words-in-text",
     ),
     Case(
+        "a variable that upstream renames where it is bound, and the patch where it is read",
+        _SPLIT_OFF.format(_BOUND.format("old", "old")),
+        _SPLIT_OFF.format(_BOUND.format("old", "new")),
+        _SPLIT_OFF.format(
+            "return g(c)\n\n\ndef g(c):\n    n = 1\n    " + _BOUND.format("new", "old")
+        ),
+        _SPLIT_OFF.format(
+            "return g(c)\n\n\ndef g(c):\n    n = 1\n    " + _BOUND.format("new", "new")
+        ),
+        "joined-names",
+    ),
+    Case(
+        "what a line calls, and the variable in it, which upstream renames where it is bound, too",
+        _SPLIT_OFF.format(_BOUND.format("old", "old")),
+        _SPLIT_OFF.format(_BOUND.format("old", "old").replace("min", "max")),
+        _SPLIT_OFF.format(
+            "return g(c)\n\n\ndef g(c):\n    n = 1\n    " + _BOUND.format("new", "new")
+        ),
+        None,
+    ),
+    Case(
         "words of a docstring, beside a name that the patch changes",
         'def f(a):\n    """Return the size of the thing and the rest."""\n    run(a)\n',
         'def g(a):\n    """Return the length of the thing and the rest."""\n    run(a)\n',
@@ -346,6 +375,21 @@ WORDS: Final = (
             'raise Wrong(query="take the {} one from {} place")\n',
             'logger.info(a, extra={{"take the {} one from {} place": a}})\n',
         )
+    ),
+    Case(
+        "a keyword that upstream renames in one element of a mark, and its value",
+        _MARKED.replace("two(1)", "two(old=1)"),
+        _MARKED.replace("two(1)", "two(old=2)"),
+        _MARKED.replace("two(1)", "two(new=1)").replace("one(1), ", "").replace("@mark", "@skip"),
+        None,
+    ),
+    Case(
+        "a keyword that upstream renames in an element of a list that it changes, and its value",
+        _LISTED.replace("two(1)", "two(old=1)"),
+        _LISTED.replace("two(1)", "two(old=2)"),
+        _LISTED.replace("two(1)", "two(new=1)").replace("    four(1),\n", ""),
+        _LISTED.replace("two(1)", "two(new=2)").replace("    four(1),\n", ""),
+        "tokens-disjoint",
     ),
     Case(
         "words of the help of an option",
