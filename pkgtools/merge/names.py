@@ -44,7 +44,9 @@ _ROLES: Final = {
 _BINDING: Final = {
     *("dotted_name", "global_statement", "lambda_parameters", "parameters", "typed_parameter"),
 }
-_ATTRIBUTE: Final = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]*)?(?:,[^=\n]*)?=(?!=)")
+_ATTRIBUTE: Final = re.compile(
+    rb"\bself\.(\w+)\s*(?::(?:[^=\n\[]|\[[^=\]]*\])*)?(?:,[^=\n]*)?=(?!=)"
+)
 
 
 def new_names(

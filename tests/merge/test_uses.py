@@ -479,6 +479,7 @@ _STORE: Final = """\
         ("item, times\n", "item, times, 0\n", "x, y = keep(1)", "`keep` returns 3 values now"),
         ("times=0", "n=0, times=0", "keep(1, 2)", "its value for `times` would be that for `n`"),
         ("self.items", "self.kept", "self.others[1]", None),
+        ("items = []", "items: list[\n            int] = []", "self.items[1]", None),
         ("times=0", "times=0, more=0", "keep(1)", None),
     ],
 )
