@@ -193,6 +193,7 @@ class _Life:
 
     def _git(self) -> None:
         verbs = ["checkout --quiet", "checkout --quiet --force", "stash --quiet", "commit --all"]
+        verbs += ["reset --quiet --hard", "clean --quiet --force"]
         verb, *options = self.random.choice(verbs).split()
         more = {"checkout": [self.random.choice(["v1.0", "v1.1"])], "commit": ["--message=x"]}
         words = ["git", verb, *options, *more.get(verb, [])]

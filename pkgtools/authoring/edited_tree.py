@@ -48,8 +48,9 @@ def refuse_other_commit(work: SeriesWork, tree: Tree, made: Made, beyond: Collec
             f"{tree.label} is a checkout of {base.commit[:12]}, and the series is made for "
             f"{work.source.label}, which has other content of {', '.join(other)}: a patch would "
             "turn one into the other",
-            remedy="put the edits aside (git stash) and check the series' revision out; or give "
-            f"this commit as the source: --git {tree.root} --from {base.commit[:12]}",
+            remedy="name a series for this commit (--series); or put the edits aside (git stash) "
+            "and check the revision of the series out; or give this commit as the source: "
+            f"--git {tree.root} --from {base.commit[:12]}",
         )
 
 

@@ -88,13 +88,14 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
         is_void = any(not any(here.edited(catalog, match)) for match in found)
         state = state if is_void else State.FOREIGN
     top = applied[-1] if applied and not is_void else None
+    revisions = (each.revision for each in known)  # two targets can have one
     written = {file.path for entry in stack.entries for file in entry.files if file.after}
     return Status(
         tree=tree.label,
         path=tree.place,
         state=state,
         target=top.target if top else known[0].target if known else None,
-        revisions=top.revisions if top and stands else tuple(each.revision for each in known),
+        revisions=top.revisions if top and stands else tuple(dict.fromkeys(revisions)),
         files=tuple(_files(catalog, tree, stack)) if stands else found[0].files,
         interrupted=interrupted,
         series=top.series if top else None,

@@ -116,6 +116,17 @@ def test_a_users_own_commits_and_a_patched_wheel_say_the_same(small: Small, tmp_
     assert "exactly three (1.3)" in call("verify", *options, "--wheel", built.facts["path"]).out
 
 
+def test_two_targets_of_one_release(small: Small, tmp_path: Path) -> None:
+    shutil.copytree(small.catalog.parent, tmp_path / "catalog")
+    twins = Small(tmp_path, small.commits)
+    twins.add_target("twin", _PATCH)
+    wheel = f"--wheel={small.wheel('1.0')}"
+    assert call("lock", "--target", "twin", "--catalog", twins.catalog, wheel).code == 0
+    tree = _Tree(small, tmp_path / "tree", "git", "1.0")
+    tree.small = twins
+    assert "pristine, one (1.0)\n" in tree("status").out
+
+
 def test_a_version_of_before_pep_440(small: Small, tmp_path: Path) -> None:
     """It names no release, also where the files are unknown."""
     tree = _Tree(small, tmp_path / "tree", "site", "1.3")
