@@ -100,7 +100,9 @@ def unread_attribute(use: Landing) -> str | None:
     for raw in use.attributes():
         owner, _, name = (raw.text or b"").rpartition(b".")
         pair = owner.rpartition(b".")[2] + b"." + name
-        if not re.fullmatch(rb"\w+\.\w+", pair) or pair.startswith((b"self.", b"cls.")):
+        if pair not in base or pair.startswith((b"self.", b"cls.")):
+            continue
+        if not re.fullmatch(rb"\w+\.\w+", pair):
             continue
         word = re.compile(rb"\b%b\b" % re.escape(pair))
         if word.search(theirs) or not word.search(base) or sets(use.ours.root, use.lines, name):

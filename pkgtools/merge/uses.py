@@ -17,6 +17,7 @@ from pkgtools.merge.attributes import (
     undefined_attribute,
     unread_attribute,
 )
+from pkgtools.merge.derived import derived_option
 from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
@@ -56,6 +57,7 @@ def misuse(use: Landing) -> str | None:
         _other_number_of_values,
         _other_return,
         _lone_definition,
+        derived_option,
     )
     return next((found for check in checks if (found := check(use))), None)
 

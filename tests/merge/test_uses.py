@@ -569,3 +569,25 @@ def test_a_name_is_imported_once() -> None:
     theirs = base.replace(b"import os\n", b"import pk.env as env\n")
     (conflict,) = merge(base, ours, theirs, python=True).conflicts
     assert conflict.reason == "the result would import `env` twice"
+
+
+@pytest.mark.parametrize("is_derived", [True, False])
+def test_an_option_that_upstream_makes_of_a_field(*, is_derived: bool) -> None:
+    base = b"""from pk.conf import Conf
+
+def add(group):
+    group.add_argument("--hidden-size", type=int)
+    group.add_argument("--vocab-size", type=int)
+    group.add_argument("--seed", type=int)
+    return group
+"""
+    ours = base.replace(b"    return", b'    group.add_argument("--norm-eps")\n    return')
+    theirs = base.replace(
+        b'    group.add_argument("--hidden-size", type=int)\n', b"    derive(Conf)\n"
+    )
+    fields = b"class Conf:\n    norm_eps: float = 0.0\n"
+    fields += b"    hidden_size: int = 1\n" if is_derived else b""
+    others = OtherFiles(new=lambda name: fields if name == "pk.conf" else None)
+    merged = merge(base, ours, theirs, python=True, others=others)
+    told = "upstream makes `hidden_size` of a field of `Conf`, which has `norm_eps`"
+    assert [c.reason for c in merged.conflicts] == ([told] if is_derived else [])
