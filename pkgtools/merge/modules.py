@@ -138,16 +138,16 @@ class Module:
         unsure = re.search(rb"\b%b\b|import \*|__getattr__" % re.escape(name), text)
         return None if unsure else False
 
-    def has_attribute(self, owner: tree_sitter.Node, name: tree_sitter.Node) -> bool | None:
+    def has_attribute(self, owner: bytes, name: bytes) -> bool | None:
         """Return whether the only instance of a class has an attribute; None if that is not sure.
 
         Example: of ``envs = Envs()`` in a module of the package.
         """
-        made = self._made_by(owner.text or b"") if owner.type == "identifier" else None
+        made = self._made_by(owner)
         if made is None or made.node.child_by_field_name("superclasses") is not None:
             return None
         found = made.attributes()
-        return None if found & {b"__getattr__", b"__getattribute__"} else name.text in found
+        return None if found & {b"__getattr__", b"__getattribute__"} else name in found
 
     def _made_by(self, name: bytes, depth: int = _DEPTH) -> Definition | None:
         """Return the class of which a name of the module is an instance."""

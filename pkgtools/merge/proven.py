@@ -27,7 +27,7 @@ from pkgtools.merge.lines import Chunk
 from pkgtools.merge.markers import ConflictLines, conflicts_in
 from pkgtools.merge.model import Merge, OtherFiles, Proposal
 from pkgtools.merge.modules import Module
-from pkgtools.merge.names import inside, is_read, means, owners
+from pkgtools.merge.names import inside, is_read, last_name, means, owners
 from pkgtools.merge.proposals import accepted, filled, holds
 from pkgtools.merge.prose import merge_prose
 from pkgtools.merge.tokens import identifiers
@@ -126,7 +126,9 @@ def _lacks_names(made: bytes, conflict: ConflictLines, text: bytes, others: Othe
     if any(not means(module.root, owners(node), node.text or b"") for node in used):
         return True
     attributes = (n for n in inside(module.root, rows) if n.type == "attribute")
-    return any(module.has_attribute(*n.named_children) is False for n in attributes)
+    return any(
+        module.has_attribute(n.children[0].text or b"", last_name(n)) is False for n in attributes
+    )
 
 
 def _is_same_program(one: bytes, other: bytes) -> bool:

@@ -102,3 +102,15 @@ def test_an_attribute_is_joined_with_an_owner_if_neither_exists_alone(
     assert (not merged.conflicts) is is_joined
     made = "from p.env import envs\n\nx = not envs.A.get()\n"
     assert merged.data.decode() == (made if is_joined else _FLAGS[2])
+
+
+def test_a_comment_inside_of_an_attribute_is_no_part_of_it() -> None:
+    sides = [
+        text.replace("x = not ", "x = (").replace("\n\nx", "\nfrom p import b\n\nx").rstrip()
+        + ", b  # here\n    .c)\n"
+        for text in _FLAGS
+    ]
+    module = b"class Envs:\n    A = 1\n\n\nenvs = Envs()\n"
+    others = OtherFiles(new={"p.env": module}.get, package="p")
+    merged = merge(*(text.encode() for text in sides), python=True, others=others)
+    assert b"x = (envs.A.get(), b  # here\n    .c)\n" in merged.data
