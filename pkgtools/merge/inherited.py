@@ -77,7 +77,7 @@ def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | 
     own = known.own_method(name) if known.node != sides[0].node else None
     if own is not None:
         return None  # upstream overrides it, too
-    old, new = (_inherited(side, name) for side in sides)
+    old, new = (side.inherited(name) for side in sides)
     shown = name.decode()
     if old and not new:
         return f"no base class has `{shown}` any more, which the patch overrides"
@@ -90,11 +90,6 @@ def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | 
         if told[0] == told[2] != told[1]:
             return f"the method that `{shown}` overrides takes other arguments now"
     return None
-
-
-def _inherited(side: Definition, name: bytes) -> Definition | None:
-    bases = list(side.lineage())[1:]
-    return next((found for one in bases if (found := one.own_method(name))), None)
 
 
 def sets_attribute(side: Definition, name: bytes) -> bool:

@@ -8,13 +8,16 @@ import tree_sitter
 
 from pkgtools.merge.effects import imported_names
 from pkgtools.merge.landing import Landing
+from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import (
     IMPORTS,
+    binds,
     bound,
     inside,
     is_bound_here,
     is_read,
     means,
+    name_of,
     owners,
     reads,
     sets,
@@ -92,10 +95,14 @@ def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
 
 
 def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:
-    """Return that a module, by whose name some lines use a member, does not have it any more."""
+    """Return that a module or class of which some lines use a member does not have it any more."""
     owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
     if owner is None or name is None or name.text not in use.words:
         return None
+    is_local = any(binds(scope, owner.text or b"") for scope in owners(raw))
+    classes = [None if is_local else m.resolve(owner.text or b"") for m in (use.ours, use.made)]
+    if classes[0] and classes[1] and classes[0].is_class:
+        return _lost_of_class(classes[0], classes[1], name.text or b"")
     found = [module.imports.get(owner.text or b"") for module in (use.ours, use.made)]
     dotted = [one and ".".join(filter(None, (one[0], one[1].decode()))) for one in found]
     old, new = dotted
@@ -105,6 +112,16 @@ def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:
     if use.ours.offers(old, member) and use.made.offers(new, member) is False:
         return f"{new} has no {member.decode()} any more"
     return None
+
+
+def _lost_of_class(old: Definition, new: Definition, member: bytes) -> str | None:
+    shown = name_of(old.node).decode()
+    if not new.is_class:
+        return f"`{shown}` is a function now"
+    is_lost = member in old.attributes() and member not in new.attributes()
+    # Another base class may have it, in another package.
+    is_known = set(new.base_names) <= {name for one in old.lineage() for name in one.base_names}
+    return f"`{shown}` has no `{member.decode()}` any more" if is_lost and is_known else None
 
 
 def _lost_export(use: Landing, raw: tree_sitter.Node) -> str | None:

@@ -74,6 +74,11 @@ class Definition:
         """Return the method of a class or of its base classes."""
         return next((m for one in self.lineage() if (m := one.own_method(name))), None)
 
+    def inherited(self, name: bytes) -> Definition | None:
+        """Return the method that a class has from its base classes."""
+        bases = list(self.lineage())[1:]
+        return next((found for one in bases if (found := one.own_method(name))), None)
+
     def attributes(self) -> frozenset[bytes]:
         """Return what a class and its base classes give their instances."""
         found: frozenset[bytes] = frozenset()

@@ -163,12 +163,13 @@ def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bo
     """Return what a call calls, and whether as a method of ``self``."""
     name = _called(call)
     path = owners(call)
-    if name.startswith((b"self.", b"cls.")):
+    if name.startswith((b"self.", b"cls.", b"super().")):
         scope = class_around(module.root, path)
-        attribute = name.partition(b".")[2]
+        owner, _, attribute = name.partition(b".")
         if scope is None or b"." in attribute:
             return None
-        method = Definition(scope, module).method(attribute)
+        around = Definition(scope, module)
+        method = (around.inherited if owner == b"super()" else around.method)(attribute)
         return (method, True) if method else None
     if not name.replace(b".", b"").replace(b"_", b"").isalnum():
         return None
@@ -281,9 +282,11 @@ def _lone_definition(use: Landing) -> str | None:
 
 
 def _changed_base(use: Landing, added: Definition) -> str | None:
-    """Return that a base class of an added class was a dataclass and is something else now."""
+    """Return that a base class of an added class was a class, or a dataclass, and is none now."""
     for name in added.base_names:
         old, new = use.ours.resolve(name), use.made.resolve(name)
+        if old and new and old.is_class > new.is_class:
+            return f"the base class `{name.decode()}` is a function now"
         lost = set(old.decorators) - set(new.decorators) if old and new else ()
         if lost:
             shown = ", ".join(f"`{text.decode()}`" for text in sorted(lost))

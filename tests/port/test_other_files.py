@@ -99,6 +99,30 @@ CASES = (
         "kit.h has no helper any more",
     ),
     _Case(
+        "a member of a class that upstream renames",
+        {"h.py": "class Mode(Enum):\n    A = 1\n    B = 2\n", "u.py": _USER},
+        {"u.py": _USER.replace("import os", "from kit.h import Mode").replace("t(a)", "t(Mode.B)")},
+        {"h.py": "class Mode(Enum):\n    A = 1\n    BETA = 2\n", "u.py": _USER, "x.py": "B = 1\n"},
+        "`Mode` has no `B` any more",
+    ),
+    _Case(
+        "a base class that upstream makes a function",
+        {"h.py": _BIG},
+        {"n.py": "from kit.h import Big\n\nclass New(Big):\n    pass\n"},
+        {"h.py": "def Big(a):\n    return a\n"},
+        "the base class `Big` is a function now",
+    ),
+    _Case(
+        "an argument that a base class needs",
+        {"h.py": _BIG},
+        {
+            "n.py": "from kit.h import Big\n\nclass New(Big):\n    def __init__(self, a):\n"
+            "        super().__init__(a)\n"
+        },
+        {"h.py": _BIG.replace("(self, a)", "(self, a, b)")},
+        "`super().__init__` does not take this call any more: it needs `b`",
+    ),
+    _Case(
         "a relative import in a file that moves into a package",
         {"p/r.py": _INNER, "p/h.py": _HELPER, "p/q.py": _USER},
         {"p/r.py": _INNER.replace("    u(a)", "    from .q import use\n    use(a)")},
