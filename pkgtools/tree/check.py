@@ -151,10 +151,13 @@ def refuse_other_target(catalog: Catalog, target: Target, source: Source) -> Non
 
 def other_target(catalog: Catalog, target: Target, source: Source) -> Identity | None:
     """Return what a source says that it is, where its files are those of `target` too."""
+    version = getattr(source, "version", None)
+    told = {is_release(version, each.version) for each in target.revisions}
+    if True in told or (False not in told and checkout_of(source) is None):
+        return None  # before any file is read
     with all_outside_named(source, target.series.paths):
         mine = [match for match in match_target(target, source) if match.is_known]
-    told = [match.by_version for match in mine if match.by_version is not None]
-    if not mine or any(told) or not (told or checkout_of(source)):
+    if not mine:
         return None
     others = (t for t in catalog.sound_targets if t.upstream == target.upstream and t != target)
     known = [match for match in match_all(others, source) if match.is_known]
