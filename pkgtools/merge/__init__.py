@@ -35,18 +35,14 @@ names would be equal, and the answer a conflict: "upstream adds another 'ours'".
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles, Proposal
 from pkgtools.merge.proposals import with_proposals
 from pkgtools.merge.removed import merge_removed
-from pkgtools.merge.three_way import Draft, Sides, draft, finish, merge
+from pkgtools.merge.three_way import merge
 
 __all__ = [
     "ChunkMerge",
-    "Draft",
     "How",
     "Merge",
     "OtherFiles",
     "Proposal",
-    "Sides",
-    "draft",
-    "finish",
     "merge",
     "merge_removed",
     "with_proposals",

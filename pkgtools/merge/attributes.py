@@ -83,7 +83,7 @@ def undefined_attribute(use: Landing) -> str | None:
     theirs, looked = use.theirs.root.text or b"", set()
     for raw in use.attributes():
         name = last_name(raw)
-        if not name or name in looked or re.search(rb"\." + re.escape(name) + rb"\b", theirs):
+        if not name or name in looked or _reads(theirs, b"", name):
             continue
         looked.add(name)
         if use.is_lost(name):
@@ -99,13 +99,13 @@ def unread_attribute(use: Landing) -> str | None:
     base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
     for raw in use.attributes():
         owner, _, name = (raw.text or b"").rpartition(b".")
-        pair = owner.rpartition(b".")[2] + b"." + name
-        if pair not in base or pair.startswith((b"self.", b"cls.")):
+        last = owner.rpartition(b".")[2]
+        pair = last + b"." + name
+        if not re.fullmatch(rb"\w+\.\w+", pair) or pair.startswith((b"self.", b"cls.")):
             continue
-        if not re.fullmatch(rb"\w+\.\w+", pair):
+        if _reads(theirs, last, name) or not _reads(base, last, name):
             continue
-        word = re.compile(rb"\b%b\b" % re.escape(pair))
-        if word.search(theirs) or not word.search(base) or sets(use.ours.root, use.lines, name):
+        if sets(use.ours.root, use.lines, name):
             continue
         if pair.partition(b".")[0] + b"." in theirs and use.is_lost(pair):
             return f"the package reads `{pair.decode()}` nowhere any more"
@@ -117,9 +117,9 @@ def attribute_of_a_part(use: Landing) -> str | None:
     base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
     for raw in use.attributes():
         owner, _, name = (raw.text or b"").rpartition(b".")
-        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
-            continue
         if owner + b"." not in theirs or b"." + name not in theirs:
+            continue
+        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
             continue
         old, new = (
             re.compile(rb"(?<![\w.])%b\.%b%b\b" % (re.escape(owner), part, name))
@@ -129,6 +129,15 @@ def attribute_of_a_part(use: Landing) -> str | None:
         if found and old.search(base) and not old.search(theirs) and not new.search(base):
             return f"upstream has `{found[0].decode()}` for `{owner.decode()}.{name.decode()}`"
     return None
+
+
+def _reads(text: bytes, owner: bytes, name: bytes) -> bool:
+    """Whether a text has an attribute; `owner` is the word before the point, or empty."""
+    # The bytes are found much faster than the pattern, and most texts do not have them.
+    if owner + b"." + name not in text:
+        return False
+    pattern = rb"%b\.%b\b" % (rb"\b%b" % owner if owner else b"", re.escape(name))
+    return re.search(pattern, text) is not None
 
 
 def _instead(name: bytes, new: Collection[bytes]) -> str:

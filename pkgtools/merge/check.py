@@ -1,9 +1,10 @@
 """Never silently wrong: what a merge made is held against what the patch does."""
 
 import warnings
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import tree_sitter
@@ -12,7 +13,6 @@ from pkgtools.merge.blocks import Block, is_sound
 from pkgtools.merge.tokens import block_tokens
 
 _DEFINITIONS: Final = {"class_definition", "decorated_definition", "function_definition"}
-_KEPT: Final = 12
 
 T = TypeVar("T", bound="Hashable")
 
@@ -61,25 +61,9 @@ def reads_as_well(made: Block, theirs: Block) -> bool:
     )
 
 
-_ERRORS: Final[OrderedDict[bytes, str | None]] = OrderedDict()
-"""What Python said of the last sources."""
-
-
+@lru_cache(maxsize=12)
 def syntax_error(source: bytes) -> str | None:
     """Return why Python does not compile a file, with the line; None if it does."""
-    if source not in _ERRORS:
-        remember(source, _compile_error(source))
-    return _ERRORS[source]
-
-
-def remember(source: bytes, error: str | None) -> None:
-    """Keep what `syntax_error` returned for a source elsewhere."""
-    _ERRORS[source] = error
-    if len(_ERRORS) > _KEPT:
-        _ERRORS.popitem(last=False)
-
-
-def _compile_error(source: bytes) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # upstream's own

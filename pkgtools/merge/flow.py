@@ -39,13 +39,20 @@ class _Name:
     @cached_property
     def uses(self) -> list[tree_sitter.Node]:
         """Where it is set and read, in the order in which that runs."""
-        found = [n for n in identifiers(self.function, self.name) if is_read(n) or is_bound_here(n)]
-        own = (n for n in found if owners(n)[-1:] == (self.function,) and not _is_comprehended(n))
-        return sorted(own, key=_when)
+        found = (n for n in self._named if is_read(n) or is_bound_here(n))
+        return sorted(filter(self._is_own, found), key=_when)
+
+    @cached_property
+    def _named(self) -> list[tree_sitter.Node]:
+        return [*identifiers(self.function, self.name)]
+
+    def _is_own(self, raw: tree_sitter.Node) -> bool:
+        return owners(raw)[-1:] == (self.function,) and not _is_comprehended(raw)
 
     def is_set(self) -> bool:
         """Whether the function sets it."""
-        return any(map(is_bound_here, self.uses))
+        # Most names are not local: of these, no use has to be looked at closely.
+        return any(is_bound_here(n) and self._is_own(n) for n in self._named)
 
     def is_set_first(self) -> bool:
         """Whether it is set before it is read."""

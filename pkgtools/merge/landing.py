@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import tree_sitter
 
@@ -36,13 +37,19 @@ class Landing:
                 yield raw
 
 
-def nodes_on(root: tree_sitter.Node, rows: Collection[int]) -> Iterator[tree_sitter.Node]:
-    """Yield the syntax nodes of which some row is among `rows`."""
-    wanted = sorted(rows)
+def nodes_on(root: tree_sitter.Node, rows: Collection[int]) -> tuple[tree_sitter.Node, ...]:
+    """Return the syntax nodes of which some row is among `rows`."""
+    return _nodes_on(root, tuple(sorted(rows)))
+
+
+@lru_cache(maxsize=8)  # each check of a chunk asks for the same rows
+def _nodes_on(root: tree_sitter.Node, rows: tuple[int, ...]) -> tuple[tree_sitter.Node, ...]:
+    found = []
     stack = [root]
     while stack:
         node = stack.pop()
-        at = bisect_left(wanted, node.start_point.row)
-        if at < len(wanted) and wanted[at] <= node.end_point.row:
-            yield node
+        at = bisect_left(rows, node.start_point.row)
+        if at < len(rows) and rows[at] <= node.end_point.row:
+            found.append(node)
             stack += reversed(node.children)
+    return tuple(found)

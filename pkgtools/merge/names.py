@@ -95,6 +95,7 @@ def last_name(raw: tree_sitter.Node) -> bytes:
     return (raw.text or b"") if raw.type == "identifier" else b""
 
 
+@lru_cache(maxsize=8192)
 def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return the definitions around a syntax node, outermost first."""
     found = []

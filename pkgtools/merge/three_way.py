@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pkgtools.merge.blocks import Block, is_deep, is_sound, parse
-from pkgtools.merge.check import remember, syntax_error
 from pkgtools.merge.faults import find_faults
 from pkgtools.merge.imports import with_imports
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
@@ -20,8 +19,6 @@ from pkgtools.merge.twins import doubled
 from pkgtools.merge.versions import Versions
 
 Lines = tuple[list[bytes], list[bytes], list[bytes]]
-Sides = tuple[bytes, bytes, bytes]
-"""Base, ours and theirs."""
 
 
 _DOES: Final = re.compile(rb"\w\(|\s[-+*/]?=\s")
@@ -58,52 +55,8 @@ def merge(
     versions = Versions(base, ours, theirs, others.find)
     if not python or any(map(is_deep, (base, ours, theirs))):
         return _merge(versions, {}, python=False)
-    return _finished(versions, others, None)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A Python file's merge as it is before the checks: it depends on three versions alone."""
-
-    merge: Merge
-    errors: Mapping[bytes, str | None]
-    """What `syntax_error` says of the sources that the checks compile."""
-
-
-def draft(base: bytes, ours: bytes, theirs: bytes) -> Draft | None:
-    """Return the draft of a merge, which is a third of its work; another process can make it.
-
-    None if the merge asks for other files, or does not start with a draft.
-    """
-    sides = base, ours, theirs
-    if all(map(has_crlf, sides)) or any(map(is_deep, sides)):
-        return None
     try:
-        merged = _merge(Versions(*sides, _ask), {}, python=True)
-    except (_AskedError, RecursionError):
-        return None
-    compiled = (ours, theirs) if merged.conflicts else (merged.data,)
-    return Draft(merged, {source: syntax_error(source) for source in compiled})
-
-
-class _AskedError(Exception):
-    """A draft depends on other files."""
-
-
-def _ask(_: Block) -> None:
-    raise _AskedError
-
-
-def finish(drafted: Draft, sides: Sides, others: OtherFiles) -> Merge:
-    """Return what `merge` makes of three versions of which there is a draft."""
-    for source, error in drafted.errors.items():
-        remember(source, error)
-    return _finished(Versions(*sides, others.find), others, drafted.merge)
-
-
-def _finished(versions: Versions, others: OtherFiles, drafted: Merge | None) -> Merge:
-    try:
-        merged = _with_renames(versions, _checked(versions, others, drafted), others)
+        merged = _with_renames(versions, _checked(versions, others), others)
         return _with_proven(versions, merged, others)
     except RecursionError:  # generated code can be nested very deep
         return _merge(versions, {}, python=False)
@@ -144,11 +97,10 @@ def _with_proven(versions: Versions, merged: Merge, others: OtherFiles) -> Merge
     return with_proven(versions, merged, others, alone)
 
 
-def _checked(versions: Versions, others: OtherFiles, drafted: Merge | None = None) -> Merge:
+def _checked(versions: Versions, others: OtherFiles) -> Merge:
     left: dict[Chunk, str] = {}
     for _ in range(_ROUNDS):
-        merged = (None if left else drafted) or _merge(versions, left, python=True)
-        merged = with_imports(versions, merged, others.new)
+        merged = with_imports(versions, _merge(versions, left, python=True), others.new)
         faults = find_faults(versions, merged, others)
         if not faults:
             return merged

@@ -14,11 +14,20 @@ _DEFINITIONS: Final = ("function_definition", "class_definition")
 
 def raw_walk(raws: Sequence[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
     """Yield syntax nodes and everything below them."""
-    stack = list(reversed(raws))
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += reversed(node.children)
+    for raw in raws:
+        cursor = raw.walk()  # to make a list of all `children` takes four times as long
+        is_inside = True
+        while is_inside and cursor.node is not None:
+            yield cursor.node
+            is_inside = cursor.goto_first_child() or _goto_next(cursor)
+
+
+def _goto_next(cursor: tree_sitter.TreeCursor) -> bool:
+    """Go to the node behind this one and all below it; without one, to the start."""
+    while not cursor.goto_next_sibling():
+        if not cursor.goto_parent():
+            return False
+    return True
 
 
 def identifiers(root: tree_sitter.Node, name: bytes) -> Iterator[tree_sitter.Node]:

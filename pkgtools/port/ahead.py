@@ -1,4 +1,4 @@
-"""A second process that drafts merges while the port checks those before them."""
+"""A second process that merges the files to come while the port is at those before them."""
 
 import contextlib
 import os
@@ -7,11 +7,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
-from threading import Thread
+from dataclasses import dataclass
+from threading import Condition, Thread
 from typing import BinaryIO, Final, Self
 
-from pkgtools.merge import Draft, Sides, draft
+from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.catalog import Upstream
+from pkgtools.merge import Merge
+from pkgtools.port.memory import CheckedFile, StepMemory
+from pkgtools.port.patched import FileMerge, FileUpdate, PatchedFiles
+from pkgtools.port.upstream import Movement
+from pkgtools.source import Source
 
 _WORTH: Final = 500_000
 """Bytes of patched files from which a process saves more time than its start takes."""
@@ -21,17 +27,53 @@ _SCRIPT: Final = (
 )
 
 
-class Drafts:
-    """The drafts of merges, as far as they are made when the port comes to them.
+@dataclass(frozen=True)
+class _Task:
+    """A merge for the process, with what it needs to have the files as the port has them."""
 
-    The result of a port does not depend on them: `draft` returns the same wherever it runs.
+    file: FileMerge
+    updates: list[FileUpdate]
+    """Since the task before."""
+    step: tuple[Source, Source, Upstream, Sequence[FileChange]] | None
+    """The sources and the changes of a new step."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A merge, and what it is true of."""
+
+    merged: Merge
+    looked: CheckedFile
+    seen: int
+    """How many updates of the files the process had."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A merge that somebody makes."""
+
+    files: PatchedFiles
+    file: FileMerge
+    found: Future[_Made | None]
+
+
+class Ahead:
+    """Merges that another process makes ahead.
+
+    They count only if nothing of what they looked at has changed since: the result of a port is
+    the same with and without them.
     """
 
     def __init__(self, size: int = 0) -> None:
+        """Prepare for patched files of `size` bytes; without these, no process starts."""
         self._size = size
-        self._wanted: SimpleQueue[Sides | None] = SimpleQueue()
-        self._drafts: dict[Sides, Future[Draft | None]] = {}
+        self._changed = Condition()
+        """Guards what follows, and tells of a merge that is wanted."""
+        self._wanted: list[FileMerge] = []
+        self._merges: dict[FileMerge, Future[_Made | None]] = {}
+        self._is_closed = False
         self._process: subprocess.Popen[bytes] | None = None
+        self._files: PatchedFiles
 
     def __enter__(self) -> Self:
         if self._size >= _WORTH and (os.cpu_count() or 1) > 1:
@@ -49,49 +91,105 @@ class Drafts:
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()
-            self._wanted.put(None)
+            with self._changed:
+                self._is_closed = True
+                self._changed.notify()
             self._thread.join()
 
-    def ask(self, merges: Sequence[Sides]) -> None:
-        """Have some merges drafted."""
-        for sides in merges if self._process is not None else ():
-            if sides not in self._drafts:
-                self._drafts[sides] = Future()
-                self._wanted.put(sides)
+    def follow(self, files: PatchedFiles) -> None:
+        """Make merges of a new step."""
+        with self._changed:
+            self._files, self._wanted, self._merges = files, [], {}
 
-    def take(self, sides: Sides) -> Draft | None:
-        """Return the draft of a merge; None if the process is not yet at it."""
-        drafted = self._drafts.get(sides)
-        return None if drafted is None or drafted.cancel() else drafted.result()
+    def ask(self, file: FileMerge) -> None:
+        """Have a file merged ahead."""
+        if self._process is not None:
+            with self._changed:
+                self._wanted.append(file)
+                self._changed.notify()
+
+    def take(self, file: FileMerge) -> Merge | None:
+        """Return a merge; None if nobody is at it yet, or its result is outdated."""
+        with self._changed:
+            if file in self._wanted:
+                self._wanted.remove(file)
+            found = self._merges.get(file)
+        while found is not None and not found.done() and (job := self._next()):
+            job.found.set_result(_made(job.files, job.file))
+        made = found.result() if found is not None else None
+        if made is None or self._files.is_outdated(made.looked, made.seen):
+            return None
+        self._files.looked.add(made.looked)
+        return made.merged
+
+    def _next(self) -> _Job | None:
+        """Return a merge that nobody else makes from now on; if it can be, one that is ready."""
+        with self._changed:
+            ready = (file for file in self._wanted if file.behind <= self._files.number)
+            file = next(ready, self._wanted[0] if self._wanted else None)
+            if file is None:
+                return None
+            self._wanted.remove(file)
+            self._merges[file] = Future()
+            return _Job(self._files, file, self._merges[file])
 
     def _exchange(self, process: subprocess.Popen[bytes]) -> None:
         """Send the process what is wanted, and take what it makes, until one of both ends."""
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
+        known, seen = None, 0
         with contextlib.suppress(OSError), process:
             pickle.dump(sys.path, process.stdin)
             process.stdin.flush()
             process.stdout.readline()  # until it has started, the port does not wait for it
-            while (sides := self._wanted.get()) is not None:
-                drafted = self._drafts[sides]
-                if not drafted.set_running_or_notify_cancel():
-                    continue  # the port was faster
-                made = None
+            while (job := self._wait()) is not None:
+                made, step = None, None
                 try:
-                    pickle.dump(sides, process.stdin)
+                    if job.files is not known:
+                        known, seen = job.files, 0
+                        old, new = (listing.source for listing in known.movement.listings)
+                        step = old, new, known.upstream, known.changes
+                    updates = known.updates[seen:]
+                    seen += len(updates)
+                    process.stdin.write(pickle.dumps(_Task(job.file, updates, step)))
                     process.stdin.flush()
                     made = pickle.load(process.stdout)  # noqa: S301 - our own process
-                except (EOFError, pickle.UnpicklingError):
-                    return
+                except (EOFError, TypeError, pickle.PickleError):
+                    return  # the process was killed, or a source cannot be opened twice
                 finally:
-                    drafted.set_result(made)
+                    job.found.set_result(made)
+
+    def _wait(self) -> _Job | None:
+        """Return the next merge for the process; None where the port is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._wanted)
+            return None if self._is_closed else self._next()
 
 
 def serve(wanted: BinaryIO, made: BinaryIO) -> None:
-    """Draft each merge that is read, until the port closes the pipe."""
+    """Make each merge that is read, until the port closes the pipe."""
     made.write(b"ready\n")
     made.flush()
+    memory = StepMemory()
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            pickle.dump(draft(*pickle.load(wanted)), made)  # noqa: S301 - the port wrote it
+            task: _Task = pickle.load(wanted)  # noqa: S301 - the port wrote it
+            if task.step is not None:
+                *sources, upstream, changes = task.step
+                old, new = (memory.listing(source, upstream) for source in sources)
+                files = PatchedFiles(Movement(old, new, upstream), upstream, changes)
+            for update in task.updates:
+                files.update(update)
+            pickle.dump(_made(files, task.file), made)
             made.flush()
+
+
+def _made(files: PatchedFiles, file: FileMerge) -> _Made:
+    """Make a merge, and note what it looked at."""
+    number, looked, files.looked = files.number, files.looked, CheckedFile()
+    files.go_to(file.number)
+    try:
+        return _Made(files.merge(file), files.looked, len(files.updates))
+    finally:
+        files.looked = looked
+        files.go_to(number)

@@ -5,6 +5,8 @@ check if nothing that its last check looked at has changed either: the check com
 package with the new one, and both are the same to it.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from pkgtools.authoring.gitdiff import FileChange
@@ -20,9 +22,20 @@ class CheckedFile:
 
     paths: set[str] = field(default_factory=set)
     """Files of the package, there or not."""
+    listed: set[str] = field(default_factory=set)
+    """Files of the new source, whatever the patches make of them."""
     names: set[bytes] = field(default_factory=set)
     """Attributes that are looked for near the file."""
+    missed: set[bytes] = field(default_factory=set)
+    """Attributes that upstream has no more, and only a patched file can have."""
     reports: tuple[HunkReport, ...] = ()
+
+    def add(self, other: CheckedFile) -> None:
+        """Count what another check looked at as well."""
+        self.paths |= other.paths
+        self.listed |= other.listed
+        self.names |= other.names
+        self.missed |= other.missed
 
 
 class StepMemory:

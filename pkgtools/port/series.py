@@ -12,7 +12,7 @@ from pkgtools.authoring.lock import prove_absorbed
 from pkgtools.catalog import Upstream
 from pkgtools.errors import CheckFailedError
 from pkgtools.patch import Patch
-from pkgtools.port.ahead import Drafts
+from pkgtools.port.ahead import Ahead
 from pkgtools.port.finished import Finished
 from pkgtools.port.memory import StepMemory
 from pkgtools.port.model import ConflictedFile, StepReport
@@ -72,11 +72,11 @@ def port_series(
     """
     memory = StepMemory()
     changed = (change.after for applied in finished.patches for change in applied.changes)
-    with Drafts(sum(len(blob.data) for blob in changed if blob)) as drafts:
+    with Ahead(sum(len(blob.data) for blob in changed if blob)) as ahead:
         for number, (old, new) in enumerate(pairwise(sources), 1):
             if number <= len(finished.steps):
                 continue
-            step = PortStep(number, old, new, upstream, decide, memory=memory, drafts=drafts)
+            step = PortStep(number, old, new, upstream, decide, memory=memory, ahead=ahead)
             with reporter.task(f"porting to {new.label}, step {number} of {len(sources) - 1}"):
                 before = finished.steps[-1] if finished.steps else None
                 patches, report = step.run(finished.patches, before)

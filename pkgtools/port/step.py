@@ -2,21 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
-from pkgtools.merge import Merge, OtherFiles, Sides, finish, merge, merge_removed, with_proposals
-from pkgtools.merge.blocks import Block, parse
+from pkgtools.merge import Merge, merge_removed
+from pkgtools.merge.blocks import parse
 from pkgtools.merge.faults import misuse_of_file
 from pkgtools.merge.markers import Markers
 from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
-from pkgtools.merge.result import Elsewhere
-from pkgtools.port.ahead import Drafts
+from pkgtools.port.ahead import Ahead
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (
     ConflictedFile,
@@ -39,6 +37,7 @@ from pkgtools.port.outcomes import (
     whole_file,
     worst,
 )
+from pkgtools.port.patched import FileMerge, PatchedFiles
 from pkgtools.port.upstream import Movement
 from pkgtools.source import Source
 
@@ -56,30 +55,25 @@ class PortStep:
     upstream: Upstream
     decide: Decide
     """Returns what a person made of a conflict; None for an open conflict."""
-    movement: Movement = field(init=False)
-    overlay: dict[str, Blob | None] = field(default_factory=dict)
-    old_overlay: dict[str, Blob | None] = field(default_factory=dict)
+    files: PatchedFiles = field(init=False)
     moved: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     """Paths with a conflict, and the patch that has it."""
     conflicts: list[ConflictedFile] = field(default_factory=list)
-    likely: dict[str, bytes] = field(default_factory=dict)
-    """What files may become that wait for a person: other files are not asked for what these may
-    have. With the person's answers everything is checked again."""
-
     memory: StepMemory = field(default_factory=StepMemory)
-    drafts: Drafts = field(default_factory=Drafts)
-    _looked: CheckedFile = field(default_factory=CheckedFile)
-    """What the check of the current file looks at."""
+    ahead: Ahead = field(default_factory=Ahead)
     _changed: set[str] = field(default_factory=set)
     """Patched files that are not what they were in the old source."""
-    _coming: dict[str, list[FileChange]] = field(default_factory=dict)
-    """The changes of each file that are not ported yet."""
+    _imports: dict[str, list[str]] = field(default_factory=dict)
+    """The files that each patched file imports."""
+    _coming: dict[str, list[int]] = field(default_factory=dict)
+    """The numbers of each file's changes that are not ported yet."""
 
     def __post_init__(self) -> None:
         old = self.memory.listing(self.old, self.upstream)
         new = self.memory.listing(self.new, self.upstream)
-        self.movement = Movement(old, new, self.upstream)
+        self.files = PatchedFiles(Movement(old, new, self.upstream), self.upstream)
+        self.ahead.follow(self.files)
 
     def run(
         self, patches: Sequence[AppliedPatch], before: StepReport | None = None
@@ -94,9 +88,11 @@ class PortStep:
         known = {p.patch: p.outcome for p in before.patches} if before else {}
         ported, reports = [], []
         orders = [[*self._users_last(applied.changes)] for applied in patches]
-        for change in chain.from_iterable(orders):
-            self._coming.setdefault(change.old_path, []).append(change)
-        self.drafts.ask([sides for path in self._coming for sides in self._next_merge(path)])
+        self.files.changes = [*chain.from_iterable(orders)]
+        for number, change in enumerate(self.files.changes):
+            self._coming.setdefault(change.old_path, []).append(number)
+        for path in self._coming:
+            self._ask_ahead(path)
         for applied, order in zip(patches, orders, strict=True):
             done: dict[str, _Ported] = {}
             for change in order:
@@ -104,10 +100,9 @@ class PortStep:
                 if made != [change]:
                     self._changed |= {p for c in (*made, change) for p in (c.old_path, c.path)}
                 done[change.path] = made, found
-                self.old_overlay[change.old_path] = None
-                self.old_overlay[change.path] = change.after
-                self._coming[change.old_path].remove(change)
-                self.drafts.ask(self._next_merge(change.old_path))
+                self.files.go_to(self.files.number + 1)
+                self._coming[change.old_path].pop(0)
+                self._ask_ahead(change.old_path)
             changes = combined([c for change in applied.changes for c in done[change.path][0]])
             hunks = [h for change in applied.changes for h in done[change.path][1]]
             ported.append(AppliedPatch(applied.patch, tuple(changes)))
@@ -116,15 +111,24 @@ class PortStep:
             reports.append(PatchReport(applied.patch.name, outcome, tuple(hunks)))
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
 
-    def _next_merge(self, path: str) -> list[Sides]:
-        """Return the versions of a Python file that the next patch on it merges, if any does."""
-        change, theirs = next(iter(self._coming[path]), None), self.read(path)
-        if change is None or theirs is None or path in self.waiting or not path.endswith(".py"):
-            return []
+    def _ask_ahead(self, path: str) -> None:
+        """Have the next merge of a file made ahead, if both a patch and upstream change it."""
+        number, theirs = next(iter(self._coming[path]), None), self.files.read(path)
+        if number is None or theirs is None or path in self.waiting or not path.endswith(".py"):
+            return
+        change = self.files.changes[number]
         before, after = change.before, change.after
-        if before is None or after is None or before.data == theirs.data:
-            return []
-        return [(before.data, after.data, theirs.data)]
+        if before is not None and after is not None and before.data != theirs.data:
+            sides = before.data, after.data, theirs.data
+            self.ahead.ask(
+                FileMerge(number, self._behind(number), change, path, change.path, sides)
+            )
+
+    def _behind(self, number: int) -> int:
+        """Return how many changes come before those of the files that a changed file imports."""
+        imported = {*self._imports.get(self.files.changes[number].path, ())}
+        earlier = enumerate(self.files.changes[:number], 1)
+        return max((n for n, change in earlier if change.path in imported), default=0)
 
     def _users_last(self, changes: Sequence[FileChange]) -> Iterator[FileChange]:
         """Yield the files of a patch, each behind those that it imports.
@@ -138,7 +142,8 @@ class PortStep:
 
         def visit(change: FileChange) -> Iterator[FileChange]:
             del left[change.path]
-            for path in self._imported(change) if left else ():
+            self._imports[change.path] = self._imported(change)
+            for path in self._imports[change.path]:
                 if path in left:
                     yield from visit(left[path])
             yield change
@@ -152,52 +157,40 @@ class PortStep:
         if change.after is None or not change.path.endswith(".py"):
             return []
         root = parse(change.after.data).raw[0]
-        module = Module(root, self._package_of(change.path), self._old_module)
+        module = Module(root, self.files.package_of(change.path), self.files.old_module)
         names = module.imports.values()
         dotted = [d for name, inner in names for d in (name, f"{name}.{inner.decode()}")]
-        return [path for name in dotted for path in self._paths_of(name)]
-
-    def read(self, path: str) -> Blob | None:
-        """Return a file of the new source with the patches so far."""
-        if path in self.overlay:
-            return self.overlay[path]
-        return self.movement.listings[1].blob(path)
-
-    def read_old(self, path: str) -> Blob | None:
-        """Return a file of the old source with the patches so far."""
-        if path in self.old_overlay:
-            return self.old_overlay[path]
-        return self.movement.listings[0].blob(path)
+        return [path for name in dotted for path in self.files.paths_of(name)]
 
     def _unchanged(self, applied: AppliedPatch, change: FileChange) -> _Ported | None:
         """Return a file as it was, if upstream changed neither it nor what its check looks at."""
         if self.waiting or change.old_path in self.moved or change.path != change.old_path:
             return None
-        if self.read(change.path) != change.before:
+        if self.files.read(change.path) != change.before:
             return None
         key = applied.patch.name, change
         checked = self.memory.checked.get(key)
         if checked is None:
-            self._looked = CheckedFile()
+            self.files.looked = CheckedFile()
             made, reports = self._port_file(applied, change)
-            self._looked.reports = tuple(reports)
-            if made == [change] and self._is_quiet(change, self._looked):
-                self.memory.checked[key] = self._looked
+            self.files.looked.reports = tuple(reports)
+            if made == [change] and self._is_quiet(change, self.files.looked):
+                self.memory.checked[key] = self.files.looked
             return made, reports
         if not self._is_quiet(change, checked):
             return None
-        self._write(change.path, change.path, change.after)
+        self.files.write(change.path, change.path, change.after)
         return [change], [*checked.reports]
 
     def _is_quiet(self, change: FileChange, checked: CheckedFile) -> bool:
         """Whether nothing has changed of what a check looked at."""
-        changed = self.movement.changed | self._changed
-        is_same = checked.paths.isdisjoint(changed)
+        changed = self.files.movement.changed | self._changed
+        is_same = changed.isdisjoint(checked.paths | checked.listed)
         outcomes = {report.outcome for report in checked.reports}
         return (
             is_same
             and outcomes <= {HunkOutcome.UNCHANGED}
-            and self.movement.defined(change.path).isdisjoint(checked.names)
+            and self.files.movement.defined(change.path).isdisjoint(checked.names)
         )
 
     def _port_file(self, applied: AppliedPatch, change: FileChange) -> _Ported:
@@ -213,7 +206,7 @@ class PortStep:
         if waits:
             reason = f"{waits} has a conflict in this file"
             return [change], [HunkReport(change.path, HunkOutcome.BLOCKED, reason=reason)]
-        theirs = self.read(old_path)
+        theirs = self.files.read(old_path)
         if change.before is None or change.after is None:
             return self._port_whole(applied, change, path, theirs)
         if theirs is None:
@@ -227,9 +220,13 @@ class PortStep:
 
     def _place(self, change: FileChange) -> str:
         path = self.moved.get(change.old_path, change.old_path)
-        if change.before is None or path in self.overlay or self.read(path) is not None:
+        if (
+            change.before is None
+            or self.files.is_patched(path)
+            or self.files.read(path) is not None
+        ):
             return path
-        found = self.movement.file(path, change.before)
+        found = self.files.movement.file(path, change.before)
         if found is not None:
             self.moved[change.old_path] = found
         return found or path
@@ -243,7 +240,7 @@ class PortStep:
         if theirs == change.before:
             fault = self._hidden_by(path) if change.before is None else self._used(path)
             if fault is None and change.after is not None and path.endswith(".py"):
-                fault = misuse_of_file(change.after.data, self._others(path, lambda _: None))
+                fault = misuse_of_file(change.after.data, self.files.others(path, lambda _: None))
             if fault is None:
                 return self._take(change, path, path, change.after, HunkOutcome.UNCHANGED)
             return self._leave(applied, change, path, whole_file(change, fault))
@@ -258,15 +255,15 @@ class PortStep:
         """Return that Python would import another file for a module: a package comes first."""
         stem = path.removesuffix("/__init__.py")
         other = f"{stem}.py" if stem != path else f"{path.removesuffix('.py')}/__init__.py"
-        is_new = self.read(other) is not None and self.read_old(other) is None
+        is_new = self.files.read(other) is not None and self.files.read_old(other) is None
         reason = f"upstream has {other}, which is a module of that name as well"
         return reason if is_new and path.endswith(".py") else None
 
     def _take(
         self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: HunkOutcome
     ) -> _Ported:
-        before = self.read(old_path)
-        self._write(old_path, path, after)
+        before = self.files.read(old_path)
+        self.files.write(old_path, path, after)
         return [FileChange(old_path, path, before, after)], [HunkReport(change.path, outcome, 1)]
 
     def _follow(self, applied: AppliedPatch, change: FileChange, path: str) -> _Ported:
@@ -274,7 +271,7 @@ class PortStep:
         reason = "upstream removed the file that the patch changes"
         before, after = change.before, change.after
         if before is not None and after is not None and path.endswith(".py"):
-            others = self._others(path, self._finder(path))
+            others = self.files.others(path, self.files.finder(path))
             merged = merge_removed(before.data, after.data, others)
             if merged is not None and not merged.conflicts:
                 reports = describe(change, merged, path, renamed=False)
@@ -283,23 +280,13 @@ class PortStep:
                 reason += f"; a part of it is in {', '.join(sorted(merged.others))} now"
         return self._leave(applied, change, path, whole_file(change, reason))
 
-    def _finder(self, path: str) -> Callable[[Block], Elsewhere | None]:
-        """Return what finds definitions of a file in files that no patch has changed."""
-
-        def find(node: Block) -> Elsewhere | None:
-            found = self.movement.definition(path, node)
-            taken = found is None or found.path in self.waiting or found.path in self.overlay
-            return None if taken else found
-
-        return find
-
     def _write_others(self, merged: Merge, mode: int) -> list[FileChange]:
         """Write the other files into which definitions moved."""
         changes = []
         for path, data in merged.others.items():
-            before = self.read(path)
-            self._write(path, path, Blob(data, before.mode if before else mode))
-            changes.append(FileChange(path, path, before, self.overlay[path]))
+            before = self.files.read(path)
+            self.files.write(path, path, Blob(data, before.mode if before else mode))
+            changes.append(FileChange(path, path, before, self.files.read(path)))
         return changes
 
     def _merge(
@@ -310,15 +297,9 @@ class PortStep:
         old_path, path = paths
 
         sides = change.before.data, change.after.data, theirs.data
-        python, others = path.endswith(".py"), self._others(path, self._finder(old_path))
-        others = replace(others, old_package=self._package_of(change.path))
-        drafted = self.drafts.take(sides)
-        if drafted is None:
-            merged = merge(*sides, python=python, others=others)
-        else:
-            merged = finish(drafted, sides, others)
-        if merged.conflicts and python:
-            merged = with_proposals(merged, sides, others)
+        number = self.files.number
+        file = FileMerge(number, self._behind(number), change, old_path, path, sides)
+        merged = self.ahead.take(file) or self.files.merge(file)
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
         beside = self._write_others(merged, theirs.mode)
         if merged.conflicts:
@@ -326,7 +307,7 @@ class PortStep:
             return [*made, *beside], told
         is_kept = change.before.mode == change.after.mode
         after = Blob(merged.data, theirs.mode if is_kept else change.after.mode)
-        self._write(old_path, path, after)
+        self.files.write(old_path, path, after)
         return [FileChange(old_path, path, theirs, after), *beside], reports
 
     def _leave(
@@ -339,7 +320,7 @@ class PortStep:
     ) -> _Ported:
         """Leave a file to a person, or take what a person made of it."""
         old_path = self.moved.get(change.old_path, change.old_path)
-        theirs = self.read(old_path)
+        theirs = self.files.read(old_path)
         sides = change.before, change.after, theirs
         markers = Markers(applied.patch.name, self.old.label, self.new.label)
         conflict = ConflictedFile(
@@ -356,70 +337,21 @@ class PortStep:
         decision = self.decide(conflict)
         if decision is None:
             self.conflicts.append(conflict)
+            likely = None
             if merged is not None and change.before and change.after:
                 texts = change.before.data, change.after.data
-                self.likely[path] = likely_content(*texts, merged)
+                likely = replace(change.after, data=likely_content(*texts, merged))
+            self.files.expect(path, likely)
             self.waiting[path] = applied.patch.name
             return [change], reports
         after = decision.file and replace(decision.file, mode=mode_of(decision.file, *sides))
-        self._write(old_path, path, after)
+        self.files.write(old_path, path, after)
         told = [decided(r, decision) if r.outcome is HunkOutcome.CONFLICT else r for r in reports]
         if theirs == after:
             return [], [replace(r, outcome=HunkOutcome.EMPTY) for r in told]
         return [FileChange(old_path, path, theirs, after)], told
 
-    def _write(self, old_path: str, path: str, blob: Blob | None) -> None:
-        if old_path != path:
-            self.overlay[old_path] = None
-        self.overlay[path] = blob
-
-    def _others(self, path: str, find: Callable[[Block], Elsewhere | None]) -> OtherFiles:
-        """Return what a merge of the file at `path` may ask about other files."""
-        return OtherFiles(
-            find,
-            old=self._old_module,
-            new=self._new_module,
-            is_lost=partial(self._is_lost, path),
-            users=partial(self._users, path),
-            package=self._package_of(path),
-            package_of=self._package_of,
-        )
-
-    def _old_module(self, dotted: str) -> bytes | None:
-        self._looked.paths.update(self._paths_of(dotted))
-        found = map(self.read_old, self._paths_of(dotted))
-        return next((blob.data for blob in found if blob is not None), None)
-
-    def _new_module(self, dotted: str) -> bytes | None:
-        self._looked.paths.update(self._paths_of(dotted))
-        for path in self._paths_of(dotted):
-            blob = self.read(path)
-            if blob is not None:
-                return self.likely.get(path, blob.data)
-        return None
-
-    def _is_lost(self, path: str, name: bytes) -> bool:
-        self._looked.names.add(name)
-        patched = [blob.data for blob in self.overlay.values() if blob is not None]
-        patched += self.likely.values()
-        return self.movement.lost(name, path, patched)
-
-    def _users(self, path: str, name: bytes) -> list[str]:
-        self._looked.paths.update(self.movement.listings[1].marks)  # any file can begin to
-        return self.movement.users(path, name)
-
     def _used(self, path: str) -> str | None:
         """Return that upstream begins to import a file that a patch takes away."""
-        users = self._users(path, b"") if path.endswith(".py") else []
+        users = self.files.users(path, b"") if path.endswith(".py") else []
         return f"upstream begins to import it in {users[0]}" if users else None
-
-    def _package_of(self, path: str) -> str:
-        folder = (self.upstream.in_wheel(path) or path).rpartition("/")[0]
-        return folder.replace("/", ".")
-
-    def _paths_of(self, module: str) -> list[str]:
-        """Return where a dotted module of the package can be."""
-        stem = module.replace(".", "/")
-        inside = module.split(".", maxsplit=1)[0] == self.upstream.package
-        names = [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
-        return [self.upstream.in_source(name) for name in names]

@@ -183,13 +183,12 @@ class Movement:
         is_clear = bool(found) and found[0][0] >= _RENAMED and found[0][0] - rival >= _CLEAR
         return found[0][1] if is_clear else None
 
-    def lost(self, name: bytes, path: str, added: Iterable[bytes]) -> bool:
+    def lost(self, name: bytes, path: str) -> bool:
         """Whether files of the old package define an attribute, and no file of the new one does.
 
         Args:
             name: the attribute; with the object's name before it, nothing may read it either.
             path: the file near which a definition is looked for; everywhere it takes seconds.
-            added: files with patches in them, which may define it, too.
 
         """
         new = self.listings[1]
@@ -197,17 +196,10 @@ class Movement:
             return not any(name in data for data in map(new.read, new.marks))
         if name not in self.defined(path):
             return False
-        word = re.escape(name)
-        # What only gives it a value, or is a keyword of that name, counts as new, but not as old.
-        given = re.compile(rb"\b(?:def|class)[ \t]+%b\b|\b%b[ \t]*(?::|=(?!=))" % (word, word))
-
-        def is_given(files: Iterable[bytes]) -> bool:
-            return any(name in data and given.search(data) for data in files)
-
         if name not in self._given:  # most are still given near the file
             near = (p for p in self.near(path) if p in new.marks)
-            self._given[name] = is_given(map(new.read, chain(near, new.marks)))
-        return not self._given[name] and not is_given(added)
+            self._given[name] = gives(map(new.read, chain(near, new.marks)), name)
+        return not self._given[name]
 
     def users(self, path: str, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to import a file, or a name of it."""
@@ -243,3 +235,10 @@ class Movement:
             beside = [p for p in old.marks if p.rpartition("/")[0] == folder]
             self._near[path] = beside + [p for p in imported if p in old.marks]
         return self._near[path]
+
+
+def gives(files: Iterable[bytes], name: bytes) -> bool:
+    """Whether some files define an attribute, give it a value, or have a keyword of its name."""
+    word = re.escape(name)
+    given = re.compile(rb"\b(?:def|class)[ \t]+%b\b|\b%b[ \t]*(?::|=(?!=))" % (word, word))
+    return any(name in data and given.search(data) for data in files)

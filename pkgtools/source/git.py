@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pkgtools.blob import DIRECTORY, Blob
@@ -194,6 +194,10 @@ class GitSource:
         self._commit = commit
         self._tree = commit.tree
 
+    def __reduce__(self) -> tuple[Callable[[Path, str], GitSource], tuple[Path, str]]:
+        """Let another process open the repository for itself."""
+        return _opened, (self.repository, self.commit)
+
     @property
     def label(self) -> str:
         """The repository and the abbreviated commit."""
@@ -253,3 +257,7 @@ def _without_git_variables() -> Iterator[None]:
         yield
     finally:
         os.environ.update(kept)
+
+
+def _opened(repository: Path, commit: str) -> GitSource:
+    return Repository(repository).get(commit)

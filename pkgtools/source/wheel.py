@@ -71,6 +71,10 @@ class WheelSource:
                 raise self._damaged(f" holds {info.filename} twice")
             self._members[info.filename] = info
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Path, Upstream]]:
+        """Let another process open the wheel for itself."""
+        return type(self), (self.path, self.upstream)
+
     def _damaged(self, what: str) -> UsageError:
         return UsageError(f"{self.path}{what}", remedy=FETCH_AGAIN)
 

@@ -1,33 +1,47 @@
-"""Drafts of a second process, held against merges that make all of themselves."""
+"""Ports with merges of a second process, held against ports that make all of them themselves."""
 
 from __future__ import annotations
 
 import io
 import pickle
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
-from rule_cases import CASES
+from project import git
 from silent import Silent
 from small import make_small
 
 from pkgtools.authoring.applied import applied_on
+from pkgtools.blob import Blob
 from pkgtools.catalog import load_catalog, load_series
-from pkgtools.merge import OtherFiles, draft, finish, merge
 from pkgtools.port import ahead
-from pkgtools.port.ahead import Drafts, serve
+from pkgtools.port.ahead import Ahead, serve
 from pkgtools.port.finished import Finished
+from pkgtools.port.memory import CheckedFile, StepMemory
+from pkgtools.port.patched import PatchedFiles
 from pkgtools.port.series import port_series
+from pkgtools.port.upstream import Movement
 from pkgtools.source import WheelSource
+from pkgtools.source.git import Repository
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pkgtools.merge import Draft, Sides
+    from pkgtools.merge import Merge
+    from pkgtools.port.patched import FileMerge
     from pkgtools.port.series import Ported
 
-SOURCES = [case.bytes() for case in CASES[::12]]
+BODY = "".join(f"    row_{n} = x + {n}\n" for n in range(9))
+LIB = f"def call(x, a=1):\n{BODY}    return x\n"
+USER = f"from widget.lib import call\n\n\ndef f(x, a=1):\n{BODY}    return x\n"
+OLD = {"lib.py": LIB, "user.py": USER, "other.py": LIB, "third.py": LIB}
+NEW = {name: text.replace("a=1", "a=1, b=2") for name, text in OLD.items()}
+FIRST = {name: text.replace("a=1", "a=1, ours=3") for name, text in OLD.items()}
+FIRST["user.py"] = FIRST["user.py"].replace("return x", "return call(x, ours=4)")
+SECOND = {"user.py": FIRST["user.py"].replace("row_8 = x", "row_8 = a + x")}
 
 
 @pytest.fixture
@@ -37,41 +51,45 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ported(tmp_path: Path) -> Ported:
-    """Port a series of which the second patch changes what the first one made."""
-    body = "".join(f"    row_{n} = x + {n}\n" for n in range(9))
-    old = {f"m{n}.py": f"def f(x, a=1):\n{body}    return x\n" for n in range(4)}
-    new = {name: text.replace("a=1", "a=1, b=2") for name, text in old.items()}
-    first = {name: text.replace("a=1", "a=1, ours=3") for name, text in old.items()}
-    second = {"m0.py": first["m0.py"].replace("return x", "return x, ours")}
-    releases = {"1.0": old, "1.1": new}
-    small = make_small(tmp_path, releases, [("one", first), ("two", second)])
+    """Port a series of which a file uses what another one gets, and is changed twice."""
+    small = make_small(tmp_path, {"1.0": OLD, "1.1": NEW}, [("one", FIRST), ("two", SECOND)])
     upstream = load_catalog(small.catalog).upstreams[0]
-    sources = [WheelSource(small.wheel(version), upstream) for version in releases]
+    sources = [WheelSource(small.wheel(version), upstream) for version in ("1.0", "1.1")]
     applied = applied_on(load_series(small.series).patches, sources[0])
     return port_series(Finished(tuple(applied), ()), upstream, sources, lambda _: None, Silent())
 
 
-@pytest.mark.usefixtures("_always")
-def test_a_port_with_drafts_is_the_port_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken: list[Draft | None] = []
+def when_made(monkeypatch: pytest.MonkeyPatch) -> list[Merge | None]:
+    """Let the port wait until the process has made all merges; return those that it took."""
+    taken: list[Merge | None] = []
+    take: Callable[[Ahead, FileMerge], Merge | None] = Ahead.take
 
-    def take(drafts: Drafts, sides: Sides) -> Draft | None:
-        # Without this, the port is over before the process has started.
-        taken.append(drafts._drafts[sides].result(timeout=60))
+    def patiently(self: Ahead, file: FileMerge) -> Merge | None:
+        end = time.monotonic() + 60
+        while self._wanted or not all(made.done() for made in self._merges.values()):
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        taken.append(take(self, file))
         return taken[-1]
 
+    monkeypatch.setattr(Ahead, "take", patiently)
+    return taken
+
+
+@pytest.mark.usefixtures("_always")
+def test_a_port_is_the_same_with_a_process_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(Drafts, "take", take)
+        taken = when_made(patched)
         made = ported(tmp_path / "ahead")
-    assert len(taken) == 5
-    assert all(taken)
+    # The process made user.py before lib.py was ported, of which it calls a function.
+    assert [merged is None for merged in taken] == [False, False, False, True, False]
     monkeypatch.setattr(ahead, "_WORTH", 10**9)
     alone = ported(tmp_path / "alone")
     assert [p.changes for p in made.patches] == [p.changes for p in alone.patches]
     assert made.steps == alone.steps
-    assert made.steps[0].patches[0].hunks[0].rules
+    assert [patch.outcome for patch in made.steps[0].patches] == ["merged", "unchanged"]
 
 
 @pytest.mark.usefixtures("_always")
@@ -85,32 +103,50 @@ def test_a_process_that_does_not_start_costs_nothing(
 
 
 @pytest.mark.usefixtures("_always")
-def test_a_process_that_is_killed_has_no_drafts() -> None:
-    with Drafts() as drafts:
-        assert drafts._process is not None
-        drafts._process.kill()
-        drafts.ask(SOURCES[:1])
-        assert drafts.take(SOURCES[0]) is None
+def test_a_killed_process_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow = Ahead.follow
 
+    def kill(self: Ahead, files: PatchedFiles) -> None:
+        assert self._process is not None
+        self._process.kill()
+        follow(self, files)
 
-@pytest.mark.parametrize("sides", SOURCES)
-def test_a_finished_draft_is_the_merge(sides: Sides) -> None:
-    drafted = draft(*sides)
-    assert drafted is not None
-    sent = pickle.loads(pickle.dumps(drafted))  # noqa: S301 - our own
-    assert finish(sent, sides, OtherFiles()) == merge(*sides, python=True)
-
-
-def test_no_draft_asks_for_other_files() -> None:
-    base = b"def f():\n    return 1\n\n\ndef g():\n    return 2\n"
-    ours, theirs = base.replace(b"1", b"3"), base[base.index(b"def g") :]
-    assert draft(base, ours, theirs) is None
-    assert draft(*(text.replace(b"\n", b"\r\n") for text in (base, ours, base))) is None
+    monkeypatch.setattr(Ahead, "follow", kill)
+    (step,) = ported(tmp_path).steps
+    assert [patch.outcome for patch in step.patches] == ["merged", "unchanged"]
 
 
 def test_the_process_ends_with_the_port() -> None:
-    wanted, made = io.BytesIO(pickle.dumps(SOURCES[0])), io.BytesIO()
-    serve(wanted, made)
-    made.seek(0)
-    assert made.readline() == b"ready\n"
-    assert pickle.load(made) == draft(*SOURCES[0])  # noqa: S301 - our own
+    made = io.BytesIO()
+    serve(io.BytesIO(), made)
+    assert made.getvalue() == b"ready\n"
+
+
+def test_a_merge_is_outdated_by_what_it_looked_at(tmp_path: Path) -> None:
+    small = make_small(tmp_path, {"1.0": OLD}, [])
+    upstream = load_catalog(small.catalog).upstreams[0]
+    listing = StepMemory().listing(WheelSource(small.wheel("1.0"), upstream), upstream)
+    files = PatchedFiles(Movement(listing, listing, upstream), upstream)
+    files.write("src/widget/a.py", "src/widget/a.py", Blob(b"size = 1\n"))
+    for looked, since, is_outdated in (
+        (CheckedFile(paths={"src/widget/a.py"}), 0, True),
+        (CheckedFile(paths={"src/widget/a.py"}), 1, False),
+        (CheckedFile(paths={"src/widget/b.py"}), 0, False),
+        (CheckedFile(missed={b"size"}), 0, True),
+        (CheckedFile(missed={b"other"}), 0, False),
+        (CheckedFile(names={b"size"}, listed={"src/widget/a.py"}), 0, False),
+    ):
+        assert files.is_outdated(looked, since) is is_outdated
+
+
+def test_sources_open_in_another_process(tmp_path: Path) -> None:
+    small = make_small(tmp_path, {"1.0": OLD}, [])
+    wheel = WheelSource(small.wheel("1.0"), load_catalog(small.catalog).upstreams[0])
+    folder = tmp_path / "git"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "one")
+    commit = Repository(folder).get("HEAD")
+    for source in (wheel, commit):
+        again = pickle.loads(pickle.dumps(source))  # noqa: S301 - our own
+        assert again.label == source.label

@@ -1,0 +1,178 @@
+"""The files of a step: both sources, with what the patches have made of them so far."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pkgtools.authoring.gitdiff import FileChange
+from pkgtools.blob import Blob
+from pkgtools.catalog import Upstream
+from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge.blocks import Block
+from pkgtools.merge.result import Elsewhere
+from pkgtools.port.memory import CheckedFile
+from pkgtools.port.upstream import Movement, gives
+
+
+@dataclass(frozen=True)
+class FileMerge:
+    """A merge of one file: what a patch does to it, and the new upstream's version."""
+
+    number: int
+    """Among the changes of the series."""
+    behind: int
+    """How many changes come before what it most likely looks at is as it will be."""
+    change: FileChange
+    old_path: str
+    """Where the new source has it without the patch."""
+    path: str
+    """Where it is with the patch."""
+    sides: tuple[bytes, bytes, bytes]
+    """Base, ours and theirs."""
+
+
+@dataclass(frozen=True)
+class FileUpdate:
+    """One file of the new source as a patch left it."""
+
+    path: str
+    blob: Blob | None
+    is_likely: bool = False
+    """Whether it waits for a person, who may make this of it."""
+
+
+class PatchedFiles:
+    """What a merge may ask about the files of both sources, patched so far."""
+
+    def __init__(
+        self, movement: Movement, upstream: Upstream, changes: Sequence[FileChange] = ()
+    ) -> None:
+        self.movement = movement
+        self.upstream = upstream
+        self.changes = changes
+        """Of the old source, in the order in which they are ported."""
+        self.updates: list[FileUpdate] = []
+        self.looked = CheckedFile()
+        """What the merge of the current file looks at."""
+        self.number = 0
+        """Of the change before which the old source is as it is."""
+        self._old: dict[str, Blob | None] = {}
+        self._new: dict[str, Blob | None] = {}
+        self._likely: dict[str, Blob | None] = {}
+
+    def go_to(self, number: int) -> None:
+        """Have the old source as it is before the change of that number."""
+        self.number, self._old = number, {}
+        for change in self.changes[:number]:
+            self._old[change.old_path] = None
+            self._old[change.path] = change.after
+
+    def is_patched(self, path: str) -> bool:
+        """Whether a patch left something else of a file of the new source."""
+        return path in self._new
+
+    def read(self, path: str) -> Blob | None:
+        """Return a file of the new source with the patches so far."""
+        return self._new[path] if path in self._new else self.movement.listings[1].blob(path)
+
+    def read_old(self, path: str) -> Blob | None:
+        """Return a file of the old source with the patches so far."""
+        return self._old[path] if path in self._old else self.movement.listings[0].blob(path)
+
+    def write(self, old_path: str, path: str, blob: Blob | None) -> None:
+        """Set a file of the new source, which had another path."""
+        if old_path != path:
+            self.update(FileUpdate(old_path, None))
+        self.update(FileUpdate(path, blob))
+
+    def expect(self, path: str, likely: Blob | None) -> None:
+        """Set what a file may become that waits for a person.
+
+        Other files are not asked for what it may have. With the person's answers everything is
+        checked again.
+        """
+        self.update(FileUpdate(path, likely, is_likely=True))
+
+    def update(self, update: FileUpdate) -> None:
+        """Take over what a patch left of a file."""
+        (self._likely if update.is_likely else self._new)[update.path] = update.blob
+        self.updates.append(update)
+
+    def merge(self, file: FileMerge) -> Merge:
+        """Return the merge of a file, with a proposal for each conflict if it is Python."""
+        python = file.path.endswith(".py")
+        others = self.others(file.path, self.finder(file.old_path))
+        others = replace(others, old_package=self.package_of(file.change.path))
+        merged = merge(*file.sides, python=python, others=others)
+        if merged.conflicts and python:
+            return with_proposals(merged, file.sides, others)
+        return merged
+
+    def finder(self, path: str) -> Callable[[Block], Elsewhere | None]:
+        """Return what finds definitions of a file in files that no patch has changed."""
+
+        def find(node: Block) -> Elsewhere | None:
+            found = self.movement.definition(path, node)
+            if found is None:
+                return None
+            self.looked.paths.add(found.path)
+            return None if found.path in self._new or found.path in self._likely else found
+
+        return find
+
+    def others(self, path: str, find: Callable[[Block], Elsewhere | None]) -> OtherFiles:
+        """Return what a merge of the file at `path` may ask about other files."""
+        return OtherFiles(
+            find,
+            old=self.old_module,
+            new=self._new_module,
+            is_lost=partial(self._is_lost, path),
+            users=partial(self.users, path),
+            package=self.package_of(path),
+            package_of=self.package_of,
+        )
+
+    def old_module(self, dotted: str) -> bytes | None:
+        """Return a module of the old package, by its dotted name."""
+        return self._first(self.read_old, dotted)
+
+    def _new_module(self, dotted: str) -> bytes | None:
+        return self._first(lambda path: self._likely.get(path) or self.read(path), dotted)
+
+    def _first(self, read: Callable[[str], Blob | None], dotted: str) -> bytes | None:
+        paths = self.paths_of(dotted)
+        self.looked.paths.update(paths)
+        return next((blob.data for blob in map(read, paths) if blob is not None), None)
+
+    def _is_lost(self, path: str, name: bytes) -> bool:
+        self.looked.names.add(name)
+        if b"." in name or not self.movement.lost(name, path):
+            return self.movement.lost(name, path)
+        self.looked.missed.add(name)
+        blobs = (*self._new.values(), *self._likely.values())
+        return not gives((blob.data for blob in blobs if blob is not None), name)
+
+    def users(self, path: str, name: bytes) -> list[str]:
+        """Return the modules in which upstream begins to import a file, or a name of it."""
+        self.looked.listed.update(self.movement.listings[1].marks)  # any file can begin to
+        return self.movement.users(path, name)
+
+    def is_outdated(self, looked: CheckedFile, since: int) -> bool:
+        """Whether what a merge looked at may be something else after some of the updates."""
+        return any(
+            update.path in looked.paths
+            or (update.blob is not None and any(name in update.blob.data for name in looked.missed))
+            for update in self.updates[since:]
+        )
+
+    def package_of(self, path: str) -> str:
+        """Return the dotted package of a file."""
+        folder = (self.upstream.in_wheel(path) or path).rpartition("/")[0]
+        return folder.replace("/", ".")
+
+    def paths_of(self, module: str) -> list[str]:
+        """Return where a dotted module of the package can be."""
+        stem = module.replace(".", "/")
+        inside = module.split(".", maxsplit=1)[0] == self.upstream.package
+        names = [f"{stem}.py", f"{stem}/__init__.py"] if inside else []
+        return [self.upstream.in_source(name) for name in names]
