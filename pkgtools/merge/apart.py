@@ -28,6 +28,7 @@ from pkgtools.merge.layout import (
     apply_edits,
     edit_of,
     indent_at,
+    is_in_its_like,
     reindent,
     stays_whole,
     wraps,
@@ -109,6 +110,8 @@ def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None
             return None  # the same value inside of upstream's expression may mean another thing
         found = [raw for raw in raw_walk(nodes[2].children) if tokens_of(raw) == base]
         found = [raw for raw in found if raw.parent is None or tokens_of(raw.parent) != base]
+        if any(map(is_in_its_like, found)):
+            return None
         return _node_edits((nodes[0], nodes[1], found[0]), blocks) if len(found) == 1 else None
     children = [node.children for node in nodes]
     kinds = {tuple(c.type for c in side if not c.is_named) for side in children}

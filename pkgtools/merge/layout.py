@@ -142,6 +142,16 @@ def _replace_names(theirs: Block, ours: Block) -> list[Edit | Unsure]:
     return [edit_of(theirs.source, *spans[0], reindent(text, old, new, frozenset(), first=False))]
 
 
+def is_in_its_like(node: tree_sitter.Node) -> bool:
+    """Whether an expression is in one of its kind that starts as it does."""
+    outer = node.parent
+    while outer is not None and node.children:
+        if outer.type == node.type and tokens_of(outer.children[0]) == tokens_of(node.children[0]):
+            return True
+        outer = outer.parent
+    return False
+
+
 def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | None:
     """Return the edit of the one expression inside that the patch changes, if theirs has it.
 
@@ -170,6 +180,8 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
             moved = path_to(found[0], theirs) != path_to(one, base)
             if moved and one.type == "argument_list":
                 continue  # they may be those of another call
+            if moved and is_in_its_like(found[0]):
+                return None  # `a[0]` that becomes `a[f(a[0])]` is in it, or has another index
             if moved and wraps(other, inner):
                 return None  # both put it into something: which one is inside of the other?
             start, end = found[0].start_byte, found[0].end_byte

@@ -364,4 +364,17 @@ FITS: Final = (
         "    two(y) ->     two(y)|    call(y)",
         "def call(a):|    return a -> def old(a):|    return a|||def call(a):|    return f(a)",
     ),
+    _case(
+        "an index of what upstream looks up in an index",
+        "def f(a, x, b):\n    z = a[0] + b\n    return z\n",
+        "a[0] -> a[x + 1]",
+        "a[0] -> a[g(a[0])]",
+    ),
+    _case(
+        "an index of what upstream gives to a function",
+        "def f(a, x, b):\n    z = a[0] + b\n    return z\n",
+        "a[0] -> a[x + 1]",
+        "a[0] -> g(a[0])",
+        made="a[0] -> g(a[x + 1])",
+    ),
 )
