@@ -39,7 +39,7 @@ from pkgtools.merge.signatures import (
     returned_values,
     signature_of,
 )
-from pkgtools.merge.tokens import identifiers
+from pkgtools.merge.tokens import identifiers, tokens_of
 
 _LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
 _DEFINITIONS: Final = ("function_definition", "class_definition")
@@ -83,7 +83,8 @@ def _refused_call(use: Landing) -> str | None:
         if changed:
             return f"`{name.decode()}` {changed}"
         signature = signature_of(found[0], bound=found[1])
-        before_it = signature_of(old[0], bound=old[1]) if old else None
+        is_as_given = any(tokens_of(c) == tokens_of(call) for c in twins)
+        before_it = signature_of(old[0], bound=old[1]) if old and is_as_given else None
         why = misfit(call, signature, before_it) if signature else None
         if why and any(_fits(use.ours, c) for c in twins):
             return f"`{name.decode()}` does not take this call any more: {why}"
