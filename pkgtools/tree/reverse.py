@@ -37,9 +37,11 @@ def _reverse(catalog: Catalog, draft: TreeDraft, entry: StackEntry | None) -> Tr
     refuse_covered(draft.stack, entry, (), f"reverse {entry.target}")
     if not draft.stack.is_whole(entry, draft):
         entry = _renewed(catalog, draft, entry)
-    if not draft.stack.is_whole(entry, draft):
+    is_whole = draft.stack.is_whole(entry, draft)
+    if not is_whole and not _is_replaced(catalog, draft, entry):
         raise edited_error(entry, draft.stack.drifted(entry, draft), draft.tree)
-    if draft.stack.is_undone(entry, draft):  # by git or by hand: only the receipt was left
+    # Git or a person put the files back, or git checked out another revision.
+    if not is_whole or draft.stack.is_undone(entry, draft):
         draft.forget(entry)
         return unchanged(draft)
     draft.undo(entry)
@@ -48,6 +50,15 @@ def _reverse(catalog: Catalog, draft: TreeDraft, entry: StackEntry | None) -> Tr
         target=entry.target,
         revisions=tuple(entry.revisions),
         changed=tuple(file.path for file in entry.files),
+    )
+
+
+def _is_replaced(catalog: Catalog, draft: TreeDraft, entry: StackEntry) -> bool:
+    """Whether the files of an entry are those of a revision that has no series."""
+    found = identify(catalog, draft)
+    return found[0].state is State.PRISTINE and any(
+        all(each is not entry for each, _ in draft.applied.edited(catalog, match))
+        for match in found
     )
 
 

@@ -116,6 +116,21 @@ def test_the_receipt_of_another_revision_is_void(tmp_path: Path, kind: str) -> N
     assert {name: (tree.package / name).read_text() for name in _NEW} == _NEW
 
 
+@pytest.mark.parametrize("kind", ["git", "plain"])
+def test_reverse_removes_the_receipt_of_another_revision(tmp_path: Path, kind: str) -> None:
+    tree = _Tree(tmp_path, kind)
+    assert tree("apply", "-t", "one").code == 0
+    tree.write("1.1")
+    tree.put("b.py", "B = 2\nMINE = 1\n")
+    tree.refuses("reverse", path="b.py")
+    tree.put("b.py", _NEW["b.py"])
+    done = tree("reverse")
+    assert (done.code, "nothing to do" in done.out) == (0, True), done.err
+    facts = tree("status", "--json").facts
+    assert (facts["state"], facts["stack"], facts["receipt_is_void"]) == ("pristine", [], False)
+    assert {name: (tree.package / name).read_text() for name in _NEW} == _NEW
+
+
 def test_the_receipt_of_what_moves_along_is_renewed(tmp_path: Path) -> None:
     """One file is patched still; the others, of patches that were dropped, are the new commit's."""
     tree = _Tree(tmp_path, "git")
