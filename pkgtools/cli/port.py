@@ -186,8 +186,8 @@ def _conflict_lines(report: PortReport, *, write: bool) -> Iterator[str]:
     asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
     if likely := sum(h.proposal is not None for h in asked):
         yield (
-            f"  proposals: {likely} of {common.count(len(asked), 'conflict', 'conflicts')}: read "
-            "them there, and accept them with --continue --accept"
+            f"  proposals: {likely} of {common.count(len(asked), 'conflict', 'conflicts')}; read "
+            f"them there, and accept them with `{shell('port', *again, '--accept')}`"
         )
     if dropping := sum(h.drops for h in asked):
         yield f"  {dropping} of the proposals would drop the patch's change"
@@ -202,7 +202,7 @@ def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     if write:
         yield f"  added its target {job.output.name} to {job.state.catalog}"
     else:
-        yield f"  next: add its target to {job.state.catalog} (--write does):"
+        yield f"  next: add its target to {job.state.catalog} (the next port does it with --write):"
         yield from (f"    {line}" for line in target_table(job, report).splitlines())
     yield f"  next: {completed('`pkgtools lock`')}"
 

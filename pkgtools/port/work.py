@@ -139,10 +139,12 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
     marked = [w for w, blob in edited if blob and count_markers(blob.data) > (w.markers or 0)]
     if marked:
         asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
+        again = f"pkgtools port --continue -o {job.output}"
+        likely = any({q.proposal for q in w.questions} - {None, *w.accepted} for w in marked)
         raise DoesNotApplyError(
             f"these files still have conflict markers:{asked}",
-            remedy=f"edit them in {job.folder / 'conflicts'}, then "
-            f"`pkgtools port --continue -o {job.output}`",
+            remedy=f"edit them in {job.folder / 'conflicts'}, then `{again}`"
+            + (f"; or accept the proposals: `{again} --accept`" if likely else ""),
             details=MarkersLeft([str(job.folder / "conflicts" / w.path) for w in marked], marked),
         )
     _refuse_broken(job, edited)

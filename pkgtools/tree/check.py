@@ -265,7 +265,7 @@ def _is_other(
         f"{other.state}",
         remedy=f"use --target {other.target}"
         if other.state is State.PRISTINE
-        else f"give what upstream has, or verify this with --target {other.target}",
+        else f"give an unpatched tree or wheel, or use --target {other.target}",
         details=refusal,
     )
 

@@ -148,7 +148,7 @@ def test_a_wheel_that_is_patched_already_is_refused(project: Project, tmp_path: 
         _build(project, tmp_path, Path(built.path))
     with pytest.raises(DoesNotApplyError, match=r"is w-1\.0 \(1\.0\), patched") as refused:
         _build(project, tmp_path, Path(built.path), "w-1.1")
-    assert str(refused.value.remedy).startswith("give what upstream has")
+    assert str(refused.value.remedy).startswith("give an unpatched tree or wheel")
 
 
 def test_a_wheel_of_another_release_is_refused(project: Project, tmp_path: Path) -> None:

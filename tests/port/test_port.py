@@ -350,7 +350,7 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert told.splitlines() == [
         "  left out: 0001-one.patch (absorbed in widget_kit-1.1-py3-none-any.whl)",
         f"  next: correct README.md: copied from {small.series}",
-        f"  next: add its target to {small.catalog} (--write does):",
+        f"  next: add its target to {small.catalog} (the next port does it with --write):",
         "    [[target]]",
         '    name = "v1.1"',
         '    upstream = "widget"',

@@ -70,6 +70,7 @@ def test_a_proposal_is_reported_and_stands_in_its_conflict(small: Small, tmp_pat
     assert refused.code == 3
     assert "line 3 of the old source: " in refused.err
     assert refused.err.count("(proposal 1)") == 2
+    assert f"`pkgtools port --continue -o {tmp_path / 'new'} --accept`" in refused.err
 
 
 def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
@@ -78,10 +79,12 @@ def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
     waiting = small.port("--to", "1.1", "--write")
     output = small.series.with_name("v1.1")
     assert f"next: edit them, then `pkgtools port --continue --write -o {output}`" in waiting.out
+    assert f"`pkgtools port --continue --write -o {output} --accept`" in waiting.out
     where = ("port", "--continue", "--write", "--catalog", small.catalog)
     left = call(*where, "--accept")
     assert left.code == 3
     assert f"`pkgtools port --continue -o {output} --write --catalog " in left.err
+    assert "accept the proposals" not in left.err
     (output.with_name("v1.1.port") / "conflicts/src/widget/c.txt").write_text("VALUE = 3\n")
     another = output.with_name("other.port")
     another.mkdir()
