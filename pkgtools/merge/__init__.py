@@ -11,8 +11,11 @@ pure: bytes in, bytes and a record of each decision out. It works in four stages
    block is carried to the counterpart in theirs as edits on bytes (`layout`), or it is `Unsure`.
    Where both insert at one place, `parts` tells whether it is the same in part, and `order` and
    `effects` whether the order matters.
-3. **Checks** (`check`, `names`). The result is Python, its tokens are those of theirs plus exactly
-   the change of ours, and the names that ours uses are still there.
+3. **Checks**. `check`: the result is Python, and its tokens are those of theirs plus exactly the
+   change of ours. `faults` lists the checks of what the lines of ours use (`landing` says where
+   these went): names (`lost`, `flow`, `unproven`), calls (`uses`, `calls`, `signatures`),
+   attributes and classes (`attributes`, `inherited`, `derived`), and what both sides change
+   together (`twins`, `undone`, `formats`, `unreachable`). `names` and `modules` look names up.
    What is left is merged again with the names that upstream uses now (`renames`).
 4. Whatever is unsure or fails a check is a **conflict** (`markers` writes it as git does);
    `proposals` finds a likely answer (`words`) for a person.

@@ -8,6 +8,7 @@ what the patch takes from the module.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import takewhile
 from typing import Final
 
 import tree_sitter
@@ -15,6 +16,7 @@ import tree_sitter
 from pkgtools.merge.effects import imported_names
 from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.names import (
+    definition_at,
     imports_in,
     is_bound_here,
     is_read,
@@ -22,10 +24,14 @@ from pkgtools.merge.names import (
     name_of,
     owners,
     qualified_name,
-    scopes,
 )
-from pkgtools.merge.tokens import identifiers
+from pkgtools.merge.tokens import ancestors, identifiers
 
+_CLAUSES: Final = ("for_in_clause", "lambda_parameters")
+_COMPREHENDING: Final = {
+    *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
+    "set_comprehension",
+}
 _TYPING: Final = (b"TYPE_CHECKING", b"typing.TYPE_CHECKING")
 
 
@@ -62,10 +68,8 @@ class _Name:
         """Whether it is read behind a ``del`` without a value between."""
         is_gone = False
         for raw in self.uses:
-            outer = raw.parent
-            while outer is not None and outer.type in ("expression_list", "tuple"):
-                outer = outer.parent
-            is_del = outer is not None and outer.type == "delete_statement"
+            outer = (n for n in ancestors(raw) if n.type not in ("expression_list", "tuple"))
+            is_del = next(outer).type == "delete_statement"
             if is_gone and not is_del and not is_bound_here(raw):
                 return True
             is_gone = is_del or (is_gone and not is_bound_here(raw))
@@ -79,14 +83,16 @@ class _Name:
 def crossed_name(use: Landing) -> str | None:
     """Return a name of some lines that has another value, or none, where they landed."""
     for path, names in _local_names(use).items():
-        there = [scopes(m.root, qualified_name(path)) for m in (use.base, use.ours, use.theirs)]
-        if any(len(one) != len(path) for one in there) or there[0][-1].text == there[2][-1].text:
+        modules = use.base, use.ours, use.theirs
+        found = (definition_at(m.root, qualified_name(path)) for m in modules)
+        there = [n for n in found if n is not None]
+        if len(there) < len(modules) or there[0].text == there[2].text:
             continue
         for name in sorted(names):
-            sides = [_Name(one[-1], name) for one in (*there, path)]
-            found = _crossed(use, path, sides)
-            if found:
-                return found
+            sides = [_Name(one, name) for one in (*there, path[-1])]
+            crossed = _crossed(use, path, sides)
+            if crossed:
+                return crossed
     return None
 
 
@@ -118,10 +124,8 @@ def name_for_types(use: Landing) -> str | None:
     names = _for_types(use.made.root) - _for_types(use.ours.root)
     for raw in nodes_on(use.made.root, use.rows) if names else ():
         if raw.type == "identifier" and raw.text in names and is_read(raw):
-            outer: tree_sitter.Node | None = raw
-            while outer is not None and outer.type not in ("type", "block", "module"):
-                outer = outer.parent
-            if outer is not None and outer.type != "type":
+            kinds = (n.type for n in ancestors(raw) if n.type in ("type", "block", "module"))
+            if next(kinds, "type") != "type":
                 return f"`{raw.text.decode()}` is imported for type checkers alone now"
     return None
 
@@ -152,28 +156,23 @@ def _local_names(use: Landing) -> dict[tuple[tree_sitter.Node, ...], set[bytes]]
 
 def _when(raw: tree_sitter.Node) -> int:
     """Return where a name is read or set: behind the value that it gets."""
-    node = raw
-    while node.parent is not None and not node.type.endswith(("statement", "block")):
-        if is_bound_here(raw) and node.type in ("assignment", "augmented_assignment"):
+    for node in ancestors(raw):
+        if node.type in ("assignment", "augmented_assignment") and is_bound_here(raw):
             return node.end_byte
-        node = node.parent
+        if node.type.endswith(("statement", "block")):
+            break
     return raw.start_byte
 
 
 def _is_comprehended(raw: tree_sitter.Node) -> bool:
     """Whether a comprehension or lambda around a name gives it its value."""
-    node = raw.parent
-    while node is not None and node.type not in ("block", "module"):
-        clauses = [
-            c for c in node.named_children if c.type in ("for_in_clause", "lambda_parameters")
-        ]
-        if any(
-            n.text == raw.text and is_bound_here(n)
-            for c in clauses
-            for n in identifiers(c, raw.text or b"")
-        ):
-            return True
-        node = node.parent
+    for node in ancestors(raw):
+        if node.type in ("block", "module"):
+            break
+        if node.type in _COMPREHENDING:
+            clauses = (c for c in node.named_children if c.type in _CLAUSES)
+            if any(is_bound_here(n) for c in clauses for n in identifiers(c, raw.text or b"")):
+                return True
     return False
 
 
@@ -212,10 +211,6 @@ def _has_lost_its_loop(use: Landing, made: _Name, known: set[bytes]) -> bool:
 
 
 def _is_in_loop(raw: tree_sitter.Node) -> bool:
-    node = raw.parent
-    while node is not None and node.type != "function_definition":
-        left = node.child_by_field_name("left") if node.type == "for_statement" else None
-        if left is not None and any(identifiers(left, raw.text or b"")):
-            return True
-        node = node.parent
-    return False
+    around = takewhile(lambda n: n.type != "function_definition", ancestors(raw))
+    lefts = (n.child_by_field_name("left") for n in around if n.type == "for_statement")
+    return any(any(identifiers(left, raw.text or b"")) for left in lefts if left is not None)

@@ -13,12 +13,12 @@ from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import (
     class_around,
+    definition_at,
     inside,
     last_name,
     name_of,
     owners,
     qualified_name,
-    scopes,
 )
 from pkgtools.merge.signatures import misordered_field, signature_of
 
@@ -50,8 +50,8 @@ def field_behind_default(use: Landing) -> str | None:
         if scope is None or name is None:
             continue
         path = (*qualified_name(owners(scope)), name_of(scope))
-        sides = (scopes(module.root, path) for module in (use.ours, use.theirs))
-        if not any(len(one) == len(path) and misordered_field(one[-1]) for one in sides):
+        sides = (definition_at(module.root, path) for module in (use.ours, use.theirs))
+        if not any(one is not None and misordered_field(one) for one in sides):
             return f"the field `{name.decode()}` without a default follows one with a default"
     return None
 
@@ -62,8 +62,7 @@ def _misfit(
     path: tuple[tree_sitter.Node, ...],
     check: Callable[[tree_sitter.Node, Definition, _Sides], str | None],
 ) -> str | None:
-    around = [class_around(m.root, path) for m in (use.base, use.ours, use.made)]
-    base, ours, made = around
+    base, ours, made = (class_around(m.root, path) for m in (use.base, use.ours, use.made))
     if ours is None or made is None:
         return None
     known = Definition(base or ours, use.base)

@@ -13,7 +13,7 @@ import tree_sitter
 from pkgtools.merge.blocks import Block
 from pkgtools.merge.effects import imported_names
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.tokens import identifiers, raw_walk
+from pkgtools.merge.tokens import ancestors, identifiers, raw_walk
 
 _BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
     b"__file__",
@@ -68,11 +68,8 @@ def sets(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
     """Whether some lines give a name or an attribute a value that is not made of itself."""
     for raw in inside(root, lines):
         if raw.type in ("identifier", "attribute") and last_name(raw) == name:
-            statement = raw
-            while statement.parent is not None and not statement.type.endswith("assignment"):
-                if statement.type in ("block", "module"):
-                    break
-                statement = statement.parent
+            ends = (n for n in ancestors(raw) if n.type.endswith(("assignment", "block", "module")))
+            statement = next(ends, root)
             right = statement.child_by_field_name("right")
             is_set = raw.type == "attribute" or is_bound_here(raw)
             if statement.type == "augmented_assignment" or not is_set:
@@ -98,13 +95,7 @@ def last_name(raw: tree_sitter.Node) -> bytes:
 @lru_cache(maxsize=8192)
 def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return the definitions around a syntax node, outermost first."""
-    found = []
-    node = raw.parent
-    while node is not None:
-        if node.type in _DEFINITIONS:
-            found.append(node)
-        node = node.parent
-    return tuple(reversed(found))
+    return tuple(reversed([n for n in ancestors(raw) if n.type in _DEFINITIONS]))
 
 
 def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
@@ -231,6 +222,14 @@ def scopes(module: tree_sitter.Node, names: Sequence[bytes]) -> list[tree_sitter
     return found
 
 
+def definition_at(module: tree_sitter.Node, names: Sequence[bytes]) -> tree_sitter.Node | None:
+    """Return the definition to which a qualified name leads; the module for no names."""
+    found = scopes(module, names)
+    if len(found) < len(names):
+        return None
+    return found[-1] if found else module
+
+
 @lru_cache(maxsize=2048)
 def _named(scope: tree_sitter.Node) -> dict[bytes, tree_sitter.Node]:
     """Return the classes and functions in a scope by name; the last of one name counts."""
@@ -339,10 +338,7 @@ def class_around(
 ) -> tree_sitter.Node | None:
     """Return the innermost class of a path, in another version of the module."""
     ends = [n for n, raw in enumerate(path, 1) if raw.type == "class_definition"]
-    if not ends:
-        return None
-    found = scopes(module, qualified_name(path[: ends[-1]]))
-    return found[-1] if len(found) == ends[-1] else None
+    return definition_at(module, qualified_name(path[: ends[-1]])) if ends else None
 
 
 @lru_cache(maxsize=32)

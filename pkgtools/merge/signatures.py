@@ -69,13 +69,17 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     )
 
 
+def arguments(call: tree_sitter.Node) -> list[tree_sitter.Node]:
+    """Return the arguments of a call."""
+    listed = call.child_by_field_name("arguments")
+    return [n for n in (listed.named_children if listed else ()) if n.type != "comment"]
+
+
 def misfit(
     call: tree_sitter.Node, signature: Signature, before: Signature | None = None
 ) -> str | None:
     """Return why a signature does not take a call as the one before did, or None."""
-    arguments = call.child_by_field_name("arguments")
-    given = arguments.named_children if arguments is not None else []
-    given = [n for n in given if n.type != "comment"]
+    given = arguments(call)
     splats = {n.type for n in given if n.type in ("list_splat", "dictionary_splat")}
     named = [n.child_by_field_name("name") for n in given if n.type == "keyword_argument"]
     keywords = {n.text or b"" for n in named if n is not None}
@@ -98,10 +102,14 @@ def misfit(
     return None
 
 
+def returns_of(function: tree_sitter.Node) -> list[tree_sitter.Node]:
+    """Return the return statements of a function, without those of functions in it."""
+    return [n for n in statements_of(function) if n.type == "return_statement"]
+
+
 def returned_values(function: tree_sitter.Node) -> int | None:
     """Return how many values a function returns each time; None where that differs or is one."""
-    returns = [n for n in statements_of(function) if n.type == "return_statement"]
-    counts = {number_of_values(n.named_children) for n in returns}
+    counts = {number_of_values(n.named_children) for n in returns_of(function)}
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -141,8 +149,8 @@ def _kind(function: tree_sitter.Node) -> str:
 
 def _shapes(function: tree_sitter.Node) -> set[int | None]:
     """Return the numbers of values that a function returns; None for one, 0 for nothing."""
-    returns = [n for n in statements_of(function) if n.type == "return_statement"]
-    return {number_of_values(n.named_children) if n.named_children else 0 for n in returns} or {0}
+    values = [n.named_children for n in returns_of(function)]
+    return {number_of_values(each) if each else 0 for each in values} or {0}
 
 
 def number_of_values(values: Sequence[tree_sitter.Node]) -> int | None:
@@ -235,8 +243,7 @@ def given_twice(scope: tree_sitter.Node) -> set[tuple[bytes, bytes]]:
         elif node.type == "delete_statement":
             taken |= {e for n in node.named_children for e in _entry(n, n.named_children[1:])}
         elif node.type == "call":
-            function, arguments = (node.child_by_field_name(r) for r in ("function", "arguments"))
-            inner = arguments.named_children if arguments is not None else []
+            function, inner = node.child_by_field_name("function"), arguments(node)
             method = function.child_by_field_name("attribute") if function is not None else None
             if function is not None and method is not None:
                 done = {b"setdefault": put, b"pop": taken}.get(method.text or b"")

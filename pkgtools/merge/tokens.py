@@ -30,6 +30,13 @@ def _goto_next(cursor: tree_sitter.TreeCursor) -> bool:
     return True
 
 
+def ancestors(raw: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    """Yield the syntax nodes around one, innermost first."""
+    while raw.parent is not None:
+        raw = raw.parent
+        yield raw
+
+
 def identifiers(root: tree_sitter.Node, name: bytes) -> Iterator[tree_sitter.Node]:
     """Yield the identifiers of one name at or below a syntax node, in order.
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from pkgtools.merge.landing import Landed
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.versions import Versions
 
@@ -18,11 +19,17 @@ _NEAR: Final = 2
 """Lines between two changes of one statement, as an ``else:`` is."""
 
 
-def undone(versions: Versions) -> Iterator[Chunk]:
-    """Yield the chunks that only exchange words, where upstream exchanges or negates some, too.
+def undone(file: Landed) -> dict[Chunk, str]:
+    """Return the chunks carried by a rule that only exchange words, where upstream does so, too.
 
-    And those that only negate, where upstream exchanges words.
+    And those that only negate, where upstream exchanges words, or the other way round.
     """
+    reason = "one side exchanges what the other one exchanges or negates"
+    found = _undone(file.versions) if file.by_rule else ()
+    return {c: reason for c in found if c in file.by_rule}
+
+
+def _undone(versions: Versions) -> Iterator[Chunk]:
     for mine, upstream in _near(versions):
         start = min(c.old for c in (*mine, *upstream))
         end = max(c.old_end for c in (*mine, *upstream))

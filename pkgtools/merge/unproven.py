@@ -1,38 +1,40 @@
-"""Imports of a result that neither side has."""
+"""Imports of a result that neither side has.
+
+Example: of ``from a import b`` one side makes ``from c import b``, the other one
+``from a import d``. Whether ``c`` has a ``d`` is looked up.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import tree_sitter
 
 from pkgtools.merge.effects import imported_names
+from pkgtools.merge.landing import Landed
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.modules import Module
 from pkgtools.merge.names import IMPORTS, inside
 from pkgtools.merge.tokens import raw_walk
 
 
-def unproven_import(
-    base: Module, sides: tuple[Module, Module], made: Module, spans: Sequence[range]
-) -> str | None:
-    """Return what the result imports as no side does, unless it exists, or imports twice.
+def unproven_imports(file: Landed) -> dict[Chunk, str]:
+    """Return the chunks carried by a rule if the result imports as no side does, or twice."""
+    why = _unproven(file) if file.by_rule else None
+    return dict.fromkeys(file.by_rule, why) if why else {}
 
-    Args:
-        base: the old file.
-        sides: ours and theirs.
-        made: the result.
-        spans: its lines that are not as in theirs.
-    """
-    near = [n for rows in spans for n in inside(made.root, rows)]
+
+def _unproven(file: Landed) -> str | None:
+    made, sides = file.made, (file.ours, file.theirs)
+    near = [n for rows in file.spans for n in inside(made.root, rows)]
     near = [n for n in near if "import" in n.type or n.type == "dotted_name"]
     new = _imported(made, [p for n in near for p in (n, n.parent) if p is not None])
     new -= {(name, dotted) for side in sides for dotted, name in side.imports.values()}
     for side in sides if new else ():
         new -= _imported(side, raw_walk([side.root]))
     for name, dotted in sorted(new):
-        if not _is_there(made, name, dotted, () if name in base.imports else sides):
-            return (
-                f"the result would import `{name.decode()}` from {dotted}, which neither side does"
-            )
+        if not _is_there(made, name, dotted, () if name in file.base.imports else sides):
+            shown = f"`{name.decode()}` from {dotted}"
+            return f"the result would import {shown}, which neither side does"
     twice = _bound_twice(made) if near else set()
     for side in sides if twice else ():
         twice -= _bound_twice(side)

@@ -1,35 +1,25 @@
 """Check, over the whole package, that theirs still has what the lines of ours use.
 
-Only what was right before is held against theirs: a call that fitted its function, an attribute
-that the class or one of its base classes had. Each finding says what is different now.
+Only what was right before is held against theirs: a call that fitted its function, a decorator
+that the functions beside it had. Each finding says what is different now.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.attributes import (
-    attribute_of_a_part,
-    lost_attribute,
-    undefined_attribute,
-    unread_attribute,
-)
-from pkgtools.merge.derived import derived_option
+from pkgtools.merge.calls import called, fits, resolve_call
 from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.modules import Definition, Module
 from pkgtools.merge.names import (
-    binds,
-    class_around,
+    definition_at,
     definitions_in,
     inside,
     name_of,
     owners,
     qualified_name,
-    scopes,
-    statements_of,
 )
 from pkgtools.merge.signatures import (
     given_twice,
@@ -37,42 +27,25 @@ from pkgtools.merge.signatures import (
     number_of_values,
     other_result,
     returned_values,
+    returns_of,
     signature_of,
 )
-from pkgtools.merge.tokens import identifiers, tokens_of
+from pkgtools.merge.tokens import tokens_of
 
 _LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
+_SHARED: Final[dict[str, Callable[[Definition], tuple[bytes, ...]]]] = {
+    "decorator": lambda one: one.decorators,
+    "base class": lambda one: one.base_names,
+}
 _DEFINITIONS: Final = ("function_definition", "class_definition")
 
 
-def misuse(use: Landing) -> str | None:
-    """Return what some lines use in a way that was right for ours, and is not in the result."""
-    checks: tuple[Callable[[Landing], str | None], ...] = (
-        lost_attribute,
-        undefined_attribute,
-        unread_attribute,
-        attribute_of_a_part,
-        _refused_call,
-        _keyword_twice,
-        _other_number_of_values,
-        _other_return,
-        _lone_definition,
-        derived_option,
-    )
-    return next((found for check in checks if (found := check(use))), None)
-
-
-def outdated(use: Landing) -> str | None:
-    """Return what new lines of theirs, here as `ours`, use as it was before our change."""
-    checks = (lost_attribute, _refused_call, _other_number_of_values)
-    return next((found for check in checks if (found := check(use))), None)
-
-
-def _refused_call(use: Landing) -> str | None:
+def refused_call(use: Landing) -> str | None:
+    """Return a call that fitted what it calls, which takes or gives something else now."""
     before = [c for c in nodes_on(use.ours.root, use.lines) if c.type == "call"]
     for call in nodes_on(use.made.root, use.rows) if before else ():
-        name = _called(call) if call.type == "call" else b""
-        twins = [c for c in before if _called(c) == name] if name else []
+        name = called(call) if call.type == "call" else b""
+        twins = [c for c in before if called(c) == name] if name else []
         found = resolve_call(use.made, call) if twins else None
         old = resolve_call(use.ours, twins[0]) if found else None
         if found is None or (old and _is_as_it_was(old[0], found[0])):
@@ -86,7 +59,7 @@ def _refused_call(use: Landing) -> str | None:
         is_as_given = any(tokens_of(c) == tokens_of(call) for c in twins)
         before_it = signature_of(old[0], bound=old[1]) if old and is_as_given else None
         why = misfit(call, signature, before_it) if signature else None
-        if why and any(_fits(use.ours, c) for c in twins):
+        if why and any(fits(use.ours, c) for c in twins):
             return f"`{name.decode()}` does not take this call any more: {why}"
     return None
 
@@ -98,13 +71,11 @@ def _renamed(old: Definition, new: Definition) -> str | None:
     if body is None or outer is None or known is None:
         return None
     names = {name_of(n) for n in known.children}
-    same = (n for n in outer.children if n.type == old.node.type and name_of(n) not in names)
-    found = next(
-        (n for n in same if (b := n.child_by_field_name("body")) and b.text == body.text), None
-    )
-    return (
-        f"is another function now: upstream calls it `{name_of(found).decode()}`" if found else None
-    )
+    for node in outer.children:
+        there = node.child_by_field_name("body") if node.type == old.node.type else None
+        if there is not None and there.text == body.text and name_of(node) not in names:
+            return f"is another function now: upstream calls it `{name_of(node).decode()}`"
+    return None
 
 
 def _is_as_it_was(old: Definition, new: Definition) -> bool:
@@ -112,99 +83,23 @@ def _is_as_it_was(old: Definition, new: Definition) -> bool:
     return not old.is_class and not new.is_class and old.whole.text == new.whole.text
 
 
-def unproven_calls(
-    sides: tuple[Module, Module], made: Module, rows: Collection[int]
-) -> Iterator[tree_sitter.Node]:
-    """Yield calls of a result where one side changes what is called, the other what is given.
-
-    Calls that are known to fit are left out.
-    """
-    ours, theirs = (module.root.text or b"" for module in sides)
-    for call in nodes_on(made.root, rows):
-        given = call.child_by_field_name("arguments")
-        # With all arguments of ours, the function has just another name.
-        if call.type != "call" or given is None or (given.text or b"") in ours:
-            continue
-        mine, known = (_calls_like(module.root, call) for module in sides)
-        is_new = (call.text or b"") not in theirs and not mine
-        is_new = is_new and all(_arguments(n) != _arguments(call) for n in known)
-        if known and is_new and not _fits(made, call):
-            yield call
-
-
-def _calls_like(root: tree_sitter.Node, call: tree_sitter.Node) -> list[tree_sitter.Node]:
-    """Return the calls of what a call of another version calls."""
-    name = _called(call)
-    found = identifiers(root, name.rpartition(b".")[2])
-    outer = (n.parent if n.parent and n.parent.type == "attribute" else n for n in found)
-    return [n.parent for n in outer if n.text == name and n.parent and n.parent.type == "call"]
-
-
-def _arguments(call: tree_sitter.Node) -> Counter[bytes]:
-    """Return the keywords and stars of a call's arguments; of other values, how many."""
-    given = call.child_by_field_name("arguments")
-    nodes = [n for n in (given.named_children if given else ()) if n.type != "comment"]
-    return Counter(
-        name_of(n) or (n.text or b"" if n.type.endswith("splat") else b"") for n in nodes
-    )
-
-
-def _fits(module: Module, call: tree_sitter.Node) -> bool:
-    found = resolve_call(module, call)
-    signature = signature_of(found[0], bound=found[1]) if found else None
-    return signature is not None and misfit(call, signature) is None
-
-
-def _called(call: tree_sitter.Node) -> bytes:
-    function = call.child_by_field_name("function")
-    return (function.text or b"") if function is not None else b""
-
-
-def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] | None:
-    """Return what a call calls, and whether as a method of ``self``."""
-    name = _called(call)
-    path = owners(call)
-    if name.startswith((b"self.", b"cls.", b"super().")):
-        scope = class_around(module.root, path)
-        owner, _, attribute = name.partition(b".")
-        if scope is None or b"." in attribute:
-            return None
-        around = Definition(scope, module)
-        method = (around.inherited if owner == b"super()" else around.method)(attribute)
-        return (method, True) if method else None
-    if not name.replace(b".", b"").replace(b"_", b"").isalnum():
-        return None
-    first = name.partition(b".")[0]
-    for scope in reversed(path):
-        if scope.type == "function_definition" and binds(scope, first):
-            local = Module(scope, module.package, module.read).resolve(name)
-            return (local, False) if local else None
-    owner, _, last = name.rpartition(b".")
-    of = module.resolve(owner) if owner else None
-    if of is not None and of.is_class:
-        method = of.method(last)
-        is_bound = method is not None and any(b"classmethod" in d for d in method.decorators)
-        return (method, is_bound) if method else None
-    found = module.resolve(name)
-    return (found, False) if found else None
-
-
-def _keyword_twice(use: Landing) -> str | None:
+def keyword_twice(use: Landing) -> str | None:
     """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
     for function in nodes_on(use.made.root, use.rows):
         if function.type != "function_definition" or b"**" not in (function.text or b""):
             continue
         found, path = given_twice(function), (*owners(function), function)
         for module in (use.ours, use.theirs) if found else ():
-            there = scopes(module.root, qualified_name(path))
-            found -= given_twice(there[-1]) if len(there) == len(path) else set()
+            there = definition_at(module.root, qualified_name(path))
+            found -= given_twice(there) if there else set()
         for name, key in sorted(found):
             shown = key.decode(), name.decode()
             return "a call would get the keyword `{}` twice, once in `**{}`".format(*shown)
     return None
 
 
-def _other_number_of_values(use: Landing) -> str | None:
+def other_number_of_values(use: Landing) -> str | None:
+    """Return a call whose values some lines unpack, and that returns another number of them."""
     for node in nodes_on(use.made.root, use.rows):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if node.type != "assignment" or left is None or right is None or right.type != "call":
@@ -214,8 +109,8 @@ def _other_number_of_values(use: Landing) -> str | None:
         if wanted is None or new in (None, wanted):
             continue
         twins = (n for n in nodes_on(use.ours.root, use.lines) if n.type == "call")
-        if any(_called(c) == _called(right) and _values(use.ours, c) == wanted for c in twins):
-            return f"`{_called(right).decode()}` returns {new} values now, not {wanted}"
+        if any(called(c) == called(right) and _values(use.ours, c) == wanted for c in twins):
+            return f"`{called(right).decode()}` returns {new} values now, not {wanted}"
     return None
 
 
@@ -224,7 +119,8 @@ def _values(module: Module, call: tree_sitter.Node) -> int | None:
     return returned_values(found[0].node) if found and not found[0].is_class else None
 
 
-def _other_return(use: Landing) -> str | None:
+def other_return(use: Landing) -> str | None:
+    """Return that some lines return what the other returns of the function do not any more."""
     mine = [n for n in inside(use.ours.root, use.lines) if n.type == "return_statement"]
     for node in nodes_on(use.made.root, use.rows) if mine else ():
         twin = next((n for n in mine if n.text == node.text), None)
@@ -246,7 +142,7 @@ def _other_return(use: Landing) -> str | None:
 
 def _returns(node: tree_sitter.Node, lines: Collection[int]) -> list[tree_sitter.Node]:
     """Return the returns with a value of the function around a node that are not on some lines."""
-    found = [n for n in statements_of(owners(node)[-1]) if n.type == "return_statement"]
+    found = returns_of(owners(node)[-1])
     return [n for n in found if n.named_children and n.start_point.row not in lines]
 
 
@@ -260,7 +156,7 @@ def _is_other(node: tree_sitter.Node) -> bool:
     return value.type in _LITERALS or re.match(rb"_*[A-Z]\w*\.\w+\Z", value.text or b"") is not None
 
 
-def _lone_definition(use: Landing) -> str | None:
+def lone_definition(use: Landing) -> str | None:
     """Return what upstream took from the definitions beside one that the lines add."""
     for node in inside(use.ours.root, use.lines):
         if node.type not in _DEFINITIONS:
@@ -273,7 +169,7 @@ def _lone_definition(use: Landing) -> str | None:
         changed = _changed_base(use, added)
         if changed:
             return changed
-        for what, of in (("decorator", _decorators_of), ("base class", _bases_of)):
+        for what, of in _SHARED.items():
             for text in of(added):
                 lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
                 if lost:
@@ -309,20 +205,9 @@ def _lost_by(
     return ", ".join(f"`{name.decode()}`" for name in lost[:3]) + (" ..." if lost[3:] else "")
 
 
-def _decorators_of(one: Definition) -> tuple[bytes, ...]:
-    return one.decorators
-
-
-def _bases_of(one: Definition) -> tuple[bytes, ...]:
-    return one.base_names
-
-
 def _definitions(
     module: Module, path: tuple[bytes, ...], kind: str
 ) -> dict[bytes, Definition] | None:
-    around = scopes(module.root, path)
-    if len(around) != len(path):
-        return None
-    scope = around[-1] if around else module.root
-    nodes = (n for n in definitions_in(scope) if n.type == kind)
-    return {name_of(n): Definition(n, module) for n in nodes}
+    scope = definition_at(module.root, path)
+    nodes = (n for n in definitions_in(scope) if n.type == kind) if scope else ()
+    return {name_of(n): Definition(n, module) for n in nodes} if scope else None
