@@ -93,7 +93,7 @@ class Movement:
         self._near: dict[str, list[str]] = {}
         self._defined: dict[str, frozenset[bytes]] = {}
         self._given: dict[bytes, bool] = {}
-        self._moved: dict[tuple[str, str, bytes | None], Elsewhere | None] = {}
+        self._moved: dict[tuple[str, str, bytes], Elsewhere | None] = {}
 
     @cached_property
     def changed(self) -> frozenset[str]:
@@ -131,7 +131,7 @@ class Movement:
 
     def definition(self, path: str, node: Block) -> Elsewhere | None:
         """Return a definition of `path` that is in one other file now, and there alone."""
-        key = path, node.kind, node.name  # each chunk in a definition asks
+        key = path, node.kind, node.text  # each chunk in a definition asks
         if key not in self._moved:
             self._moved[key] = self._moved_to(path, node)
         return self._moved[key]

@@ -55,6 +55,19 @@ class Big:
 """
 _BIG_NOW = _BIG[: _BIG.index("\n    def two")]
 _TWO = _BIG[_BIG.index("    def two") :]
+_PAIR_A = "class C:\n    def run(self, a):\n        one(a)\n        two(a)\n        return a\n"
+_PAIR = f"""{_PAIR_A.replace("C:", "A:")}
+    x = 1
+
+class B:
+    def run(self, other):
+        for b in s(other, deep=True):
+            t(b, other)
+            u(b.left, b.right)
+        two(a)
+
+    x = 2
+"""
 _PART = f"class Part:\n    def __init__(self, b):\n        self.b = b\n\n{_TWO}"
 
 
@@ -145,6 +158,13 @@ CASES = (
             "m.py": f"class Mixin:\n{_TWO}",
         },
         None,
+    ),
+    _Case(
+        "one of two methods of a name that moves to another file",
+        {"h.py": _PAIR},
+        {"h.py": _PAIR.replace("  one(a)", "  zero(a)").replace("two(a)\n\n", "three(a)\n\n")},
+        {"h.py": "class A:\n    x = 1\n\nclass B:\n    x = 2\n", "m.py": _PAIR_A},
+        "upstream removed the function run",
     ),
     _Case(
         "a name that the module exports",
