@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tree_sitter
 import tree_sitter_python
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkgtools.merge import reparse
@@ -33,6 +33,7 @@ def _nodes(tree: tree_sitter.Tree) -> list[tuple[object, ...]]:
     return found
 
 
+@settings(deadline=None)  # the machine can be busy
 @given(st.sampled_from(_SOURCES), st.lists(_EDITS, min_size=1, max_size=4))
 def test_the_tree_of_an_edit_is_the_whole_source_s(
     source: bytes, edits: list[tuple[float, int, list[bytes]]]
