@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from subprocess import DEVNULL, PIPE
 from threading import Condition, Thread
-from typing import BinaryIO, Final, Self
+from typing import IO, Final, Self
 
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.catalog import Upstream
@@ -21,6 +22,7 @@ from pkgtools.source import Source
 
 _WORTH: Final = 500_000
 """Bytes of patched files from which a process saves more time than its start takes."""
+_READY: Final = b"ready\n"
 _SCRIPT: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from pkgtools.port.ahead import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
@@ -73,27 +75,24 @@ class Ahead:
         self._merges: dict[FileMerge, Future[_Made | None]] = {}
         self._is_closed = False
         self._process: subprocess.Popen[bytes] | None = None
+        self._thread: Thread | None = None
         self._files: PatchedFiles
 
     def __enter__(self) -> Self:
-        if self._size >= _WORTH and (os.cpu_count() or 1) > 1:
-            with contextlib.suppress(OSError):  # too many processes: the port does all itself
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-c", _SCRIPT],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                )
-                self._thread = Thread(target=self._exchange, args=(self._process,), daemon=True)
-                self._thread.start()
+        if self._size >= _WORTH and (os.cpu_count() or 1) > 1 and sys.executable:
+            thread = Thread(target=self._exchange, daemon=True)
+            with contextlib.suppress(RuntimeError):  # too many threads
+                thread.start()
+                self._thread = thread
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         if self._process is not None:
             self._process.kill()
-            with self._changed:
-                self._is_closed = True
-                self._changed.notify()
+        if self._thread is not None:
             self._thread.join()
 
     def follow(self, files: PatchedFiles) -> None:
@@ -103,7 +102,7 @@ class Ahead:
 
     def ask(self, file: FileMerge) -> None:
         """Have a file merged ahead."""
-        if self._process is not None:
+        if self._thread is not None:
             with self._changed:
                 self._wanted.append(file)
                 self._changed.notify()
@@ -133,31 +132,39 @@ class Ahead:
             self._merges[file] = Future()
             return _Job(self._files, file, self._merges[file])
 
-    def _exchange(self, process: subprocess.Popen[bytes]) -> None:
-        """Send the process what is wanted, and take what it makes, until one of both ends."""
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
+    def _exchange(self) -> None:
+        """Send a process what is wanted, and take what it makes, until it or the port ends."""
+        command = [sys.executable, "-I", "-c", _SCRIPT]
+        # The port makes each merge itself that fails here: the process can be killed, lack memory,
+        # or get a source of another library that it cannot open.
+        with (
+            contextlib.suppress(Exception),
+            subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as self._process,
+        ):
+            assert self._process.stdin is not None  # noqa: S101 - both are pipes
+            assert self._process.stdout is not None  # noqa: S101
+            self._feed(self._process.stdin, self._process.stdout)
+
+    def _feed(self, wanted: IO[bytes], made: IO[bytes]) -> None:
+        pickle.dump(sys.path, wanted)
+        wanted.flush()
+        if made.readline() != _READY:  # until it has started, the port does not wait for it
+            return
         known, seen = None, 0
-        with contextlib.suppress(OSError), process:
-            pickle.dump(sys.path, process.stdin)
-            process.stdin.flush()
-            process.stdout.readline()  # until it has started, the port does not wait for it
-            while (job := self._wait()) is not None:
-                made, step = None, None
-                try:
-                    if job.files is not known:
-                        known, seen = job.files, 0
-                        old, new = (listing.source for listing in known.movement.listings)
-                        step = old, new, known.upstream, known.changes
-                    updates = known.updates[seen:]
-                    seen += len(updates)
-                    process.stdin.write(pickle.dumps(_Task(job.file, updates, step)))
-                    process.stdin.flush()
-                    made = pickle.load(process.stdout)  # noqa: S301 - our own process
-                except (EOFError, TypeError, pickle.PickleError):
-                    return  # the process was killed, or a source cannot be opened twice
-                finally:
-                    job.found.set_result(made)
+        while (job := self._wait()) is not None:
+            found, step = None, None
+            try:
+                if job.files is not known:
+                    known, seen = job.files, 0
+                    old, new = (listing.source for listing in known.movement.listings)
+                    step = old, new, known.upstream, known.changes
+                updates = known.updates[seen:]
+                seen += len(updates)
+                wanted.write(pickle.dumps(_Task(job.file, updates, step)))
+                wanted.flush()
+                found = pickle.load(made)  # noqa: S301 - our own process
+            finally:
+                job.found.set_result(found)
 
     def _wait(self) -> _Job | None:
         """Return the next merge for the process; None where the port is over."""
@@ -166,9 +173,9 @@ class Ahead:
             return None if self._is_closed else self._next()
 
 
-def serve(wanted: BinaryIO, made: BinaryIO) -> None:
+def serve(wanted: IO[bytes], made: IO[bytes]) -> None:
     """Make each merge that is read, until the port closes the pipe."""
-    made.write(b"ready\n")
+    made.write(_READY)
     made.flush()
     memory = StepMemory()
     with contextlib.suppress(EOFError, BrokenPipeError):

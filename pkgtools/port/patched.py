@@ -149,8 +149,10 @@ class PatchedFiles:
         if b"." in name or not self.movement.lost(name, path):
             return self.movement.lost(name, path)
         self.looked.missed.add(name)
-        blobs = (*self._new.values(), *self._likely.values())
-        return not gives((blob.data for blob in blobs if blob is not None), name)
+        patched = (*self._new.items(), *self._likely.items())
+        having = {path: blob.data for path, blob in patched if blob and name in blob.data}
+        self.looked.paths.update(having)  # a later patch can take it out again
+        return not gives(having.values(), name)
 
     def users(self, path: str, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to import a file, or a name of it."""

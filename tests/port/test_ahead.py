@@ -6,6 +6,7 @@ import io
 import pickle
 import sys
 import time
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,12 +28,14 @@ from pkgtools.source import WheelSource
 from pkgtools.source.git import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pkgtools.merge import Merge
     from pkgtools.port.patched import FileMerge
     from pkgtools.port.series import Ported
+
+    Files = Mapping[str, str]
 
 BODY = "".join(f"    row_{n} = x + {n}\n" for n in range(9))
 LIB = f"def call(x, a=1):\n{BODY}    return x\n"
@@ -50,9 +53,12 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
 
 
-def ported(tmp_path: Path) -> Ported:
-    """Port a series of which a file uses what another one gets, and is changed twice."""
-    small = make_small(tmp_path, {"1.0": OLD, "1.1": NEW}, [("one", FIRST), ("two", SECOND)])
+def ported(
+    tmp_path: Path, old: Files = OLD, new: Files = NEW, patches: Sequence[Files] = (FIRST, SECOND)
+) -> Ported:
+    """Port a series; by default a file uses what another one gets, and is changed twice."""
+    named = [(f"p{number}", files) for number, files in enumerate(patches)]
+    small = make_small(tmp_path, {"1.0": old, "1.1": new}, named)
     upstream = load_catalog(small.catalog).upstreams[0]
     sources = [WheelSource(small.wheel(version), upstream) for version in ("1.0", "1.1")]
     applied = applied_on(load_series(small.series).patches, sources[0])
@@ -93,9 +99,27 @@ def test_a_port_is_the_same_with_a_process_ahead(
 
 
 @pytest.mark.usefixtures("_always")
-@pytest.mark.parametrize("python", ["/bin/false", "/nowhere/python"])
+def test_a_patch_takes_out_what_a_merge_ahead_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = f"def f(x, a=1):\n{BODY}    return x\n"
+    gone = "class Config:\n    def __init__(self):\n        self.size = 1\n"
+    old = {"config.py": gone, "extra.py": LIB, "user.py": user}
+    new = {name: text.replace("a=1", "a=1, b=2") for name, text in old.items()}
+    new["config.py"] = gone.replace("size", "width")
+    first = {"extra.py": LIB + "size = 1\n", "user.py": user.replace("x + 0", "x + 10")}
+    second = {"extra.py": LIB, "user.py": first["user.py"].replace("x + 8", "x.size + 8")}
+    taken = when_made(monkeypatch)
+    (step,) = ported(tmp_path, old, new, (first, second)).steps
+    assert taken[-1] is None
+    reasons = [hunk.reason for patch in step.patches for hunk in patch.hunks if hunk.reason]
+    assert reasons == ["the package defines `size` nowhere any more"]
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("python", ["/bin/false", "/bin/echo", "/nowhere/python", "", None])
 def test_a_process_that_does_not_start_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str | None
 ) -> None:
     monkeypatch.setattr(sys, "executable", python)
     (step,) = ported(tmp_path).steps
@@ -107,11 +131,46 @@ def test_a_killed_process_costs_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     follow = Ahead.follow
 
     def kill(self: Ahead, files: PatchedFiles) -> None:
-        assert self._process is not None
+        while self._process is None:
+            time.sleep(0.001)
         self._process.kill()
         follow(self, files)
 
     monkeypatch.setattr(Ahead, "follow", kill)
+    (step,) = ported(tmp_path).steps
+    assert [patch.outcome for patch in step.patches] == ["merged", "unchanged"]
+
+
+def local(_: WheelSource) -> object:
+    message = "Can't pickle local object"
+    raise AttributeError(message)
+
+
+def no_thread(_: Thread) -> None:
+    message = "can't start new thread"
+    raise RuntimeError(message)
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize(
+    ("kind", "name", "fails"), [(WheelSource, "__reduce__", local), (Thread, "start", no_thread)]
+)
+def test_a_port_without_a_process_is_the_same(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    name: str,
+    fails: Callable[..., object],
+) -> None:
+    monkeypatch.setattr(kind, name, fails)
+    take = Ahead.take
+
+    def late(self: Ahead, file: FileMerge) -> Merge | None:
+        if self._thread is not None:
+            self._thread.join(60)
+        return take(self, file)
+
+    monkeypatch.setattr(Ahead, "take", late)
     (step,) = ported(tmp_path).steps
     assert [patch.outcome for patch in step.patches] == ["merged", "unchanged"]
 
