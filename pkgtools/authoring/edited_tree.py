@@ -31,7 +31,7 @@ def refuse_other_commit(work: SeriesWork, tree: Tree, made: Made, beyond: Collec
         made: what the series makes of the source.
         beyond: paths to look at besides those that the series changes.
     """
-    base = base_commit(tree)
+    base = base_commit(work.catalog, tree)
     if base is None or base.commit == getattr(work.source, "commit", None):
         return
     other = []

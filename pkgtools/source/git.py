@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -137,22 +139,41 @@ class Repository:
         options = ("--others", "--exclude-standard", "-z")
         return _words(self._repo.git.ls_files(*options, "--", folder))
 
-    def fetched_commit(self) -> GitSource | None:
-        """Return the commit that HEAD's own commits lie on: one of a remote branch or a tag.
+    def upstream_commit(
+        self, url: str | None, known: Sequence[str], is_release: Callable[[str], bool]
+    ) -> GitSource | None:
+        """Return the upstream's commit that HEAD's own commits lie on.
 
-        None where nothing tells a user's commits from others', as after `git init`, or where git
-        cannot read a branch.
+        The upstream's are the `known` commits and what they descend from, the release tags, and
+        the branches of remotes of its `url`. Of another remote the branches can be a fork's own,
+        so they tell nothing. None where git tells nothing, or cannot read a commit.
         """
-        shallow = Path(self._repo.common_dir, "shallow")  # commits that were fetched by their id
-        known = shallow.read_text().split() if shallow.is_file() else []
-        others = ("--not", "--remotes", "--tags", *known)
-        with _without_git_variables():
+        with _without_git_variables(), tempfile.TemporaryFile() as ends:
+            git = self._repo.git
             try:
-                own = self._repo.git.rev_list("--boundary", "HEAD", *others).splitlines()
+                urls = git.config("--get-regexp", r"^remote\..*\.url$", with_exceptions=False)
+                remotes = [line.split(" ", 1) for line in urls.splitlines()]
+                theirs = [key[7:-4] for key, place in remotes if _is_same(place, url)]
+                tags = git.for_each_ref("refs/tags", format="%(refname:lstrip=2)").splitlines()
+                if theirs or not remotes:  # else a fork's commit can be the fetched one
+                    known = [*known, *self._shallow()]
+                known = [*known, *(f"refs/tags/{tag}" for tag in tags if is_release(tag))]
+                if not theirs and not known:
+                    return None
+                ends.write("".join(f"^{commit}\n" for commit in known).encode())
+                ends.seek(0)
+                options = ("--boundary", "--ignore-missing", "--stdin", "HEAD", "--not")
+                branches = [f"--remotes={name}" for name in theirs]
+                own = git.rev_list(*options, *branches, istream=ends).splitlines()
             except GitError:
                 return None
-        ends = [line[1:] for line in own if line.startswith("-")]
-        return self.get(ends[0] if own else "HEAD") if ends or not own else None
+        below = [line[1:] for line in own if line.startswith("-")]
+        return self.get(below[0] if own else "HEAD") if below or not own else None
+
+    def _shallow(self) -> list[str]:
+        """Return the commits that were fetched without their parents."""
+        path = Path(self._repo.common_dir, "shallow")
+        return path.read_text().split() if path.is_file() else []
 
     def last_tag(self) -> str | None:
         """Return the nearest tag that HEAD descends from, or None.
@@ -261,3 +282,13 @@ def _without_git_variables() -> Iterator[None]:
 
 def _opened(repository: Path, commit: str) -> GitSource:
     return Repository(repository).get(commit)
+
+
+def _is_same(url: str, other: str | None) -> bool:
+    """Whether two URLs are of one repository, by any protocol or through a mirror of the host."""
+    names = (
+        re.split("[/:@]", each.removesuffix("/").removesuffix(".git"))
+        for each in (url, other or "")
+    )
+    owner, theirs = ([part.lower() for part in parts[-2:]] for parts in names)
+    return owner == theirs

@@ -7,6 +7,7 @@ source says of itself tells apart the releases whose touched files are the same.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -62,10 +63,13 @@ def checkout_of(source: Source) -> Tree | None:
 def said(catalog: Catalog, matches: Sequence[Identity], source: Source) -> list[Identity]:
     """Return those of several matches that a source says it is, or all if it says nothing."""
     if len(matches) > 1 and (tree := checkout_of(source)) is not None:
-        base = base_commit(tree)
-        names = {base.commit, *base.tags} if base is not None else set()
+        base, names = base_commit(catalog, tree), set[str]()
+        with suppress(SourceUnavailableError):  # of a tag whose object is lost
+            names = {base.commit, *base.tags} if base is not None else names
         version = None if names else _written_version(tree)
-        matches = [_judged(catalog, match, names, version) for match in matches]
+        judged = [_judged(catalog, match, names, version) for match in matches]
+        # A commit between releases is none of them.
+        matches = judged if any(match.by_version for match in judged) else matches
     if any(match.by_version for match in matches):
         matches = [match for match in matches if match.by_version is not False]
     return list(matches)
@@ -80,16 +84,32 @@ def _judged(catalog: Catalog, match: Identity, names: set[str], version: str | N
     return replace(match, by_version=told)
 
 
-def base_commit(tree: Tree) -> GitSource | None:
-    """Return the commit that a git checkout is of, below its user's own commits, if git tells."""
+def base_commit(catalog: Catalog, tree: Tree) -> GitSource | None:
+    """Return the commit of the upstream that a git checkout is of, below a fork's own commits."""
     if tree.git_root != tree.root:  # the history of a folder around it is its user's own
         return None
+    revisions = [r for t in catalog.targets if t.upstream == tree.upstream for r in t.revisions]
+    tags = {each.tag: each.version or "" for each in revisions if each.tag}
+    prefixes = {"v", *(tag.removesuffix(version) for tag, version in tags.items())}
+
+    def is_release_tag(name: str) -> bool:
+        found = (name.removeprefix(prefix) for prefix in prefixes)
+        return name in tags or any(_is_public(each) for each in found)
+
+    commits = [each.commit for each in revisions if each.commit]
     try:
         from pkgtools.source.git import Repository  # noqa: PLC0415 - GitPython is slow to import
 
-        return Repository(tree.root).fetched_commit()
+        return Repository(tree.root).upstream_commit(tree.upstream.git, commits, is_release_tag)
     except (SourceUnavailableError, UsageError):
         return None
+
+
+def _is_public(version: str) -> bool:
+    try:
+        return version[:1].isdigit() and Version(version).local is None
+    except InvalidVersion:
+        return False
 
 
 def _written_version(tree: Tree) -> str | None:

@@ -138,3 +138,25 @@ def test_a_checkout_of_another_commit_with_edits_everywhere(case: _Case) -> None
     git(case.root, "commit", "--quiet", "--all", "--message", "the series and edits")
     assert case.run("refresh", "--series", "one").code == 0
     assert b"MINE" in (case.small.made(case.small.series, "1.0")["src/widget/keep.py"] or b"")
+
+
+@pytest.mark.parametrize("name", ["refs/tags/team-1", "refs/tags/v1.0-mine", "refs/remotes/fork/m"])
+@pytest.mark.parametrize("case", ["git"], indirect=True)
+def test_edits_in_a_fork_that_are_tagged_or_pushed(case: _Case, name: str) -> None:
+    """Beside upstream's own remote, whose branches tell which commits are upstream's."""
+    case.write("1.0")
+    git(case.root, "remote", "rename", "origin", "fork")
+    for path, text in _ONE.items():
+        (case.package / path).write_text(f"{text}MINE = 1\n")
+    git(case.root, "add", "--all")
+    git(case.root, "commit", "--quiet", "--message", "the series and edits")
+    git(case.root, "update-ref", name, "HEAD")
+    assert case.run("new", "mine", "-m", "mine", "--series", "one").code == 0
+    (case.small.series / "mine.patch").unlink()
+    (case.small.series / "series").write_text("0001-one.patch\n")
+    git(case.root, "remote", "add", "upstream", "git@git.example.invalid:widget.git")
+    git(case.root, "update-ref", "refs/remotes/upstream/main", "HEAD")
+    case.refuses(5, f"is a checkout of {git(case.root, 'rev-parse', 'HEAD')[:12]}")
+    git(case.root, "update-ref", "refs/remotes/upstream/main", case.small.commits["1.0"])
+    assert case.run("refresh", "--series", "one").code == 0
+    assert b"MINE" in (case.small.made(case.small.series, "1.0")["src/widget/keep.py"] or b"")

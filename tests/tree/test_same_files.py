@@ -116,6 +116,34 @@ def test_a_users_own_commits_and_a_patched_wheel_say_the_same(small: Small, tmp_
     assert "exactly three (1.3)" in call("verify", *options, "--wheel", built.facts["path"]).out
 
 
+def test_a_commit_between_releases(small: Small, tmp_path: Path) -> None:
+    """It is of no release, so the files decide, with a target's name and without."""
+    tree = _Tree(small, tmp_path / "tree", "git", "1.3")
+    git(tree.root, "commit", "--quiet", "--allow-empty", "--message", "nightly")
+    git(tree.root, "remote", "set-url", "origin", "https://git.example.invalid/widget.git")
+    git(tree.root, "update-ref", "refs/remotes/origin/main", "HEAD")
+    (tree.root / "src/widget/a.py").write_text("A = 2\n")
+    assert len(tree("identify", "--json").facts["matches"]) == 2
+    assert tree("verify", "--series-only").code == 0
+    assert tree("verify", "--target", "three").code == 0
+    for words in ((), ("--target", "one")):
+        done = tree("verify", *words)
+        assert (done.code, "_version.py (changed)" in done.err) == (8, True), done
+
+
+@pytest.mark.parametrize("name", ["refs/tags/team-1", "refs/tags/v1.3-team", "refs/remotes/o/mine"])
+def test_a_users_own_commits_that_are_tagged_or_pushed(
+    small: Small, tmp_path: Path, name: str
+) -> None:
+    tree = _Tree(small, tmp_path / "tree", "git", "1.3")
+    git(tree.root, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    git(tree.root, "update-ref", name, "HEAD")
+    found = tree("identify", "--json").facts["matches"]
+    assert [match["target"] for match in found] == ["three"]
+    assert tree("apply").code == 0
+    assert tree("verify").code == 0
+
+
 def test_two_targets_of_one_release(small: Small, tmp_path: Path) -> None:
     shutil.copytree(small.catalog.parent, tmp_path / "catalog")
     twins = Small(tmp_path, small.commits)
