@@ -180,6 +180,20 @@ def test_the_commands_are_those_of_the_program() -> None:
     assert set(listed) == {name for name, _ in _commands()}
 
 
+def test_the_json_of_every_command_is_described() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (DOCS / "json.md").read_text(), re.MULTILINE)
+    described = {name for row in rows for name in re.findall(r"`([a-z][a-z -]*)`", row)}
+    assert {name.removeprefix("pkgtools ") for name, _ in _commands()} <= described
+
+
+def test_the_rules_are_those_of_the_merge() -> None:
+    tables = re.findall(r"^\| ([a-z, -]+) \|", (DOCS / "port.md").read_text(), re.MULTILINE)
+    named = {name for cell in tables for name in cell.split(", ") if "-" in name}
+    modules = [ROOT / "pkgtools/port/outcomes.py", *(ROOT / "pkgtools/merge").glob("*.py")]
+    literal = re.compile(r'"([a-z]+(?:-[a-z]+)+)"')
+    assert {rule for path in modules for rule in literal.findall(path.read_text())} == named
+
+
 def test_the_exit_codes_are_those_of_the_program() -> None:
     table = _section((DOCS / "commands.md").read_text(), "Exit codes")
     listed = {int(code) for code in re.findall(r"^\| (\d) \|", table, re.MULTILINE)}
