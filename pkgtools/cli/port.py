@@ -219,8 +219,7 @@ def _patch_lines(patch: PatchReport) -> Iterator[str]:
 def _proposal_lines(hunk: HunkReport) -> Iterator[str]:
     if hunk.proposal is None or hunk.sides is None:
         return
-    told = ", drops the patch's change" if hunk.drops else ""
-    yield f"      proposal {hunk.proposal.number} ({hunk.proposal.rule}{told}):"
+    yield f"      proposal {hunk.proposal.number} ({hunk.proposal.rule}{hunk.lost}):"
     sides = hunk.sides.theirs.splitlines(), hunk.proposal.text.splitlines()
     diff = list(difflib.unified_diff(*sides, lineterm="", n=1))[3:]
     yield from (f"        {line}" for line in diff[:_SHOWN])

@@ -62,6 +62,14 @@ class HunkReport:
     drops: bool = False
     """Whether the proposal, or the accepted one, has upstream's lines in place of the patch's."""
 
+    @property
+    def lost(self) -> str:
+        """What its proposal drops, for a report to put after the rule."""
+        if self.drops:
+            return ", drops the patch's change"
+        is_ours = self.proposal is not None and self.proposal.rule == "as-patched"
+        return ", drops upstream's change" if is_ours else ""
+
 
 @dataclass(frozen=True)
 class PatchReport:

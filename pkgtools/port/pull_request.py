@@ -140,8 +140,7 @@ def _proposal(hunk: HunkReport) -> str:
     if hunk.proposal is None:
         return ""
     lines = "\n".join(f"      {line}".rstrip() for line in hunk.proposal.text.splitlines())
-    told = ", drops the patch's change" if hunk.drops else ""
-    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}{told}):\n\n{lines}"
+    return f"; proposal {hunk.proposal.number} ({hunk.proposal.rule}{hunk.lost}):\n\n{lines}"
 
 
 def _proofs(upgrade: Upgrade) -> Iterator[str]:

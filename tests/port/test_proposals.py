@@ -117,21 +117,23 @@ def test_all_proposals_are_taken(small: Small, tmp_path: Path) -> None:
 
 def test_what_a_proposal_drops_is_named(tmp_path: Path) -> None:
     """Before it is accepted, and after: the new series has another change of the patch only."""
-    files = {"a.py": CHECKED, "b.py": VALUE}
+    files = {"a.py": CHECKED, "b.py": VALUE, "c.py": "X = 1\n"}
     small = make_small(
         tmp_path / "small",
-        {"1.0": files, "1.1": {**files, "a.py": REWRITTEN}},
-        [("one", {"a.py": CHECKED_OURS, "b.py": "VALUE = 2\n"})],
+        {"1.0": files, "1.1": {**files, "a.py": REWRITTEN, "c.py": "X = 3\n"}},
+        [("one", {"a.py": CHECKED_OURS, "b.py": "VALUE = 2\n", "c.py": "X = 2\n"})],
     )
     asked = small.port("--series", "one", "--to", "1.1", "-o", tmp_path / "new")
     assert asked.code == 3
     assert "proposal 1 (upstream-rewrote, drops the patch's change):" in asked.out
+    assert "proposal 1 (as-patched, drops upstream's change):" in asked.out
     assert "1 of the proposals would drop the patch's change" in asked.out
     done = call("port", "--continue", "--accept", "-o", tmp_path / "new")
     assert done.code == 0
     told = "dropped: the change of 0001-one.patch at src/widget/a.py:3 (upstream-rewrote)\n"
     assert told in done.out
-    assert small.made(tmp_path / "new", "1.1") == {"src/widget/b.py": b"VALUE = 2\n"}
+    made = {"src/widget/b.py": b"VALUE = 2\n", "src/widget/c.py": b"X = 2\n"}
+    assert small.made(tmp_path / "new", "1.1") == made
 
 
 @pytest.mark.parametrize("by_path", [False, True])
