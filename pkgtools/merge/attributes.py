@@ -105,9 +105,8 @@ def unread_attribute(use: Landing) -> str | None:
             continue
         if _reads(theirs, last, name) or not _reads(base, last, name):
             continue
-        if sets(use.ours.root, use.lines, name):
-            continue
-        if pair.partition(b".")[0] + b"." in theirs and use.is_lost(pair):
+        is_there = last + b"." in theirs
+        if is_there and use.is_lost(pair) and not sets(use.ours.root, use.lines, name):
             return f"the package reads `{pair.decode()}` nowhere any more"
     return None
 
@@ -119,7 +118,7 @@ def attribute_of_a_part(use: Landing) -> str | None:
         owner, _, name = (raw.text or b"").rpartition(b".")
         if owner + b"." not in theirs or b"." + name not in theirs:
             continue
-        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner) or sets(use.ours.root, use.lines, name):
+        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner):
             continue
         old, new = (
             re.compile(rb"(?<![\w.])%b\.%b%b\b" % (re.escape(owner), part, name))
@@ -127,6 +126,8 @@ def attribute_of_a_part(use: Landing) -> str | None:
         )
         found = new.search(theirs)
         if found and old.search(base) and not old.search(theirs) and not new.search(base):
+            if sets(use.ours.root, use.lines, name):
+                continue
             return f"upstream has `{found[0].decode()}` for `{owner.decode()}.{name.decode()}`"
     return None
 

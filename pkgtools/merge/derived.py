@@ -14,8 +14,7 @@ def derived_option(use: Landing) -> str | None:
     That is: theirs removed options of a file that are fields of a class which the file imports,
     and the class has a field of the new option's name, too.
     """
-    text = use.ours.root.text or b""
-    added = _options(b"\n".join(text.split(b"\n")[use.lines.start : use.lines.stop]))
+    added = _options(use.text)
     gone = _options(use.base.root.text or b"") if added else set()
     gone -= _options(use.theirs.root.text or b"")
     for name in sorted(use.theirs.imports) if gone else ():

@@ -96,6 +96,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
         home=made,
         words=frozenset(WORD.findall(data)),
         is_lost=others.is_lost,
+        text=data,
         lines=lines,
         rows=lines,
     )

@@ -5,6 +5,7 @@ one of two loop variables, begins to use a name for something of its own, or mak
 what the patch takes from the module.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -67,7 +68,7 @@ class _Name:
     def is_deleted_first(self) -> bool:
         """Whether it is read behind a ``del`` without a value between."""
         is_gone = False
-        for raw in self.uses:
+        for raw in self.uses if re.search(rb"\bdel\b", self.function.text or b"") else ():
             outer = (n for n in ancestors(raw) if n.type not in ("expression_list", "tuple"))
             is_del = next(outer).type == "delete_statement"
             if is_gone and not is_del and not is_bound_here(raw):
@@ -106,9 +107,9 @@ def _crossed(
     if not ours.is_set():
         is_outer = means(use.ours.root, path[:-1], made.name)
         return f"`{shown}` is a local name of upstream's there" if is_outer else None
-    if made.is_set_first() < min(ours.is_set_first(), theirs.is_set_first()):
+    if not made.is_set_first() and ours.is_set_first() and theirs.is_set_first():
         return f"`{shown}` is read before it is set there"
-    if made.is_deleted_first() > max(ours.is_deleted_first(), theirs.is_deleted_first()):
+    if made.is_deleted_first() and not (ours.is_deleted_first() or theirs.is_deleted_first()):
         return f"upstream deletes `{shown}` before that"
     is_new = not base.is_set() and theirs.is_set()
     if is_new and _takes_turns(made, ours.lines(), theirs.lines()):

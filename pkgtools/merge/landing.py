@@ -38,8 +38,10 @@ class Landing:
     """The words in the lines that the merge adds to theirs."""
     is_lost: Callable[[bytes], object]
     """Returns whether the package defined an attribute before, and nowhere does now."""
+    text: bytes = b""
+    """The lines."""
     lines: range = range(0)
-    """In ours."""
+    """Where they are in ours."""
     rows: Collection[int] = ()
     """The same lines in what was made. All count from 0."""
 
@@ -116,16 +118,19 @@ class Landed:
         lines = self.versions.lines[1][chunk.new : chunk.new_end]
         wanted = {line.strip() for line in lines} - {b""}
         rows = frozenset(n for n in self.added if self.lines[n].strip() in wanted)
-        return replace(self._use, lines=range(chunk.new, chunk.new_end), rows=rows)
+        span = range(chunk.new, chunk.new_end)
+        return replace(self._use, text=b"".join(lines), lines=span, rows=rows)
 
     def upstream_landing(self, chunk: Chunk, rows: Iterable[int]) -> Landing:
         """Return where the lines of a chunk of upstream are in what ours made of theirs."""
+        text = self.text(chunk, 2)
         return replace(
             self._use,
             ours=self.theirs,
             theirs=self.made,
-            words={*WORD.findall(self.text(chunk, 2))},
+            words={*WORD.findall(text)},
             is_lost=bool,
+            text=text,
             lines=range(chunk.new, chunk.new_end),
             rows=[n for n in rows if n not in self.added],
         )
@@ -136,7 +141,7 @@ def nodes_on(root: tree_sitter.Node, rows: Collection[int]) -> tuple[tree_sitter
     return _nodes_on(root, tuple(sorted(rows)))
 
 
-@lru_cache(maxsize=8)  # each check of a chunk asks for the same rows
+@lru_cache(maxsize=64)  # each check of a chunk asks for the same rows
 def _nodes_on(root: tree_sitter.Node, rows: tuple[int, ...]) -> tuple[tree_sitter.Node, ...]:
     found = []
     stack = [root]

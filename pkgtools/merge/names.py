@@ -149,7 +149,7 @@ def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
     return qualified_name([n for n in path if n.start_byte < at])
 
 
-@lru_cache(maxsize=4)  # each check of a chunk asks for the same lines
+@lru_cache(maxsize=64)  # each check of a file asks for the lines of the same chunks
 def inside(module: tree_sitter.Node, lines: range) -> tuple[tree_sitter.Node, ...]:
     """Return the syntax nodes that start on some lines."""
     found = []

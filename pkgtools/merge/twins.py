@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from pkgtools.merge.align import align
@@ -32,8 +33,13 @@ _KEYED: Final = re.compile(rb"""@[\w.]*(?:\bregister\w*\(["'][^"']*["']|\w\(["']
 _OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
 
 
-def doubled(base: Block, ours: Block, theirs: Block) -> Iterator[Block]:
-    """Yield what ours adds to a block to which theirs adds the same, or another of that name."""
+@lru_cache(maxsize=8)  # each round of a merge asks for the same versions
+def doubled(base: Block, ours: Block, theirs: Block) -> tuple[Block, ...]:
+    """Return what ours adds to a block to which theirs adds the same, or another of that name."""
+    return tuple(_doubled(base, ours, theirs))
+
+
+def _doubled(base: Block, ours: Block, theirs: Block) -> Iterator[Block]:
     if same(base, ours) or same(base, theirs):
         return
     if base.elements or base.shape in (Shape.BODY, Shape.LIST):
@@ -53,11 +59,11 @@ def doubled(base: Block, ours: Block, theirs: Block) -> Iterator[Block]:
                 found = twins(made, base.elements, theirs.elements) if is_new else []
                 if found and three not in found:
                     yield made
-                yield from doubled(one, made, three)
+                yield from _doubled(one, made, three)
         return
     for role, part in base.parts.items():
         if role in ours.parts and role in theirs.parts:
-            yield from doubled(part, ours.parts[role], theirs.parts[role])
+            yield from _doubled(part, ours.parts[role], theirs.parts[role])
 
 
 def twins(block: Block, base: Sequence[Block], theirs: Sequence[Block]) -> list[Block]:
@@ -104,6 +110,7 @@ def _imported(block: Block) -> Sequence[Block]:
     return block.parts["names"].elements if "names" in block.parts else ()
 
 
+@lru_cache(maxsize=4096)  # for each block that a side adds, all beside it are asked
 def _names(block: Block) -> frozenset[tuple[str, bytes]]:
     """Return the names that a block gives among its siblings, each of which can be given once."""
     if is_import(block) and block.kind.endswith("_statement"):
