@@ -24,8 +24,8 @@ from pkgtools.merge.names import (
     owners,
     qualified_name,
 )
-from pkgtools.merge.signatures import arguments, misfit, result_of, signature_of
-from pkgtools.merge.tokens import identifiers, raw_walk
+from pkgtools.merge.signatures import misfit, result_of, signature_of
+from pkgtools.merge.tokens import arguments, identifiers, raw_walk
 
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
 
@@ -59,7 +59,7 @@ def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bo
     of = module.resolve(owner) if owner else None
     if of is not None and of.is_class:
         method = of.method(last)
-        is_bound = method is not None and any(b"classmethod" in d for d in method.decorators)
+        is_bound = method is not None and method.is_marked(b"classmethod")
         return (method, is_bound) if method else None
     found = module.resolve(name)
     return (found, False) if found else None

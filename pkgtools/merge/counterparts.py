@@ -9,7 +9,7 @@ import tree_sitter
 from pkgtools.merge.align import ALIKE
 from pkgtools.merge.blocks import Block, Shape, same, similarity, squeezed
 from pkgtools.merge.layout import WORTH
-from pkgtools.merge.tokens import tokens_of
+from pkgtools.merge.tokens import ancestors, tokens_of
 
 _RENAMED: Final = 0.8
 """The least share of common tokens of a definition and its renamed form."""
@@ -79,16 +79,13 @@ def is_moved_away(block: Block, theirs: Block) -> bool:
     if len(block.tokens) < WORTH:
         return False
     text = b"\0\0".join([b"", *block.tokens, b""])[1:-1]
-    root = block.raw[0]
-    while root.parent is not None:
-        root = root.parent
+    *_, root = ancestors(block.raw[0])
     return 0 < _marked(root).count(text) <= _marked(theirs.raw[0]).count(text)
 
 
 def _definition(node: tree_sitter.Node) -> tree_sitter.Node:
     outer = node
-    while outer.parent is not None:
-        outer = outer.parent
+    for outer in ancestors(node):
         if outer.type in ("class_definition", "function_definition"):
             break
     return outer

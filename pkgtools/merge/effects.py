@@ -8,18 +8,13 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.blocks import Block
-from pkgtools.merge.tokens import identifiers, raw_walk
+from pkgtools.merge.tokens import ancestors, arguments, identifiers, raw_walk
 
 _ENDS: Final = {"assert_statement", "raise_statement", "return_statement"}
 """Statements that end the function."""
 _LEAVES_OFF: Final = {
-    "await",
-    "break_statement",
-    "continue_statement",
-    "delete_statement",
-    "global_statement",
-    "nonlocal_statement",
-    "yield",
+    *("await", "break_statement", "continue_statement", "delete_statement", "global_statement"),
+    *("nonlocal_statement", "yield"),
 }
 """Statements that change the control flow or the meaning of names in another way."""
 _HARMLESS: Final = {
@@ -42,6 +37,7 @@ _LOG: Final = re.compile(
     rb"(?:self\._?)?(?:log|logger|logging|_logger|LOGGER)"
     rb"\.(?:critical|debug|error|exception|info|log|warning)"
 )
+_FRAMES: Final = ("class_definition", "function_definition", "try_statement", "with_statement")
 _CLASS: Final = re.compile(rb"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
 
 
@@ -84,12 +80,8 @@ def effects(nodes: Iterable[Block]) -> Effects:
 
 
 def _is_plainly_in_function(raw: tree_sitter.Node) -> bool:
-    outer = raw.parent
-    while outer is not None and outer.type not in ("try_statement", "with_statement"):
-        if outer.type in ("function_definition", "class_definition"):
-            return outer.type == "function_definition"
-        outer = outer.parent
-    return False
+    kinds = (n.type for n in ancestors(raw))
+    return next((kind for kind in kinds if kind in _FRAMES), "") == "function_definition"
 
 
 def independent(one: Effects, other: Effects) -> bool:
@@ -232,8 +224,7 @@ def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
             owner = function.child_by_field_name("object")
             if owner is not None and dotted_name(owner):
                 found.handed_over.add(dotted_name(owner))
-    arguments = raw.child_by_field_name("arguments")
-    for argument in arguments.named_children if arguments is not None else []:
+    for argument in arguments(raw):
         value = argument
         if argument.type == "keyword_argument":
             value = argument.child_by_field_name("value") or argument
@@ -244,9 +235,7 @@ def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
 
 def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
     """Whether a function only ever binds a name to a container that it makes itself."""
-    outer = raw.parent
-    while outer is not None and outer.type != "function_definition":
-        outer = outer.parent
+    outer = next((n for n in ancestors(raw) if n.type == "function_definition"), None)
     if outer is None or not name:
         return False
     uses = list(identifiers(outer, name))
@@ -262,10 +251,8 @@ def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
 
 def _use(raw: tree_sitter.Node) -> str:
     """Return what a name is used in, beyond lists of values."""
-    outer = raw.parent
-    while outer is not None and outer.type in ("expression_list", "tuple"):
-        outer = outer.parent
-    return outer.type if outer is not None else ""
+    kinds = (n.type for n in ancestors(raw))
+    return next((kind for kind in kinds if kind not in ("expression_list", "tuple")), "")
 
 
 def _is_harmless(name: bytes) -> bool:

@@ -6,6 +6,7 @@ would call the patch's method any more.
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import tree_sitter
 
@@ -22,6 +23,7 @@ from pkgtools.merge.names import (
 )
 from pkgtools.merge.signatures import misordered_field, signature_of
 
+_ABSTRACT: Final = b"abstractmethod"
 _Sides = tuple[Definition, Definition]
 """One class in ours and in the result."""
 
@@ -106,27 +108,22 @@ def _attribute(raw: tree_sitter.Node, _: Definition, sides: _Sides) -> str | Non
     shown = name.decode()
     if is_set and new and not old:
         return f"upstream adds the method `{shown}`, which `self.{shown}` would hide"
-    if is_set and _has_slots(sides[1]) and not _has_slots(sides[0]):
+    slotted = (
+        all(b"__slots__" in (one.node.text or b"") for one in side.lineage()) for side in sides
+    )
+    if is_set and not next(slotted) and next(slotted):
         return f"upstream gives the class `__slots__`, and the patch sets `self.{shown}`"
-    if old and new and _is_property(old) != _is_property(new):
-        what = "a property" if _is_property(new) else "a method"
+    if old and new and old.is_marked(b"property") != new.is_marked(b"property"):
+        what = "a property" if new.is_marked(b"property") else "a method"
         return f"`self.{shown}` is {what} now"
     return None
-
-
-def _has_slots(side: Definition) -> bool:
-    return all(b"__slots__" in (one.node.text or b"") for one in side.lineage())
-
-
-def _is_property(one: Definition) -> bool:
-    return any(b"property" in decorator for decorator in one.decorators)
 
 
 def _abstract(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | None:
     if raw != sides[0].node or known.node != raw:
         return None  # upstream has the class as well
     missing = sorted({*_missing(sides[1])} - {*_missing(sides[0])})
-    if not missing or any(map(_is_abstract, sides[0].methods())):
+    if not missing or any(m.is_marked(_ABSTRACT) for m in sides[0].methods()):
         return None
     return f"a base class of `{name_of(raw).decode()}` asks for `{missing[0].decode()}` now"
 
@@ -136,9 +133,5 @@ def _missing(side: Definition) -> Iterator[bytes]:
     for one in side.lineage():
         for method in one.methods():
             found = side.method(name_of(method.node))
-            if _is_abstract(method) and found is not None and _is_abstract(found):
+            if method.is_marked(_ABSTRACT) and found is not None and found.is_marked(_ABSTRACT):
                 yield name_of(method.node)
-
-
-def _is_abstract(method: Definition) -> bool:
-    return any(b"abstractmethod" in decorator for decorator in method.decorators)

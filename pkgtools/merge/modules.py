@@ -42,6 +42,10 @@ class Definition:
         """Its decorators."""
         return tuple(n.text or b"" for n in self.whole.named_children if n.type == "decorator")
 
+    def is_marked(self, mark: bytes) -> bool:
+        """Whether a decorator has a word in it."""
+        return any(mark in decorator for decorator in self.decorators)
+
     @property
     def base_names(self) -> tuple[bytes, ...]:
         """The base classes of a class, as it names them."""
@@ -116,8 +120,7 @@ class Module:
         if not depth:
             return None
         if name in self.imports:
-            dotted, original = self.imports[name]
-            there = Module.named(dotted, self.read) if original else None
+            there, original = self._origin(name)
             return there.resolve(original, depth - 1) if there else None
         for dotted in self._stars:
             there = Module.named(dotted, self.read)
@@ -125,6 +128,11 @@ class Module:
             if found is not None:
                 return found
         return None
+
+    def _origin(self, name: bytes) -> tuple[Module | None, bytes]:
+        """Return from where a name is imported, and what it is called there."""
+        dotted, original = self.imports[name]
+        return Module.named(dotted, self.read) if original else None, original
 
     def _module_called(self, name: bytes) -> Module | None:
         dotted, original = self.imports.get(name, ("", b""))
@@ -157,8 +165,7 @@ class Module:
     def _made_by(self, name: bytes, depth: int = _DEPTH) -> Definition | None:
         """Return the class of which a name of the module is an instance."""
         if name in self.imports and depth:
-            dotted, original = self.imports[name]
-            there = Module.named(dotted, self.read) if original else None
+            there, original = self._origin(name)
             return there._made_by(original, depth - 1) if there else None  # noqa: SLF001
         calls = re.findall(rb"^%b = (.*)" % re.escape(name), self.root.text or b"", re.MULTILINE)
         found = re.fullmatch(rb"(\w+)\(\)", calls[0]) if len(calls) == 1 else None

@@ -15,11 +15,7 @@ from pkgtools.merge.effects import imported_names
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.tokens import ancestors, identifiers, raw_walk
 
-_BUILTINS: Final = {name.encode() for name in dir(builtins)} | {
-    b"__file__",
-    b"__name__",
-    b"__doc__",
-}
+_BUILTINS: Final = {n.encode() for n in (*dir(builtins), "__doc__", "__file__", "__name__")}
 IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
 _DEFINITIONS: Final = ("function_definition", "class_definition")
 _AROUND_DEFINITIONS: Final = {
@@ -112,15 +108,13 @@ def name_of(node: tree_sitter.Node) -> bytes:
 @lru_cache(maxsize=8)
 def definitions(module: Block) -> frozenset[tuple[bytes, ...]]:
     """Return the qualified names of all definitions of a module."""
-    found: set[tuple[bytes, ...]] = set()
-    stack: list[tuple[tree_sitter.Node, tuple[bytes, ...]]] = [(module.raw[0], ())]
-    while stack:
-        scope, path = stack.pop()
-        for raw in definitions_in(scope):
-            inner = (*path, name_of(raw))
-            found.add(inner)
-            stack.append((raw, inner))
-    return frozenset(found)
+    return frozenset(qualified_name((*owners(n), n)) for n in _all_definitions(module.raw[0]))
+
+
+def _all_definitions(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    for raw in definitions_in(scope):
+        yield raw
+        yield from _all_definitions(raw)
 
 
 def owner_of_lines(module: Block, start: int, end: int) -> tuple[bytes, ...]:
@@ -200,13 +194,10 @@ def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byte
 def _functions(module: tree_sitter.Node) -> dict[bytes | None, list[tree_sitter.Node]]:
     """Return the functions of each name; under None, all of them."""
     found: dict[bytes | None, list[tree_sitter.Node]] = {None: []}
-    stack = [module]
-    while stack:
-        for raw in definitions_in(stack.pop()):
-            stack.append(raw)
-            if raw.type == "function_definition":
-                found[None].append(raw)
-                found.setdefault(name_of(raw), []).append(raw)
+    for raw in _all_definitions(module):
+        if raw.type == "function_definition":
+            found[None].append(raw)
+            found.setdefault(name_of(raw), []).append(raw)
     return found
 
 

@@ -1,7 +1,7 @@
 """Whether the order of two insertions at one place matters."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -12,22 +12,12 @@ from pkgtools.merge.effects import effects, independent
 from pkgtools.merge.tokens import tokens_of
 
 _EXCLUSIVE: Final = {
-    "assignment",
-    "class",
-    "default_parameter",
-    "function",
-    "identifier",
-    "keyword_argument",
-    "pair",
-    "typed_default_parameter",
-    "typed_parameter",
+    *("assignment", "class", "default_parameter", "function", "identifier", "keyword_argument"),
+    *("pair", "typed_default_parameter", "typed_parameter"),
 }
 _IMPORTS: Final = {"import_from_statement", "import_statement", "future_import_statement"}
 _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
-
-
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
-
 _RECORD: Final = re.compile(rb"\b(?:dataclass|attrs?|define|frozen|NamedTuple|Struct)\b")
 _TAKES: Final = re.compile(rb":=|\bnext\(|\.(?:pop|popitem|popleft|read|readline|recv)\(")
 """What gives another value each time."""
@@ -151,15 +141,11 @@ def _place_statement(siblings: Sequence[Block], added: Sequence[Block]) -> tuple
         else:
             runs.append([index])
     package = module.split(b".")[0]
-    fitting = [
-        run for run in runs if any(_module(siblings[i]).split(b".")[0] == package for i in run)
-    ]
-    if len(fitting) != 1 or len(fitting[0]) < 2:
+    listed = [(run, [_module(siblings[i]) for i in run]) for run in runs]
+    fitting = [pair for pair in listed if any(m.split(b".")[0] == package for m in pair[1])]
+    if len(fitting) != 1 or len(fitting[0][0]) < 2 or fitting[0][1] != sorted(fitting[0][1]):
         return None
-    run = fitting[0]
-    modules = [_module(siblings[i]) for i in run]
-    if modules != sorted(modules):
-        return None
+    run, modules = fitting[0]
     if modules[-1] < _module(added[-1]) or len({_rank(modules, _module(n)) for n in added}) == 1:
         before = _rank(modules, module)
         return run[0] + before, before == 0
@@ -239,18 +225,13 @@ def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:
     return any(c.type in stars for c in before) and any(n.kind in stars for n in siblings.elements)
 
 
-_REGISTERS: Final[tuple[Callable[[bytes], bool], ...]] = (
-    lambda name: name == b"add_argument",
-    lambda name: name.startswith(b"register"),
-)
-
-
 def is_registration(block: Block) -> bool:
     """Whether a call registers something under a name of its own, as argparse does."""
     if block.kind != "call" or block.key is None:
         return False
     called, _, argument = block.key[1].rpartition(b"(")
-    return bool(argument) and any(test(called.split(b" ")[-1]) for test in _REGISTERS)
+    name = called.split(b" ")[-1]
+    return bool(argument) and (name == b"add_argument" or name.startswith(b"register"))
 
 
 def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:

@@ -1,6 +1,11 @@
-"""Lines that a patch only adds, between two statements that upstream still has side by side."""
+"""The place of what a patch adds: between two statements or lines, past what upstream adds there.
+
+Example: in base, `a` stands above `c`, and ours puts `b` between. In theirs `x` is there. Imports
+are sorted; of other statements, which do not touch what the other one does, `b` goes below `x`.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -11,18 +16,73 @@ from pkgtools.merge.blocks import Block, Shape, same, starts_line
 from pkgtools.merge.effects import effects
 from pkgtools.merge.layout import indent_at, line_end
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.result import Edit
-from pkgtools.merge.tokens import identifiers, raw_walk
+from pkgtools.merge.order import Order, commute, place_by_module
+from pkgtools.merge.result import Edit, Unsure
+from pkgtools.merge.tokens import ancestors, identifiers, raw_walk
 
 _LEAVES: Final = ("break_statement", "continue_statement")
 
 
+@dataclass(frozen=True)
+class Place:
+    """The place of an insertion."""
+
+    at: int
+    """The index in theirs before which."""
+    rule: str
+    before: bool = False
+    """Whether it belongs to what follows, where blank lines separate both sides."""
+
+
+def place_regrouped(previous: int | None, following: int | None) -> Place | Unsure:
+    """Choose a place beside the neighbours that are left, where upstream moved these apart."""
+    if previous is not None:
+        return Place(previous + 1, "neighbours-moved")
+    if following is not None:
+        return Place(following, "neighbours-moved", before=True)
+    return Unsure("both neighbours of the insertion are gone")
+
+
+def place_between(
+    kind: Order,
+    added: Sequence[Block],
+    theirs: Sequence[Block],
+    span: tuple[int, int],
+    lost: tuple[bool, bool],
+) -> Place | Unsure:
+    """Choose a place between the neighbours, past additions of upstream.
+
+    Args:
+        kind: what the order means.
+        added: what the patch adds.
+        theirs: the statements or elements of theirs.
+        span: between which of them.
+        lost: which of the neighbours, before and behind, upstream has not.
+    """
+    low, high = span
+    between = theirs[low:high]
+    others = [n for n in between if not n.is_comment]
+    if not between:
+        return Place(low, "neighbour-removed" if any(lost) else "neighbour-changed")
+    is_last = low == 0 or lost[0]
+    if not others:
+        return Place(high if is_last else low, "comment-above")
+    if any(lost) and kind is Order.STRICT:
+        return Unsure("upstream replaced a neighbour of the insertion")
+    if not commute(kind, added, others):
+        return Unsure("upstream inserts at the same place, and the order matters")
+    if kind is Order.SORTED and len(others) == len(between):
+        return Place(low + place_by_module(others, added), "insertion-beside-insertion")
+    is_last = is_last or kind is Order.APPEND
+    return Place(high if is_last else low, "insertion-beside-insertion")
+
+
 def between_in_block(
     theirs: Sequence[Block], one: Block, other: Block
-) -> tuple[Sequence[Block], int] | None:
+) -> tuple[Sequence[Block], Place] | None:
     """Return the only block of theirs in which two statements are neighbours, and where."""
     found = [
-        (body.elements, at)
+        (body.elements, Place(at, "neighbours-moved"))
         for body in (n for outer in theirs for n in outer.walk() if n.kind == "block")
         for at, pair in enumerate(pairwise(body.elements), 1)
         if same(one, pair[0]) and same(other, pair[1])
@@ -50,13 +110,12 @@ def reaches_out(added: Sequence[Block], beside: Block) -> bool:
 
 def _around(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, int]:
     """Return the function or module around a node, and the number of loops between."""
-    loops = 0
-    while raw.parent is not None:
-        raw = raw.parent
-        if raw.type == "function_definition":
+    loops, outer = 0, raw
+    for outer in ancestors(raw):
+        if outer.type == "function_definition":
             break
-        loops += raw.type in ("for_statement", "while_statement")
-    return raw, loops
+        loops += outer.type in ("for_statement", "while_statement")
+    return outer, loops
 
 
 def place_lines(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkgtools.merge import layout
 from pkgtools.merge.align import align
@@ -19,10 +18,8 @@ from pkgtools.merge.counterparts import (
 )
 from pkgtools.merge.order import (
     Order,
-    commute,
     is_import,
     order_of,
-    place_by_module,
     sorted_place,
 )
 from pkgtools.merge.parts import (
@@ -34,7 +31,13 @@ from pkgtools.merge.parts import (
     is_under_condition,
     without_remarks,
 )
-from pkgtools.merge.placing import between_in_block, reaches_out
+from pkgtools.merge.placing import (
+    Place,
+    between_in_block,
+    place_between,
+    place_regrouped,
+    reaches_out,
+)
 from pkgtools.merge.result import Carried, Unsure, carried, join, taken_away
 from pkgtools.merge.twins import as_good_behind, rival, twins
 from pkgtools.merge.wrapping import carry_wrapped
@@ -44,15 +47,8 @@ if TYPE_CHECKING:
     from pkgtools.merge.transplant import Transplant
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The place of an insertion."""
-
-    at: int
-    """The index in theirs before which."""
-    rule: str
-    before: bool = False
-    """Whether it belongs to what follows, where blank lines separate both sides."""
+_ELSEWHERE: Final = Unsure("upstream has what the patch makes, elsewhere", is_final=True)
+_SAME_ELEMENTS: Final = Unsure("both change the same elements")
 
 
 class Siblings:
@@ -104,9 +100,8 @@ class Siblings:
     def _new(self, span: tuple[int, int] | None = None) -> list[Block]:
         """Return what upstream adds, all of it or between two places."""
         known = set(self.to_theirs.values())
-        return [
-            self.theirs[at] for at in range(*(span or (0, len(self.theirs)))) if at not in known
-        ]
+        among = range(*(span or (0, len(self.theirs))))
+        return [self.theirs[at] for at in among if at not in known]
 
     def _changed(self, index: int, ours: Block) -> Carried | Unsure:
         base = self.base[index]
@@ -117,7 +112,7 @@ class Siblings:
                 return self.into.carry(base, ours, counterpart)
             twin = self._twin(index, ours)
             if not is_import(ours) or not isinstance(twin, Block):
-                return Unsure("upstream has what the patch makes, elsewhere", is_final=True)
+                return _ELSEWHERE
             return join([self.into.absorb(None, ours, twin), self._delete(index)])
         new = self._new()
         if base.is_definition:
@@ -231,69 +226,38 @@ class Siblings:
         beside = "" if name == there else f": {there!r}, under the same option, key or value"
         return Unsure(f"upstream adds another {name!r}{beside}", is_final=True)
 
-    def _place(self, index: int, added: Sequence[Block]) -> _Place | Unsure:
+    def _place(self, index: int, added: Sequence[Block]) -> Place | Unsure:
         """Return where in theirs an insertion before ``base[index]`` goes."""
         kind = order_of(self.outer, added)
         if kind is Order.SORTED:
             found = sorted_place(self.theirs, added)
             if found is not None:
-                return _Place(found[0], "insertion-beside-insertion", before=found[1])
+                return Place(found[0], "insertion-beside-insertion", before=found[1])
         previous = self.to_theirs.get(index - 1, self._container(index - 1, -1))
         following = self.to_theirs.get(index, self._container(index, 0))
         low, high = self._span(index)
         if previous is not None and following == previous + 1:
-            return _Place(following, "neighbour-changed" if low <= high else "neighbours-moved")
+            return Place(following, "neighbour-changed" if low <= high else "neighbours-moved")
         matters = kind in (Order.STRICT, Order.FLOW)
         if following is not None and all(n.is_comment for n in added):
-            return _Place(following, "comment-above", before=True)
+            return Place(following, "comment-above", before=True)
         if low > high:
-            return self._place_regrouped(previous, following, matters=matters)
+            if matters:
+                return Unsure("upstream changed the order of the statements around the insertion")
+            return place_regrouped(previous, following)
         lost = (previous is None and index > 0, following is None and index < len(self.base))
         if all(lost) and matters:
             return Unsure("both neighbours of the insertion are gone")
         near = [self.base[i] for i, gone in zip((index - 1, index), lost, strict=True) if gone]
         if matters and any(is_moved_away(n, self.into.module) for n in near):
             return Unsure("upstream moved a neighbour of the insertion elsewhere")
-        return self._place_between(kind, added, (low, high), lost)
+        return place_between(kind, added, self.theirs, (low, high), lost)
 
     def _span(self, index: int) -> tuple[int, int]:
         """Return between which of theirs the place before ``base[index]`` lies."""
         before = [self.to_theirs[i] for i in range(index) if i in self.to_theirs]
         behind = [self.to_theirs[i] for i in range(index, len(self.base)) if i in self.to_theirs]
         return max(before, default=-1) + 1, min(behind, default=len(self.theirs))
-
-    def _place_regrouped(
-        self, previous: int | None, following: int | None, *, matters: bool
-    ) -> _Place | Unsure:
-        if matters:
-            return Unsure("upstream changed the order of the statements around the insertion")
-        if previous is not None:
-            return _Place(previous + 1, "neighbours-moved")
-        if following is not None:
-            return _Place(following, "neighbours-moved", before=True)
-        return Unsure("both neighbours of the insertion are gone")
-
-    def _place_between(
-        self, kind: Order, added: Sequence[Block], span: tuple[int, int], lost: tuple[bool, bool]
-    ) -> _Place | Unsure:
-        """Choose a place between the neighbours, past additions of upstream."""
-        low, high = span
-        between = self.theirs[low:high]
-        others = [n for n in between if not n.is_comment]
-        at_start = low == 0
-        if not between:
-            return _Place(low, "neighbour-removed" if any(lost) else "neighbour-changed")
-        if not others:
-            return _Place(high if at_start or lost[0] else low, "comment-above")
-        if any(lost) and kind is Order.STRICT:
-            return Unsure("upstream replaced a neighbour of the insertion")
-        if not commute(kind, added, others):
-            return Unsure("upstream inserts at the same place, and the order matters")
-        if kind is Order.SORTED and len(others) == len(between):
-            at = low + place_by_module(others, added)
-            return _Place(at, "insertion-beside-insertion")
-        last = kind is Order.APPEND or at_start or lost[0]
-        return _Place(high if last else low, "insertion-beside-insertion")
 
     def _container(self, index: int, end: int) -> int | None:
         """Return the new statement of upstream's that has a neighbour as its last or first one."""
@@ -302,19 +266,18 @@ class Siblings:
         found = [n for n in self._new() if has_at_end(n, self.base[index], end)]
         return self.theirs.index(found[0]) if len(found) == 1 else None
 
-    def _nested_place(self, index: int) -> tuple[Sequence[Block], _Place] | None:
+    def _nested_place(self, index: int) -> tuple[Sequence[Block], Place] | None:
         """Return the place between both neighbours, where upstream put these into a block."""
         if self.is_list or not 0 < index < len(self.base):
             return None
         if index - 1 in self.to_theirs or index in self.to_theirs:
             return None
-        found = between_in_block(self.theirs, self.base[index - 1], self.base[index])
-        return (found[0], _Place(found[1], "neighbours-moved")) if found else None
+        return between_in_block(self.theirs, self.base[index - 1], self.base[index])
 
     def _insertion(
         self,
         siblings: Sequence[Block],
-        place: _Place,
+        place: Place,
         index: int,
         added: Sequence[Block],
     ) -> Edit | Unsure:
@@ -357,7 +320,7 @@ class Siblings:
             return Unsure("upstream inserts between what the patch replaces, or moves it")
         doubt = next(filter(None, map(self._rival, added)), None)
         if doubt or any(twins(n, self.base, self.theirs) for n in added if not n.is_comment):
-            return doubt or Unsure("upstream has what the patch makes, elsewhere", is_final=True)
+            return doubt or _ELSEWHERE
         if self.is_list:
             return self._replace_elements(removed, added, run)
         if all(is_linted(one, other) for one, other in pairs):
@@ -373,16 +336,15 @@ class Siblings:
         self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
     ) -> Carried | Unsure:
         if not len(removed) == len(added) == len(run):
-            return Unsure("both change the same elements")
-        triples = zip(removed, added, run, strict=True)
-        return join(self._replace_element(*triple) for triple in triples)
+            return _SAME_ELEMENTS
+        return join(map(self._replace_element, removed, added, run))
 
     def _replace_element(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         if same(base, theirs):
             return carried("", *layout.replace_block(theirs, ours))
         if base.kind == ours.kind == theirs.kind and base.shape is Shape.RECORD:
             return self.into.carry(base, ours, theirs)
-        return Unsure("both change the same elements")
+        return _SAME_ELEMENTS
 
     def _take_ours(
         self, old: tuple[int, int], removed: Sequence[Block], added: Sequence[Block]

@@ -12,7 +12,7 @@ import tree_sitter
 from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import name_of, statements_of
 from pkgtools.merge.order import is_record
-from pkgtools.merge.tokens import raw_walk
+from pkgtools.merge.tokens import arguments, raw_walk
 
 _RECORDS: Final = (b"NamedTuple", b"Struct", b"TypedDict")
 """Base classes whose subclasses take their fields."""
@@ -46,8 +46,8 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
         bound: whether it is a method that is called on an object.
     """
     if not found.is_class:
-        static = any(b"staticmethod" in d for d in found.decorators)
-        if found.decorators and not (static or any(b"classmethod" in d for d in found.decorators)):
+        static = found.is_marked(b"staticmethod")
+        if found.decorators and not (static or found.is_marked(b"classmethod")):
             return None  # the decorator may change it
         return _of_function(found.node, skip=bound and not static)
     init = found.method(b"__init__")
@@ -56,9 +56,7 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     lineage = list(found.lineage())
     known = {n.rpartition(b".")[2] for one in lineage for n in one.base_names}
     resolved = {name_of(one.node) for one in lineage}
-    is_record = any(b"dataclass" in d for one in lineage for d in one.decorators) or bool(
-        known & set(_RECORDS)
-    )
+    is_record = any(one.is_marked(b"dataclass") for one in lineage) or bool(known & set(_RECORDS))
     if not is_record or known - resolved - set(_RECORDS) - {b"ABC", b"object", b"Generic"}:
         return None
     fields = [f for one in reversed(lineage) for f in _fields(one.node)]
@@ -67,12 +65,6 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
         frozenset(name for name, _ in fields),
         frozenset(name for name, has_default in fields if not has_default),
     )
-
-
-def arguments(call: tree_sitter.Node) -> list[tree_sitter.Node]:
-    """Return the arguments of a call."""
-    listed = call.child_by_field_name("arguments")
-    return [n for n in (listed.named_children if listed else ()) if n.type != "comment"]
 
 
 def misfit(

@@ -161,6 +161,11 @@ class _Progress:
     others: Mapping[str, bytes]
     merges: Mapping[Chunk, ChunkMerge]
 
+    def with_conflict(self, group: Sequence[Chunk], reason: str) -> "_Progress":
+        """Return the files as they are, with some chunks left to a person."""
+        left = {c: ChunkMerge(c, How.CONFLICT, reason=reason) for c in group}
+        return replace(self, merges={**self.merges, **left})
+
 
 def _by_structure(group: Sequence[Chunk], versions: Versions, made: _Progress) -> _Progress:
     """Merge a group of chunks into what was made, or leave them as conflicts."""
@@ -168,16 +173,14 @@ def _by_structure(group: Sequence[Chunk], versions: Versions, made: _Progress) -
     blocks = base, versions.ours, parse(made.data)
     found = merge_structure(group, versions.lines[1], blocks, made.others, versions.find)
     if isinstance(found, Unsure):
-        left = {c: ChunkMerge(c, How.CONFLICT, reason=found.reason) for c in group}
-        return _Progress(made.data, made.others, {**made.merges, **left})
+        return made.with_conflict(group, found.reason)
     how = How.ABSORBED if found.is_absorbed else How.MERGED
     rules = found.carried.rules or ("neighbour-changed",)
     captured = _captured(versions, group) if not _CAPTURING.isdisjoint(rules) else set()
     if captured:
         shown = min(captured).decode(errors="replace")
         reason = f"one side uses `{shown}` in what the other one puts under another {shown!r}"
-        left = {c: ChunkMerge(c, How.CONFLICT, reason=reason) for c in group}
-        return _Progress(made.data, made.others, {**made.merges, **left})
+        return made.with_conflict(group, reason)
     lines = found.carried.absorbed_lines
     if found.is_absorbed and _loses_comment(group, versions.ours, found.data):
         rules = (*rules, "comment-left-out")

@@ -53,6 +53,12 @@ def identifiers(root: tree_sitter.Node, name: bytes) -> Iterator[tree_sitter.Nod
             yield node
 
 
+def arguments(call: tree_sitter.Node) -> list[tree_sitter.Node]:
+    """Return the arguments of a call."""
+    listed = call.child_by_field_name("arguments")
+    return [n for n in (listed.named_children if listed else ()) if n.type != "comment"]
+
+
 def tokens_of(raw: tree_sitter.Node) -> tuple[bytes, ...]:
     """Return a syntax node's tokens, as `Block.tokens` does."""
     return tuple(tokens((raw,)))
@@ -123,15 +129,8 @@ def _plain(node: tree_sitter.Node) -> bytes:
 
 
 _FREE_OF_PRECEDENCE: Final = {
-    "argument_list",
-    "assert_statement",
-    "assignment",
-    "elif_clause",
-    "if_statement",
-    "keyword_argument",
-    "pair",
-    "return_statement",
-    "while_statement",
+    *("argument_list", "assert_statement", "assignment", "elif_clause", "if_statement"),
+    *("keyword_argument", "pair", "return_statement", "while_statement"),
 }
 """Nodes in which parentheses around an expression are optional."""
 

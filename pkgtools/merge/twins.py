@@ -16,7 +16,7 @@ from pkgtools.merge.align import align
 from pkgtools.merge.blocks import Block, Shape, same
 from pkgtools.merge.effects import effects, imported_names, independent
 from pkgtools.merge.order import Order, is_exclusive, is_import, is_registration, order_of
-from pkgtools.merge.tokens import raw_walk
+from pkgtools.merge.tokens import arguments, raw_walk
 
 _NAMED: Final = {"assignment", "class", "function"}
 """Statements that give one name in their block a meaning."""
@@ -129,8 +129,7 @@ def _registered(block: Block) -> Iterator[tuple[str, bytes]]:
     raw = block.raw[0]
     if is_registration(block) and block.key and b"add_argument" in block.key[1]:
         called = block.key[1].partition(b"(")[0]
-        listed = raw.child_by_field_name("arguments")
-        given = listed.named_children if listed is not None else []
+        given = arguments(raw)
         options = [(n.text or b"").strip(b"\"'") for n in given if n.type == "string"]
         stored = [n.children[-1] for n in given if (n.text or b"").startswith(b"dest=")]
         yield from (("option", called + b" " + option) for option in options)

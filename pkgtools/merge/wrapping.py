@@ -20,7 +20,7 @@ from pkgtools.merge.layout import (
     wraps,
 )
 from pkgtools.merge.result import Carried, Edit, Unsure, carried, join
-from pkgtools.merge.tokens import raw_walk, tokens_of
+from pkgtools.merge.tokens import ancestors, raw_walk, tokens_of
 
 _TRUTH: Final = ("assert_statement", "elif_clause", "if_clause", "if_statement", "while_statement")
 """Nodes that ask only whether their condition is true."""
@@ -153,7 +153,5 @@ def _are_conditions(*blocks: Block) -> bool:
         return False
     if len({operator.type for operator in operators if operator is not None}) > 1:
         return False
-    outer = raws[0].parent
-    while outer is not None and outer.type == "parenthesized_expression":
-        outer = outer.parent
-    return outer is not None and outer.type in _TRUTH
+    kinds = (n.type for n in ancestors(raws[0]))
+    return next((kind for kind in kinds if kind != "parenthesized_expression"), "") in _TRUTH
