@@ -11,8 +11,8 @@ import io
 import os
 import re
 import struct
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from pkgtools.blob import DIRECTORY, Blob
@@ -148,27 +148,37 @@ class Repository:
         the branches of remotes of its `url`. Of another remote the branches can be a fork's own,
         so they tell nothing. None where git tells nothing, or cannot read a commit.
         """
-        with _without_git_variables(), tempfile.TemporaryFile() as ends:
+        with _without_git_variables():
             git = self._repo.git
+            urls = git.config("--get-regexp", r"^remote\..*\.url$", with_exceptions=False)
+            remotes = [line.split(" ", 1) for line in urls.splitlines()]
+            theirs = [key[7:-4] for key, place in remotes if _is_same(place, url)]
+            known = [*known, *self._release_tag(is_release)]
+            if theirs or not remotes:  # else a fork's commit can be the fetched one
+                known = [*known, *self._shallow()]
+            if not theirs and not known:
+                return None
+            branches = (f"--remotes={name}" for name in theirs)
+            options = ("--boundary", "--ignore-missing", "HEAD", "--not")
             try:
-                urls = git.config("--get-regexp", r"^remote\..*\.url$", with_exceptions=False)
-                remotes = [line.split(" ", 1) for line in urls.splitlines()]
-                theirs = [key[7:-4] for key, place in remotes if _is_same(place, url)]
-                tags = git.for_each_ref("refs/tags", format="%(refname:lstrip=2)").splitlines()
-                if theirs or not remotes:  # else a fork's commit can be the fetched one
-                    known = [*known, *self._shallow()]
-                known = [*known, *(f"refs/tags/{tag}" for tag in tags if is_release(tag))]
-                if not theirs and not known:
-                    return None
-                ends.write("".join(f"^{commit}\n" for commit in known).encode())
-                ends.seek(0)
-                options = ("--boundary", "--ignore-missing", "--stdin", "HEAD", "--not")
-                branches = [f"--remotes={name}" for name in theirs]
-                own = git.rev_list(*options, *branches, istream=ends).splitlines()
+                own = git.rev_list(*options, *branches, *known).splitlines()
             except GitError:
                 return None
         below = [line[1:] for line in own if line.startswith("-")]
         return self.get(below[0] if own else "HEAD") if below or not own else None
+
+    def _release_tag(self, is_release: Callable[[str], bool]) -> Iterator[str]:
+        """Yield the nearest release tag that HEAD descends from.
+
+        `git describe` walks from HEAD, and does not read each of thousands of tags.
+        """
+        others: list[str] = []
+        describe = partial(self._repo.git.describe, "--tags", "--abbrev=0", with_exceptions=False)
+        while tag := describe(*others, "HEAD"):
+            if is_release(tag):
+                yield f"refs/tags/{tag}"
+                return
+            others.append(f"--exclude={tag.rstrip('0123456789')}*")
 
     def _shallow(self) -> list[str]:
         """Return the commits that were fetched without their parents."""
@@ -224,11 +234,12 @@ class GitSource:
         """The repository and the abbreviated commit."""
         return f"{self.repository}@{self.commit[:12]}"
 
-    @property
-    def tags(self) -> list[str]:
-        """The names of the tags of the commit."""
-        with self._reading("its tags"):
-            return str(self._commit.repo.git.tag("--points-at", self.commit)).splitlines()
+    def has_tag(self, name: str) -> bool:
+        """Whether a tag is of the commit."""
+        with _without_git_variables():
+            options = {"verify": True, "quiet": True, "with_exceptions": False}
+            found = self._commit.repo.git.rev_parse(f"refs/tags/{name}^{{commit}}", **options)
+        return str(found) == self.commit
 
     def paths(self, prefix: str) -> dict[str, str]:
         """Return the files below `prefix`, each with its mode, type and id."""

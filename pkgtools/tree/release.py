@@ -7,7 +7,6 @@ source says of itself tells apart the releases whose touched files are the same.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -63,11 +62,9 @@ def checkout_of(source: Source) -> Tree | None:
 def said(catalog: Catalog, matches: Sequence[Identity], source: Source) -> list[Identity]:
     """Return those of several matches that a source says it is, or all if it says nothing."""
     if len(matches) > 1 and (tree := checkout_of(source)) is not None:
-        base, names = base_commit(catalog, tree), set[str]()
-        with suppress(SourceUnavailableError):  # of a tag whose object is lost
-            names = {base.commit, *base.tags} if base is not None else names
-        version = None if names else _written_version(tree)
-        judged = [_judged(catalog, match, names, version) for match in matches]
+        base = base_commit(catalog, tree)
+        version = None if base is not None else _written_version(tree)
+        judged = [_judged(catalog, match, base, version) for match in matches]
         # A commit between releases is none of them.
         matches = judged if any(match.by_version for match in judged) else matches
     if any(match.by_version for match in matches):
@@ -75,12 +72,16 @@ def said(catalog: Catalog, matches: Sequence[Identity], source: Source) -> list[
     return list(matches)
 
 
-def _judged(catalog: Catalog, match: Identity, names: set[str], version: str | None) -> Identity:
+def _judged(
+    catalog: Catalog, match: Identity, base: GitSource | None, version: str | None
+) -> Identity:
     revisions = catalog.target(match.target).revisions
     revision = next(each for each in revisions if each.name == match.revision)
     told = is_release(version, revision.version)
-    if names and (name := revision.commit or revision.tag) is not None:
-        told = name in names
+    if base is not None and revision.commit is not None:
+        told = revision.commit == base.commit
+    elif base is not None and revision.tag is not None:
+        told = base.has_tag(revision.tag)
     return replace(match, by_version=told)
 
 
