@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from pkgtools.catalog import Catalog
 from pkgtools.errors import ForeignError, PartialError, UsageError
 from pkgtools.source import Tree
@@ -37,29 +39,36 @@ def _reverse(catalog: Catalog, draft: TreeDraft, entry: StackEntry | None) -> Tr
     refuse_covered(draft.stack, entry, (), f"reverse {entry.target}")
     if not draft.stack.is_whole(entry, draft):
         entry = _renewed(catalog, draft, entry)
-    is_whole = draft.stack.is_whole(entry, draft)
-    if not is_whole and not _is_replaced(catalog, draft, entry):
+    rest = entry if draft.stack.is_whole(entry, draft) else _rest(catalog, draft, entry)
+    if rest is None:
         raise edited_error(entry, draft.stack.drifted(entry, draft), draft.tree)
-    # Git or a person put the files back, or git checked out another revision.
-    if not is_whole or draft.stack.is_undone(entry, draft):
-        draft.forget(entry)
+    if not rest.files or (rest is entry and draft.stack.is_undone(entry, draft)):
+        draft.forget(entry)  # by git or by hand: only the receipt was left
         return unchanged(draft)
-    draft.undo(entry)
+    draft.undo(rest)
+    draft.forget(entry)
     return replace(
         unchanged(draft),
         target=entry.target,
         revisions=tuple(entry.revisions),
-        changed=tuple(file.path for file in entry.files),
+        changed=tuple(file.path for file in rest.files),
     )
 
 
-def _is_replaced(catalog: Catalog, draft: TreeDraft, entry: StackEntry) -> bool:
-    """Whether the files of an entry are those of a revision that has no series."""
-    found = identify(catalog, draft)
-    return found[0].state is State.PRISTINE and any(
-        all(each is not entry for each, _ in draft.applied.edited(catalog, match))
-        for match in found
-    )
+def _rest(catalog: Catalog, draft: TreeDraft, entry: StackEntry) -> StackEntry | None:
+    """Return an entry without the files that are another, unpatched revision's.
+
+    Git leaves files that it added (`git checkout --force TAG`). None if more is left.
+    """
+    drifted = draft.stack.drifted(entry, draft)
+    for match in identify(catalog, draft):
+        own = draft.stack.find(catalog, catalog.target(match.target))
+        held = draft.applied.held(entry, match, own)
+        left = [file for file in entry.files if file.path in held]
+        is_pristine = all(f.state is State.PRISTINE or f.path in held for f in match.files)
+        if is_pristine and not any(f.original or f.path in drifted for f in left):
+            return structs.replace(entry, files=left, bytecode=[])
+    return None
 
 
 def _named(catalog: Catalog, draft: TreeDraft, name: str | None) -> StackEntry | None:

@@ -48,10 +48,13 @@ def edited_error(entry: StackEntry, paths: list[str], tree: Tree) -> ForeignErro
 
 def _partial_error(entry: StackEntry, held: list[str], gone: list[str]) -> PartialError:
     """Return the refusal of a tree in which some files of `entry` are no longer its own."""
+    is_added = not any(file.original for file in entry.files if file.path in held)
     return PartialError(
         f"some of {entry.target} is still in the tree ({', '.join(held)}), but these files are no "
         f"longer as it wrote them: {', '.join(gone)}",
-        remedy="put the rest back too (git checkout and git clean, or reinstall the package)",
+        remedy=f"take the rest out: pkgtools reverse --target {entry.target}"
+        if is_added
+        else "put the rest back too (git checkout and git clean, or reinstall the package)",
     )
 
 

@@ -229,3 +229,26 @@ def test_an_older_series_stands_below_one_that_was_put_back(tmp_path: Path) -> N
     assert tree("apply", "-t", "one").code == 0
     assert (tree.package / "a.py").read_text() == _OLD["a.py"]
     assert tree("verify", "-t", "one").code == 0
+
+
+def test_reverse_removes_added_files_that_git_left_in_another_revision(tmp_path: Path) -> None:
+    """`git checkout --force TAG` replaces the patched files, and keeps the untracked ones."""
+    files = {"b.py": "B = 2\n", "added.py": "ADDED = 1\n"}
+    small = make_small(tmp_path / "small", {"1.0": _OLD, "1.1": _NEW}, [("a", files)])
+    small.add_target("new", _OF_NEW, "1.1")
+    wheels = [f"--wheel={small.wheel(version)}" for version in ("1.0", "1.1")]
+    assert call("lock", "--catalog", small.catalog, *wheels).code == 0
+    where, root = ("--catalog", small.catalog, "--tree", tmp_path / "tree"), tmp_path / "tree"
+    small.put_release("1.0", root, "git")
+    assert call("apply", "-t", "one", *where).code == 0
+    small.put_release("1.1", root, "git")
+    added = root / "src/widget/added.py"
+    added.write_text("ADDED = 2\n")
+    assert call("reverse", *where).code == 5
+    added.write_text("ADDED = 1\n")
+    refused = call("apply", "-t", "new", *where)
+    assert (refused.code, "`pkgtools reverse --target one --tree " in refused.err) == (4, True)
+    done = call("reverse", *where, "--json")
+    assert (done.code, done.facts["changed"]) == (0, ["src/widget/added.py"]), done.err
+    assert git(root, "status", "--porcelain") == ""
+    assert call("apply", "-t", "new", *where).code == 0
