@@ -27,9 +27,13 @@ def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Conte
     context = error.ctx or top
     remedy = f"`{context.command_path} --help`"
     if isinstance(error, click.MissingParameter) and error.param is not None:
-        missing = error.param.make_metavar(context)
         option = [error.param.opts[0]] if isinstance(error.param, click.Option) else []
-        remedy = f"`{shell(*words, *option)} {missing}`"
+        missing = [error.param]
+        if not option:  # required arguments after it are missing, too
+            behind = itertools.dropwhile(lambda p: p is not error.param, context.command.params)
+            missing = [p for p in behind if isinstance(p, click.Argument) and p.required]
+        metavars = (param.make_metavar(context) for param in missing)
+        remedy = f"`{shell(*words, *option)} {' '.join(metavars)}`"
     text = error.format_message().rstrip(".")
     message = f"{context.command_path}: {text[:1].lower()}{text[1:]}"
     named = context.command

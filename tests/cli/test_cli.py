@@ -341,6 +341,7 @@ def test_contradicting_options_are_refused_before_the_catalog_is_read(
         ("export", " export: missing option '-o' / '--output'", "`pkgtools export -o PATH`"),
         ("drop", " drop: missing argument 'PATCHES...'", "`pkgtools drop PATCHES...`"),
         ("image test", " image test: missing argument 'IMAGE'", "`pkgtools image test IMAGE`"),
+        ("rename", " rename: missing argument 'PATCH'", "`pkgtools rename PATCH NEW`"),
         ("build x", " build: no such command 'x'", "`pkgtools build --help`"),
         ("status -x", " status: no such option '-x'", "`pkgtools status --help`"),
         (
