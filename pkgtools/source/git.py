@@ -178,7 +178,10 @@ class Repository:
             if is_release(tag):
                 yield f"refs/tags/{tag}"
                 return
-            others.append(f"--exclude={tag.rstrip('0123456789')}*")
+            other = f"--exclude={tag.rstrip('0123456789')}*"
+            if other in others:  # a renamed tag, for which git says the name in its object
+                return
+            others.append(other)
 
     def _shallow(self) -> list[str]:
         """Return the commits that were fetched without their parents."""

@@ -144,6 +144,17 @@ def test_a_users_own_commits_that_are_tagged_or_pushed(
     assert tree("verify").code == 0
 
 
+def test_a_renamed_tag(small: Small, tmp_path: Path) -> None:
+    """`git describe` says another name of it than `--exclude` takes."""
+    tree = _Tree(small, tmp_path / "tree", "git", "1.3")
+    git(tree.root, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    git(tree.root, "tag", "--annotate", "--message", "mine", "inner")
+    git(tree.root, "tag", "outer", "inner")
+    git(tree.root, "tag", "--delete", "inner")
+    found = tree("identify", "--json").facts["matches"]
+    assert {"target": "three", "by_version": True}.items() <= found[-1].items()
+
+
 def test_two_targets_of_one_release(small: Small, tmp_path: Path) -> None:
     shutil.copytree(small.catalog.parent, tmp_path / "catalog")
     twins = Small(tmp_path, small.commits)
