@@ -103,9 +103,7 @@ def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:
     classes = [None if is_local else m.resolve(owner.text or b"") for m in (use.ours, use.made)]
     if classes[0] and classes[1] and classes[0].is_class:
         return _lost_of_class(classes[0], classes[1], name.text or b"")
-    found = [module.imports.get(owner.text or b"") for module in (use.ours, use.made)]
-    dotted = [one and ".".join(filter(None, (one[0], one[1].decode()))) for one in found]
-    old, new = dotted
+    old, new = (module.dotted(owner.text or b"") for module in (use.ours, use.made))
     if not old or not new or use.ours.read(old) is None or use.made.read(new) is None:
         return None
     member = name.text or b""

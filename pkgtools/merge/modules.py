@@ -135,9 +135,13 @@ class Module:
         return Module.named(dotted, self.read) if original else None, original
 
     def _module_called(self, name: bytes) -> Module | None:
-        dotted, original = self.imports.get(name, ("", b""))
-        whole = f"{dotted}.{original.decode()}" if original else dotted
+        whole = self.dotted(name)
         return Module.named(whole, self.read) if whole else None
+
+    def dotted(self, name: bytes) -> str:
+        """Return the dotted name of what is imported under a name; empty if nothing is."""
+        dotted, original = self.imports.get(name, ("", b""))
+        return f"{dotted}.{original.decode()}" if original else dotted
 
     def offers(self, dotted: str, name: bytes) -> bool | None:
         """Return whether a module has a name that others can import; None if that is not sure."""

@@ -32,9 +32,10 @@ def _goto_next(cursor: tree_sitter.TreeCursor) -> bool:
 
 def ancestors(raw: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """Yield the syntax nodes around one, innermost first."""
-    while raw.parent is not None:
-        raw = raw.parent
-        yield raw
+    outer = raw.parent
+    while outer is not None:
+        yield outer
+        outer = outer.parent
 
 
 def identifiers(root: tree_sitter.Node, name: bytes) -> Iterator[tree_sitter.Node]:

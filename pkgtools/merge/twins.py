@@ -10,13 +10,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from pkgtools.merge.align import align
 from pkgtools.merge.blocks import Block, Shape, same
 from pkgtools.merge.effects import effects, imported_names, independent
 from pkgtools.merge.order import Order, is_exclusive, is_import, is_registration, order_of
-from pkgtools.merge.tokens import arguments, raw_walk
+from pkgtools.merge.tokens import ancestors, arguments, raw_walk, tokens_of
 
 _NAMED: Final = {"assignment", "class", "function"}
 """Statements that give one name in their block a meaning."""
@@ -140,12 +141,14 @@ def _registered(block: Block) -> Iterator[tuple[str, bytes]]:
     elif block.is_definition and "decorators" in block.parts:
         texts = (b"".join(n.tokens) for n in block.parts["decorators"].elements)
         yield from (("registered", found[0]) for text in texts if (found := _KEYED.match(text)))
-    elif block.kind == "assignment" and "right" in block.parts:
-        outer = raw.parent.parent.parent if raw.parent and raw.parent.parent else None
+    elif block.kind == "assignment":
+        value = raw.child_by_field_name("right")
+        if value is None or value.type not in _LITERALS:
+            return
+        outer = next(islice(ancestors(raw), 2, None), None)
         bases = outer.child_by_field_name("superclasses") if outer is not None else None
-        value = block.parts["right"]
-        if bases is not None and value.kind in _LITERALS and _ENUM.search(bases.text or b""):
-            yield "value", b"".join(value.tokens)  # the later member would be an alias
+        if bases is not None and _ENUM.search(bases.text or b""):
+            yield "value", b"".join(tokens_of(value))  # the later member would be an alias
 
 
 def as_good_behind(outer: Block, block: Block, between: Sequence[Block]) -> bool:

@@ -123,7 +123,8 @@ def other_return(use: Landing) -> str | None:
     """Return that some lines return what the other returns of the function do not any more."""
     mine = [n for n in inside(use.ours.root, use.lines) if n.type == "return_statement"]
     for node in nodes_on(use.made.root, use.rows) if mine else ():
-        twin = next((n for n in mine if n.text == node.text), None)
+        is_return = node.type == "return_statement"
+        twin = next((n for n in mine if n.text == node.text), None) if is_return else None
         if twin is None:
             continue
         others, before = _returns(node, use.rows), _returns(twin, use.lines)
