@@ -66,7 +66,7 @@ def is_elsewhere(base: tree_sitter.Node, theirs: tree_sitter.Node) -> bool:
     told = tokens_of(base)
     if len(told) < WORTH or told == tokens_of(theirs):
         return False
-    text = b"\0\0".join([b"", *told, b""])[1:-1]
+    text = _marks(told)[1:-1]
     counts = [
         _marked(_definition(node)).count(text) - _marked(node).count(text)
         for node in (base, theirs)
@@ -78,7 +78,7 @@ def is_moved_away(block: Block, theirs: Block) -> bool:
     """Whether the module of theirs has a statement as often as that of base."""
     if len(block.tokens) < WORTH:
         return False
-    text = b"\0\0".join([b"", *block.tokens, b""])[1:-1]
+    text = _marks(block.tokens)[1:-1]
     *_, root = ancestors(block.raw[0])
     return 0 < _marked(root).count(text) <= _marked(theirs.raw[0]).count(text)
 
@@ -98,4 +98,9 @@ def _squeezed(node: tree_sitter.Node) -> bytes:
 
 @lru_cache(maxsize=256)
 def _marked(node: tree_sitter.Node) -> bytes:
-    return b"\0\0".join([b"", *tokens_of(node), b""])
+    return _marks(tokens_of(node))
+
+
+def _marks(tokens: Sequence[bytes]) -> bytes:
+    """Return tokens so that a run of them is found as bytes, and no part of one is."""
+    return b"\0\0".join([b"", *tokens, b""])

@@ -91,8 +91,7 @@ def crossed_name(use: Landing) -> str | None:
             continue
         for name in sorted(names):
             sides = [_Name(one, name) for one in (*there, path[-1])]
-            crossed = _crossed(use, path, sides)
-            if crossed:
+            if crossed := _crossed(use, path, sides):
                 return crossed
     return None
 

@@ -31,15 +31,16 @@ _Sides = tuple[Definition, Definition]
 def misfit_in_class(use: Landing) -> str | None:
     """Return what some lines do in a class that fitted there and does not any more."""
     for raw in inside(use.ours.root, use.lines):
-        if raw.type == "attribute" and last_name(raw) in use.words:
-            found = _misfit(use, raw, owners(raw), _attribute)
-        elif raw.type == "function_definition" and name_of(raw) in use.words:
-            found = _misfit(use, raw, owners(raw), _override)
-        elif raw.type == "class_definition":
-            found = _misfit(use, raw, (*owners(raw), raw), _abstract)
-        else:
+        check = _CHECKS.get(raw.type)
+        is_used = check is _abstract or (last_name(raw) or name_of(raw)) in use.words
+        if check is None or not is_used:
             continue
-        if found:
+        path = (*owners(raw), raw) if check is _abstract else owners(raw)
+        base, ours, made = (class_around(m.root, path) for m in (use.base, use.ours, use.made))
+        if ours is None or made is None:
+            continue
+        known = Definition(base or ours, use.base)
+        if found := check(raw, known, (Definition(ours, use.ours), Definition(made, use.made))):
             return found
     return None
 
@@ -56,19 +57,6 @@ def field_behind_default(use: Landing) -> str | None:
         if not any(one is not None and misordered_field(one) for one in sides):
             return f"the field `{name.decode()}` without a default follows one with a default"
     return None
-
-
-def _misfit(
-    use: Landing,
-    raw: tree_sitter.Node,
-    path: tuple[tree_sitter.Node, ...],
-    check: Callable[[tree_sitter.Node, Definition, _Sides], str | None],
-) -> str | None:
-    base, ours, made = (class_around(m.root, path) for m in (use.base, use.ours, use.made))
-    if ours is None or made is None:
-        return None
-    known = Definition(base or ours, use.base)
-    return check(raw, known, (Definition(ours, use.ours), Definition(made, use.made)))
 
 
 def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | None:
@@ -135,3 +123,11 @@ def _missing(side: Definition) -> Iterator[bytes]:
             found = side.method(name_of(method.node))
             if method.is_marked(_ABSTRACT) and found is not None and found.is_marked(_ABSTRACT):
                 yield name_of(method.node)
+
+
+_CHECKS: Final[dict[str, Callable[[tree_sitter.Node, Definition, _Sides], str | None]]] = {
+    "attribute": _attribute,
+    "class_definition": _abstract,
+    "function_definition": _override,
+}
+"""By the type of a syntax node of ours. A check also gets its class in base, if that has it."""

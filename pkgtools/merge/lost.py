@@ -16,6 +16,7 @@ from pkgtools.merge.names import (
     inside,
     is_bound_here,
     is_read,
+    last_name,
     means,
     name_of,
     owners,
@@ -62,18 +63,13 @@ def lost_name(use: Landing, *, whole: bool) -> str | None:
 
 def lost_import(use: Landing) -> str | None:
     """Return what some lines take from another module that does not have it any more."""
-    for raw in inside(use.ours.root, use.lines):
-        if raw.type == "import_from_statement":
-            found = _lost_from(use, raw)
-        elif raw.type == "attribute":
-            found = _lost_member(use, raw)
-        elif raw.type == "string":
-            found = _lost_export(use, raw)
-        else:
-            continue
-        if found:
-            return found
-    return None
+    checks = {
+        "import_from_statement": _lost_from,
+        "attribute": _lost_member,
+        "string": _lost_export,
+    }
+    nodes = (n for n in inside(use.ours.root, use.lines) if n.type in checks)
+    return next((found for n in nodes if (found := checks[n.type](use, n))), None)
 
 
 def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
@@ -96,17 +92,16 @@ def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
 
 def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:
     """Return that a module or class of which some lines use a member does not have it any more."""
-    owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
-    if owner is None or name is None or name.text not in use.words:
+    owner, member = raw.child_by_field_name("object"), last_name(raw)
+    if owner is None or member not in use.words:
         return None
     is_local = any(binds(scope, owner.text or b"") for scope in owners(raw))
     classes = [None if is_local else m.resolve(owner.text or b"") for m in (use.ours, use.made)]
     if classes[0] and classes[1] and classes[0].is_class:
-        return _lost_of_class(classes[0], classes[1], name.text or b"")
+        return _lost_of_class(classes[0], classes[1], member)
     old, new = (module.dotted(owner.text or b"") for module in (use.ours, use.made))
     if not old or not new or use.ours.read(old) is None or use.made.read(new) is None:
         return None
-    member = name.text or b""
     if use.ours.offers(old, member) and use.made.offers(new, member) is False:
         return f"{new} has no {member.decode()} any more"
     return None
