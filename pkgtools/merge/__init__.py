@@ -1,24 +1,29 @@
 """Three-way merge of Python source by structure.
 
 `merge(base, ours, theirs)` carries the change from *base* to *ours* over to *theirs*. It is
-pure: bytes in, bytes and a record of each decision out. It works in four stages:
+pure: bytes in, bytes and a record of each decision out (`model`). `three_way` runs its stages:
 
 1. **Lines** (`lines`). Both changes are cut into chunks, as a diff does. A chunk of ours that
    touches no chunk of theirs goes over as it is; one that theirs has as well is absorbed.
-2. **Structure** (`blocks`, `keys`, `align`, `siblings`, `transplant`). Base, ours and theirs are
-   read as nested blocks: definitions, statements, elements of lists. Blocks of base are aligned
-   with blocks of ours and of theirs: by text, by name, then by likeness. What ours changes in a
-   block is carried to the counterpart in theirs as edits on bytes (`layout`), or it is `Unsure`.
-   Where both insert at one place, `parts` tells whether it is the same in part, and `order` and
-   `effects` whether the order matters.
+2. **Structure** (`structure`, `transplant`, `siblings`). Base, ours and theirs (`versions`) are
+   read as nested blocks (`blocks`, `tokens`, `reparse`): definitions, statements, elements of
+   lists. Blocks of base are aligned with blocks of ours and of theirs: by text, by name, then by
+   likeness (`align`, `keys`), or found where upstream moved them (`counterparts`). What ours
+   changes in a block is carried to the counterpart in theirs as edits on bytes (`layout`,
+   `wrapping`, `apart`), or it is `Unsure` (`result`). Where both insert at one place (`placing`),
+   `twins` and `parts` tell whether it is the same in part, and `order` and `effects` whether the
+   order matters. `imports` restores imports that lines of ours need.
 3. **Checks**. `check`: the result is Python, and its tokens are those of theirs plus exactly the
    change of ours. `faults` lists the checks of what the lines of ours use (`landing` says where
    these went): names (`lost`, `flow`, `unproven`), calls (`uses`, `calls`, `signatures`),
    attributes and classes (`attributes`, `inherited`, `derived`), and what both sides change
    together (`twins`, `undone`, `formats`, `unreachable`). `names` and `modules` look names up.
-   What is left is merged again with the names that upstream uses now (`renames`).
-4. Whatever is unsure or fails a check is a **conflict** (`markers` writes it as git does);
-   `proposals` finds a likely answer (`words`) for a person.
+4. Whatever is unsure or fails a check is merged again with the names that upstream uses now
+   (`renames`), or by words where these prove the result right (`proven`, `words`, `prose`). What
+   is left is a **conflict** (`markers` writes it as git does); `proposals` finds a likely answer
+   for a person.
+
+`removed` merges into the files to which upstream moved all of a file; `driver` is git's.
 
 An example. Base, ours and theirs hold ::
 
