@@ -1,4 +1,7 @@
-"""Check that theirs still has the attributes that the lines of ours use."""
+"""Check that theirs still has the attributes that the lines of ours use.
+
+Example: the patch reads ``self.size``, of which upstream makes ``self.pool.size``.
+"""
 
 import difflib
 import re

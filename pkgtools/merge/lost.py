@@ -1,4 +1,7 @@
-"""Check that the names in a patch's lines still exist after a merge."""
+"""Check that the names in a patch's lines still exist after a merge.
+
+Example: the patch calls ``helper()``, and upstream removes the function or its import.
+"""
 
 import re
 from collections.abc import Collection, Sequence

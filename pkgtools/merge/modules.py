@@ -1,4 +1,7 @@
-"""Resolve a name in a module through the imports of its package."""
+"""Resolve a name in a module through the imports of its package.
+
+Example: ``x.load`` behind ``from . import x`` is the function ``load`` in ``x.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which calls a function or a class takes, and how many values it returns."""
+"""Which calls a function or a class takes, and how many values it returns.
+
+Example: ``def f(a, b=1)`` takes ``f(2)`` and ``f(a=2, b=3)``, and not ``f()``.
+"""
 
 from __future__ import annotations
 
