@@ -230,8 +230,11 @@ def _stranger(
         refusal = Refusal(target.name, source.label, match, plan.rejections)
         return partial_error(source, match, refusal)
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
-    known = [match, *match_all(others, source)[:1]]
-    nearest = min(known, key=lambda each: (not each.is_known, each.distance))
+    found = match_all(others, source)
+    told = said(catalog, [each for each in found if each.is_known], source)
+    nearest = min(
+        [match, *(told or found)[:1]], key=lambda each: (not each.is_known, each.distance)
+    )
     refusal = Refusal(target.name, source.label, nearest, plan.rejections)
     if nearest.is_known:
         return _is_other(target, source, refusal, nearest)

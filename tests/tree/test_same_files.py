@@ -166,6 +166,23 @@ def test_two_targets_of_one_release(small: Small, tmp_path: Path) -> None:
     assert "pristine, one (1.0)\n" in tree("status").out
 
 
+@pytest.mark.parametrize("kind", ["site", "git", "archive"])
+def test_a_target_of_other_files_names_the_one_to_use(
+    small: Small, tmp_path: Path, kind: str
+) -> None:
+    shutil.copytree(small.catalog.parent, tmp_path / "catalog")
+    wider = Small(tmp_path, small.commits)
+    patch = _PATCH.replace("a.py", "_version.py").replace("A = 1", "__version__ = version = '1.2'")
+    wider.add_target("wide", patch, "1.2")
+    wheel = f"--wheel={small.wheel('1.2')}"
+    assert call("lock", "--target", "wide", "--catalog", wider.catalog, wheel).code == 0
+    tree = _Tree(small, tmp_path / "tree", kind, "1.3")
+    tree.small = wider
+    done = tree("apply", "--target", "wide")
+    assert (done.code, "is three (1.3), pristine" in done.err) == (3, True), done
+    assert tree("apply", "--target", "three").code == 0
+
+
 def test_a_version_of_before_pep_440(small: Small, tmp_path: Path) -> None:
     """It names no release, also where the files are unknown."""
     tree = _Tree(small, tmp_path / "tree", "site", "1.3")
