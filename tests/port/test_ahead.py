@@ -117,6 +117,23 @@ def test_a_patch_takes_out_what_a_merge_ahead_found(
 
 
 @pytest.mark.usefixtures("_always")
+def test_a_merge_ahead_overwrites_no_file_that_a_patch_has_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = f"def helper(y):\n{BODY.replace('x', 'y')}    return y\n"
+    old = {"here.py": f"{LIB}\n\n{helper}", "there.py": LIB}
+    new = {"here.py": LIB, "there.py": f"{LIB.replace('a=1', 'a=1, b=2')}\n\n{helper}"}
+    first = {"there.py": LIB.replace("a=1", "a=1, ours=3")}
+    second = {"here.py": old["here.py"].replace("y + 8", "y + 80")}
+    with monkeypatch.context() as patched:
+        taken = when_made(patched)
+        made = ported(tmp_path / "ahead", old, new, (first, second))
+    assert [merged is None for merged in taken] == [False, True]
+    monkeypatch.setattr(ahead, "_WORTH", 10**9)
+    assert made.steps == ported(tmp_path / "alone", old, new, (first, second)).steps
+
+
+@pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/echo", "/nowhere/python", "", None])
 def test_a_process_that_does_not_start_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str | None
