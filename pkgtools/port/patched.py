@@ -59,13 +59,26 @@ class PatchedFiles:
         self._old: dict[str, Blob | None] = {}
         self._new: dict[str, Blob | None] = {}
         self._likely: dict[str, Blob | None] = {}
+        self._left: dict[str, Blob | None] = {}
 
     def go_to(self, number: int) -> None:
         """Have the old source as it is before the change of that number."""
         self.number, self._old = number, {}
         for change in self.changes[:number]:
-            self._old[change.old_path] = None
+            is_renamed = change.old_path != change.path
+            if is_renamed and self.read_old(change.old_path) == change.before:
+                self._old[change.old_path] = None  # unless another file got the name
             self._old[change.path] = change.after
+
+    def start_patch(self, changes: Sequence[FileChange]) -> None:
+        """Keep the files whose names the patch gives to others: it can exchange two names."""
+        renamed = [change for change in changes if change.old_path != change.path]
+        given = {change.path for change in renamed}
+        self._left = {c.old_path: self.read(c.old_path) for c in renamed if c.old_path in given}
+
+    def read_theirs(self, path: str) -> Blob | None:
+        """Return a file of the new source that the patch changes, before it was renamed over."""
+        return self._left[path] if path in self._left else self.read(path)
 
     def is_patched(self, path: str) -> bool:
         """Whether a patch left something else of a file of the new source."""
@@ -81,7 +94,7 @@ class PatchedFiles:
 
     def write(self, old_path: str, path: str, blob: Blob | None) -> None:
         """Set a file of the new source, which had another path."""
-        if old_path != path:
+        if old_path != path and self.read(old_path) == self.read_theirs(old_path):
             self.update(FileUpdate(old_path, None))
         self.update(FileUpdate(path, blob))
 

@@ -95,6 +95,7 @@ class PortStep:
             self._ask_ahead(path)
         for applied, order in zip(patches, orders, strict=True):
             done: dict[str, _Ported] = {}
+            self.files.start_patch(applied.changes)
             for change in order:
                 made, found = self._unchanged(applied, change) or self._port_file(applied, change)
                 if made != [change]:
@@ -206,7 +207,7 @@ class PortStep:
         if waits:
             reason = f"{waits} has a conflict in this file"
             return [change], [HunkReport(change.path, HunkOutcome.BLOCKED, reason=reason)]
-        theirs = self.files.read(old_path)
+        theirs = self.files.read_theirs(old_path)
         if change.before is None or change.after is None:
             return self._port_whole(applied, change, path, theirs)
         if theirs is None:
@@ -262,7 +263,7 @@ class PortStep:
     def _take(
         self, change: FileChange, old_path: str, path: str, after: Blob | None, outcome: HunkOutcome
     ) -> _Ported:
-        before = self.files.read(old_path)
+        before = self.files.read_theirs(old_path)
         self.files.write(old_path, path, after)
         return [FileChange(old_path, path, before, after)], [HunkReport(change.path, outcome, 1)]
 
@@ -320,7 +321,7 @@ class PortStep:
     ) -> _Ported:
         """Leave a file to a person, or take what a person made of it."""
         old_path = self.moved.get(change.old_path, change.old_path)
-        theirs = self.files.read(old_path)
+        theirs = self.files.read_theirs(old_path)
         sides = change.before, change.after, theirs
         markers = Markers(applied.patch.name, self.old.label, self.new.label)
         conflict = ConflictedFile(

@@ -260,6 +260,26 @@ def test_files_of_one_package(case: _Case) -> None:
     assert not reasons or any(str(case.reason) in reason for reason in reasons), reasons
 
 
+def test_a_patch_exchanges_two_names() -> None:
+    one, two = Blob(b"def a(x):\n    return x\n"), Blob(b"def b(y):\n    return y\n")
+    old = _Files("old", {"kit/a.py": one.data, "kit/b.py": two.data})
+    new = _Files("new", {"kit/a.py": one.data, "kit/b.py": two.data + b"\n\nLATER = 1\n"})
+    changes = (
+        FileChange("kit/a.py", "kit/b.py", one, one),
+        FileChange("kit/b.py", "kit/a.py", two, two),
+    )
+    patch: Any = SimpleNamespace(name="one.patch")
+    step = PortStep(1, old, new, _UPSTREAM, lambda _: None)
+    (ported,), _ = step.run([AppliedPatch(patch, changes)])
+    later = new.read("kit/b.py")
+    assert [(c.old_path, c.path, c.before, c.after) for c in ported.changes] == [
+        ("kit/a.py", "kit/b.py", one, one),
+        ("kit/b.py", "kit/a.py", later, later),
+    ]
+    for name, ours, theirs in (("kit/a.py", two, later), ("kit/b.py", one, one)):
+        assert (step.files.read_old(name), step.files.read(name)) == (ours, theirs)
+
+
 def test_an_answer_has_the_mode_that_the_sides_make() -> None:
     """A file with markers is neither a program nor a link."""
     program, plain = (Blob(b"one\n", mode) for mode in (EXECUTABLE, REGULAR))
