@@ -104,7 +104,8 @@ def worst(hunks: Sequence[HunkReport], changes: Sequence[FileChange]) -> HunkOut
     outcomes = {hunk.outcome for hunk in hunks}
     if not changes and not outcomes & {HunkOutcome.CONFLICT, HunkOutcome.BLOCKED}:
         return HunkOutcome.ABSORBED if HunkOutcome.ABSORBED in outcomes else HunkOutcome.EMPTY
-    return next((outcome for outcome in _RANK if outcome in outcomes), HunkOutcome.EMPTY)
+    # A rename or another mode alone has no hunk.
+    return next((outcome for outcome in _RANK if outcome in outcomes), HunkOutcome.UNCHANGED)
 
 
 def marked_file(

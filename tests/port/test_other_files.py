@@ -270,7 +270,8 @@ def test_a_patch_exchanges_two_names() -> None:
     )
     patch: Any = SimpleNamespace(name="one.patch")
     step = PortStep(1, old, new, _UPSTREAM, lambda _: None)
-    (ported,), _ = step.run([AppliedPatch(patch, changes)])
+    (ported,), report = step.run([AppliedPatch(patch, changes)])
+    assert [told.outcome for told in report.patches] == ["unchanged"]
     later = new.read("kit/b.py")
     assert [(c.old_path, c.path, c.before, c.after) for c in ported.changes] == [
         ("kit/a.py", "kit/b.py", one, one),
