@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.errors import SourceUnavailableError, UsageError
+from pkgtools.util.files import read_text
 
 try:
     import git
@@ -186,7 +187,7 @@ class Repository:
     def _shallow(self) -> list[str]:
         """Return the commits that were fetched without their parents."""
         path = Path(self._repo.common_dir, "shallow")
-        return path.read_text().split() if path.is_file() else []
+        return read_text(path).split() if path.is_file() else []
 
     def last_tag(self) -> str | None:
         """Return the nearest tag that HEAD descends from, or None.
