@@ -13,15 +13,16 @@ import tree_sitter
 import tree_sitter_python
 
 _PARSER: Final = tree_sitter.Parser(tree_sitter.Language(tree_sitter_python.language()))
-_END: Final = 100
-"""Bytes at the end, or ten times as many at the start, that a similar source has as well."""
+_HEAD: Final = 1000
+_TAIL: Final = 100
+"""Bytes at the start and at the end of a source; a similar one has the same at one of them."""
 _recent: Final[deque[tuple[bytes, tree_sitter.Tree]]] = deque(maxlen=128)
 """The last sources without a syntax error."""
 
 
 def syntax_tree(source: bytes) -> tree_sitter.Tree:
     """Return the tree that tree-sitter makes of `source`."""
-    head, tail = source[: 10 * _END], source[-_END:]
+    head, tail = source[:_HEAD], source[-_TAIL:]
     likely = [kept for kept in _recent if kept[0].startswith(head) or kept[0].endswith(tail)]
     near = [(_common(old, source), old, tree) for old, tree in likely]
     (start, end), old, kept = max(near, key=lambda n: sum(n[0]), default=((0, 0), b"", None))

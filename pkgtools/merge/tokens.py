@@ -15,7 +15,7 @@ _DEFINITIONS: Final = ("function_definition", "class_definition")
 def raw_walk(raws: Sequence[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
     """Yield syntax nodes and everything below them."""
     for raw in raws:
-        cursor = raw.walk()  # to make a list of all `children` takes four times as long
+        cursor = raw.walk()  # lists of all `children` take four times as long
         is_inside = True
         while is_inside and cursor.node is not None:
             yield cursor.node

@@ -118,7 +118,6 @@ class Ahead:
         made = found.result() if found is not None else None
         if made is None or self._files.is_outdated(made.looked, made.seen):
             return None
-        self._files.looked.add(made.looked)
         return made.merged
 
     def _next(self) -> _Job | None:

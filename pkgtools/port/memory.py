@@ -5,8 +5,6 @@ check if nothing that its last check looked at has changed either: the check com
 package with the new one, and both are the same to it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from pkgtools.authoring.gitdiff import FileChange
@@ -18,7 +16,7 @@ from pkgtools.source import Source
 
 @dataclass
 class CheckedFile:
-    """What a check of an unchanged file looked at."""
+    """What the merge of a file and its checks looked at."""
 
     paths: set[str] = field(default_factory=set)
     """Files of the package, there or not."""
@@ -27,15 +25,8 @@ class CheckedFile:
     names: set[bytes] = field(default_factory=set)
     """Attributes that are looked for near the file."""
     missed: set[bytes] = field(default_factory=set)
-    """Attributes that upstream has no more, and only a patched file can have."""
+    """Attributes that upstream lacks now, and only a patched file can define."""
     reports: tuple[HunkReport, ...] = ()
-
-    def add(self, other: CheckedFile) -> None:
-        """Count what another check looked at as well."""
-        self.paths |= other.paths
-        self.listed |= other.listed
-        self.names |= other.names
-        self.missed |= other.missed
 
 
 class StepMemory:
