@@ -23,11 +23,13 @@ from pkgtools.merge.names import (
 
 def lost_attribute(use: Landing) -> str | None:
     """Return an attribute of ``self`` that neither the class nor its base classes have any more."""
+    looked = set()
     for raw in use.attributes():
         owner = raw.child_by_field_name("object")
-        if owner is None or owner.text != b"self":
-            continue
         path, name = owners(raw), last_name(raw)
+        if owner is None or owner.text != b"self" or (path, name) in looked:
+            continue
+        looked.add((path, name))
         before, behind = class_around(use.base.root, path), class_around(use.theirs.root, path)
         mine = class_around(use.ours.root, path)
         if mine is not None and before is not None and behind is None:
