@@ -1,6 +1,7 @@
 """A second process that merges the files to come while the port is at those before them."""
 
 import contextlib
+import gc
 import os
 import pickle
 import subprocess
@@ -16,7 +17,7 @@ from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge
 from pkgtools.port.memory import CheckedFile, StepMemory
-from pkgtools.port.patched import FileMerge, FileUpdate, PatchedFiles
+from pkgtools.port.patched import Digests, FileMerge, FileUpdate, PatchedFiles
 from pkgtools.port.upstream import Movement
 from pkgtools.source import Source
 
@@ -24,8 +25,9 @@ _WORTH: Final = 500_000
 """Bytes of patched files from which a process saves more time than its start takes."""
 _READY: Final = b"ready\n"
 _SCRIPT: Final = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from pkgtools.port.ahead import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+    "import gc, pickle, sys; sys.path[:], threshold = pickle.load(sys.stdin.buffer); "
+    "gc.set_threshold(*threshold); from pkgtools.port.ahead import serve; "
+    "serve(sys.stdin.buffer, sys.stdout.buffer)"
 )
 
 
@@ -34,20 +36,20 @@ class _Task:
     """A merge for the process, with what it needs to have the files as the port has them."""
 
     file: FileMerge
-    updates: list[FileUpdate]
-    """Since the task before."""
+    made: dict[int, Sequence[FileUpdate]]
+    """What changes make, as far as the process does not know it."""
     step: tuple[Source, Source, Upstream, Sequence[FileChange]] | None
     """The sources and the changes of a new step."""
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A merge, and what it is true of."""
+    """A merge, what it makes of files, and what it is true of."""
 
     merged: Merge
+    updates: Sequence[FileUpdate]
     looked: CheckedFile
-    seen: int
-    """How many updates of the files the process had."""
+    seen: Digests
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,12 @@ class _Job:
     files: PatchedFiles
     file: FileMerge
     found: Future[_Made | None]
+
+    def end(self, made: _Made | None) -> None:
+        """Tell what was made; the merges to come take it for what the change makes."""
+        if made is not None and self.file.number >= self.files.number:
+            self.files.made[self.file.number] = made.updates
+        self.found.set_result(made)
 
 
 class Ahead:
@@ -114,7 +122,7 @@ class Ahead:
                 self._wanted.remove(file)
             found = self._merges.get(file)
         while found is not None and not found.done() and (job := self._next()):
-            job.found.set_result(_made(job.files, job.file))
+            job.end(_made(job.files, job.file))
         made = found.result() if found is not None else None
         if made is None or self._files.is_outdated(made.looked, made.seen):
             return None
@@ -123,10 +131,10 @@ class Ahead:
     def _next(self) -> _Job | None:
         """Return a merge that nobody else makes from now on; if it can be, one that is ready."""
         with self._changed:
-            ready = (file for file in self._wanted if file.behind <= self._files.number)
-            file = next(ready, self._wanted[0] if self._wanted else None)
-            if file is None:
+            if not self._wanted:
                 return None
+            known = self._files.made.keys()
+            file = min(self._wanted, key=lambda file: (not file.needs <= known, file.number))
             self._wanted.remove(file)
             self._merges[file] = Future()
             return _Job(self._files, file, self._merges[file])
@@ -145,25 +153,27 @@ class Ahead:
             self._feed(self._process.stdin, self._process.stdout)
 
     def _feed(self, wanted: IO[bytes], made: IO[bytes]) -> None:
-        pickle.dump(sys.path, wanted)
+        pickle.dump((sys.path, gc.get_threshold()), wanted)
         wanted.flush()
         if made.readline() != _READY:  # until it has started, the port does not wait for it
             return
-        known, seen = None, 0
+        files: PatchedFiles | None = None
+        known: dict[int, Sequence[FileUpdate]] = {}
         while (job := self._wait()) is not None:
             found, step = None, None
             try:
-                if job.files is not known:
-                    known, seen = job.files, 0
-                    old, new = (listing.source for listing in known.movement.listings)
-                    step = old, new, known.upstream, known.changes
-                updates = known.updates[seen:]
-                seen += len(updates)
-                wanted.write(pickle.dumps(_Task(job.file, updates, step)))
+                if job.files is not files:
+                    files, known = job.files, {}
+                    old, new = (listing.source for listing in files.movement.listings)
+                    step = old, new, files.upstream, files.changes
+                now = files.made.copy()
+                news = {number: one for number, one in now.items() if known.get(number) is not one}
+                known = now
+                wanted.write(pickle.dumps(_Task(job.file, news, step)))
                 wanted.flush()
                 found = pickle.load(made)  # noqa: S301 - our own process
             finally:
-                job.found.set_result(found)
+                job.end(found)
 
     def _wait(self) -> _Job | None:
         """Return the next merge for the process; None where the port is over."""
@@ -184,18 +194,14 @@ def serve(wanted: IO[bytes], made: IO[bytes]) -> None:
                 *sources, upstream, changes = task.step
                 old, new = (memory.listing(source, upstream) for source in sources)
                 files = PatchedFiles(Movement(old, new, upstream), upstream, changes)
-            for update in task.updates:
-                files.update(update)
+            files.made |= task.made
             pickle.dump(_made(files, task.file), made)
             made.flush()
 
 
 def _made(files: PatchedFiles, file: FileMerge) -> _Made:
-    """Make a merge, and note what it looked at."""
-    number, looked, files.looked = files.number, files.looked, CheckedFile()
-    files.go_to(file.number)
-    try:
-        return _Made(files.merge(file), files.looked, len(files.updates))
-    finally:
-        files.looked = looked
-        files.go_to(number)
+    """Make a merge with the files as they probably are before it, and note what it looked at."""
+    files = files.before(file.number)
+    seen = files.digests.copy()
+    merged = files.merge(file)
+    return _Made(merged, file.updates(merged), files.looked, seen)

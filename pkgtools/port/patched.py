@@ -1,14 +1,15 @@
 """The files of a step: both sources, with what the patches have made of them so far."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.blocks import Block
+from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.result import Elsewhere
 from pkgtools.port.memory import CheckedFile
 from pkgtools.port.upstream import Movement, gives
@@ -20,8 +21,8 @@ class FileMerge:
 
     number: int
     """Among the changes of the series."""
-    behind: int
-    """How many changes come before what it most likely looks at is as it will be."""
+    needs: frozenset[int]
+    """The changes before it of the files that it most likely looks at."""
     change: FileChange
     old_path: str
     """Where the new source has it without the patch."""
@@ -29,6 +30,12 @@ class FileMerge:
     """Where it is with the patch."""
     sides: tuple[bytes, bytes, bytes]
     """Base, ours and theirs."""
+
+    def updates(self, merged: Merge) -> Sequence["FileUpdate"]:
+        """Return what a merge probably makes of files."""
+        data = likely_content(*self.sides[:2], merged) if merged.conflicts else merged.data
+        others = (FileUpdate(path, Blob(data)) for path, data in merged.others.items())
+        return [FileUpdate(self.path, Blob(data), bool(merged.conflicts)), *others]
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,15 @@ class FileUpdate:
     blob: Blob | None
     is_likely: bool = False
     """Whether it waits for a person, who may make this of it."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Git's id of the content; empty where the file is gone."""
+        return self.blob.id if self.blob is not None else ""
+
+
+Digests = Mapping[tuple[str, bool], str]
+"""Of patched files: by the path, and by whether they wait for a person."""
 
 
 class PatchedFiles:
@@ -51,24 +67,38 @@ class PatchedFiles:
         self.upstream = upstream
         self.changes = changes
         """Of the old source, in the order in which they are ported."""
-        self.updates: list[FileUpdate] = []
+        self.made: dict[int, Sequence[FileUpdate]] = {}
+        """What each change makes of the new source; of a change to come, what it probably makes."""
+        self.digests: dict[tuple[str, bool], str] = {}
         self.looked = CheckedFile()
         """What the merge of the current file looks at."""
         self.number = 0
-        """Of the change before which the old source is as it is."""
+        """Of the change before which both sources are as they are."""
+        self._updates: list[FileUpdate] = []
+        """What the current change makes."""
         self._old: dict[str, Blob | None] = {}
         self._new: dict[str, Blob | None] = {}
         self._likely: dict[str, Blob | None] = {}
         self._left: dict[str, Blob | None] = {}
 
-    def go_to(self, number: int) -> None:
-        """Have the old source as it is before the change of that number."""
-        self.number, self._old = number, {}
-        for change in self.changes[:number]:
-            is_renamed = change.old_path != change.path
-            if is_renamed and self.read_old(change.old_path) == change.before:
-                self._old[change.old_path] = None  # unless another file got the name
-            self._old[change.path] = change.after
+    def go_on(self) -> None:
+        """Have both sources as they are before the next change."""
+        self.made[self.number] = self._updates
+        change = self.changes[self.number]
+        is_renamed = change.old_path != change.path
+        if is_renamed and self.read_old(change.old_path) == change.before:
+            self._old[change.old_path] = None  # unless another file got the name
+        self._old[change.path] = change.after
+        self.number, self._updates = self.number + 1, []
+
+    def before(self, number: int) -> "PatchedFiles":
+        """Return the files as they probably are before a change to come."""
+        files = PatchedFiles(self.movement, self.upstream, self.changes)
+        for earlier in range(number):
+            for update in self.made.get(earlier, ()):
+                files.update(update)
+            files.go_on()
+        return files
 
     def start_patch(self, changes: Sequence[FileChange]) -> None:
         """Keep the files whose names the patch gives to others: it can exchange two names."""
@@ -109,7 +139,8 @@ class PatchedFiles:
     def update(self, update: FileUpdate) -> None:
         """Take over what a patch left of a file."""
         (self._likely if update.is_likely else self._new)[update.path] = update.blob
-        self.updates.append(update)
+        self.digests[update.path, update.is_likely] = update.digest
+        self._updates.append(update)
 
     def merge(self, file: FileMerge) -> Merge:
         """Return the merge of a file, with a proposal for each conflict if it is Python."""
@@ -172,12 +203,12 @@ class PatchedFiles:
         self.looked.listed.update(self.movement.listings[1].marks)  # any file can begin to
         return self.movement.users(path, name)
 
-    def is_outdated(self, looked: CheckedFile, since: int) -> bool:
-        """Whether what a merge looked at may be something else after some of the updates."""
-        return any(
-            update.path in looked.paths
-            or (update.blob is not None and any(name in update.blob.data for name in looked.missed))
-            for update in self.updates[since:]
+    def is_outdated(self, looked: CheckedFile, seen: Digests) -> bool:
+        """Whether what a merge looked at may be something else than it saw."""
+        changed = {path for (path, _), _ in self.digests.items() ^ seen.items()}
+        blobs = (files.get(path) for path in changed for files in (self._new, self._likely))
+        return not looked.paths.isdisjoint(changed) or any(
+            name in blob.data for blob in blobs if blob is not None for name in looked.missed
         )
 
     def package_of(self, path: str) -> str:

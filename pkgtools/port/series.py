@@ -1,11 +1,8 @@
 """Porting a whole series step by step."""
 
-import contextlib
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.lock import prove_absorbed
@@ -20,9 +17,6 @@ from pkgtools.port.step import Decide, PortStep
 from pkgtools.source import Source
 from pkgtools.util.progress import Reporter
 
-_ALLOCATIONS: Final = 1_000_000
-"""Objects between two looks for garbage."""
-
 
 @dataclass(frozen=True)
 class Ported:
@@ -36,21 +30,6 @@ class Ported:
     """The steps before the one with conflicts, and the series behind them."""
 
 
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Collect garbage rarely: syntax trees are many objects that no cycle holds.
-
-    Looking through them at Python's own threshold takes a tenth of a port's time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(_ALLOCATIONS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@_rare_collections()
 def port_series(
     finished: Finished,
     upstream: Upstream,

@@ -1,8 +1,10 @@
 """Porting a series from one source to the next, patch after patch."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Final
 
 from pkgtools.authoring.applied import AppliedPatch
 from pkgtools.authoring.gitdiff import FileChange
@@ -37,12 +39,16 @@ from pkgtools.port.outcomes import (
     whole_file,
     worst,
 )
-from pkgtools.port.patched import FileMerge, PatchedFiles
+from pkgtools.port.patched import FileMerge, FileUpdate, PatchedFiles
 from pkgtools.port.upstream import Movement
 from pkgtools.source import Source
 
 Decide = Callable[[ConflictedFile], Decision | None]
 _Ported = tuple[list[FileChange], list[HunkReport]]
+_DEFINITION: Final = re.compile(
+    rb"^(?:@|async |class |def )[^\n]*\n(?:(?:[ \t)\]}][^\n]*)?\n)*", re.MULTILINE
+)
+"""A function or class of a module: most of the text, and its imports do not count."""
 
 
 @dataclass(eq=False)
@@ -101,7 +107,7 @@ class PortStep:
                 if made != [change]:
                     self._changed |= {p for c in (*made, change) for p in (c.old_path, c.path)}
                 done[change.path] = made, found
-                self.files.go_to(self.files.number + 1)
+                self.files.go_on()
                 self._coming[change.old_path].pop(0)
                 self._ask_ahead(change.old_path)
             changes = combined([c for change in applied.changes for c in done[change.path][0]])
@@ -115,21 +121,21 @@ class PortStep:
     def _ask_ahead(self, path: str) -> None:
         """Have the next merge of a file made ahead, if both a patch and upstream change it."""
         number, theirs = next(iter(self._coming[path]), None), self.files.read(path)
-        if number is None or theirs is None or path in self.waiting or not path.endswith(".py"):
+        if number is None or path in self.waiting:
             return
         change = self.files.changes[number]
         before, after = change.before, change.after
-        if before is not None and after is not None and before.data != theirs.data:
+        if before == theirs:
+            self.files.made[number] = [FileUpdate(change.path, after)]
+        elif before and after and theirs and path.endswith(".py") and before.data != theirs.data:
             sides = before.data, after.data, theirs.data
-            self.ahead.ask(
-                FileMerge(number, self._behind(number), change, path, change.path, sides)
-            )
+            self.ahead.ask(FileMerge(number, self._needs(number), change, path, change.path, sides))
 
-    def _behind(self, number: int) -> int:
-        """Return how many changes come before those of the files that a changed file imports."""
+    def _needs(self, number: int) -> frozenset[int]:
+        """Return the changes before one of the files that its file imports."""
         imported = {*self._imports.get(self.files.changes[number].path, ())}
-        earlier = enumerate(self.files.changes[:number], 1)
-        return max((n for n, change in earlier if change.path in imported), default=0)
+        earlier = enumerate(self.files.changes[:number])
+        return frozenset(n for n, change in earlier if change.path in imported)
 
     def _users_last(self, changes: Sequence[FileChange]) -> Iterator[FileChange]:
         """Yield the files of a patch, each behind those that it imports.
@@ -157,7 +163,7 @@ class PortStep:
         """Return where the modules can be that a file imports."""
         if change.after is None or not change.path.endswith(".py"):
             return []
-        root = parse(change.after.data).raw[0]
+        root = parse(_DEFINITION.sub(b"", change.after.data)).raw[0]
         module = Module(root, self.files.package_of(change.path), self.files.old_module)
         names = module.imports.values()
         dotted = [d for name, inner in names for d in (name, f"{name}.{inner.decode()}")]
@@ -299,7 +305,7 @@ class PortStep:
 
         sides = change.before.data, change.after.data, theirs.data
         number = self.files.number
-        file = FileMerge(number, self._behind(number), change, old_path, path, sides)
+        file = FileMerge(number, self._needs(number), change, old_path, path, sides)
         merged = self.ahead.take(file) or self.files.merge(file)
         reports = describe(change, merged, path, renamed=old_path != change.old_path)
         beside = self._write_others(merged, theirs.mode)

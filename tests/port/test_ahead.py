@@ -21,6 +21,7 @@ from pkgtools.port import ahead
 from pkgtools.port.ahead import Ahead, serve
 from pkgtools.port.finished import Finished
 from pkgtools.port.memory import CheckedFile, StepMemory
+from pkgtools.port.model import Decision
 from pkgtools.port.patched import PatchedFiles
 from pkgtools.port.series import port_series
 from pkgtools.port.upstream import Movement
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pkgtools.merge import Merge
     from pkgtools.port.patched import FileMerge
     from pkgtools.port.series import Ported
+    from pkgtools.port.step import Decide
 
     Files = Mapping[str, str]
 
@@ -54,7 +56,11 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ported(
-    tmp_path: Path, old: Files = OLD, new: Files = NEW, patches: Sequence[Files] = (FIRST, SECOND)
+    tmp_path: Path,
+    old: Files = OLD,
+    new: Files = NEW,
+    patches: Sequence[Files] = (FIRST, SECOND),
+    decide: Decide = lambda _: None,
 ) -> Ported:
     """Port a series; by default a file uses what another one gets, and is changed twice."""
     named = [(f"p{number}", files) for number, files in enumerate(patches)]
@@ -62,7 +68,7 @@ def ported(
     upstream = load_catalog(small.catalog).upstreams[0]
     sources = [WheelSource(small.wheel(version), upstream) for version in ("1.0", "1.1")]
     applied = applied_on(load_series(small.series).patches, sources[0])
-    return port_series(Finished(tuple(applied), ()), upstream, sources, lambda _: None, Silent())
+    return port_series(Finished(tuple(applied), ()), upstream, sources, decide, Silent())
 
 
 def when_made(monkeypatch: pytest.MonkeyPatch) -> list[Merge | None]:
@@ -89,8 +95,9 @@ def test_a_port_is_the_same_with_a_process_ahead(
     with monkeypatch.context() as patched:
         taken = when_made(patched)
         made = ported(tmp_path / "ahead")
-    # The process made user.py before lib.py was ported, of which it calls a function.
-    assert [merged is None for merged in taken] == [False, False, False, True, False]
+    # Before lib.py is ported, the process takes for user.py what it made of lib.py itself.
+    assert None not in taken
+    assert len(taken) == 5
     monkeypatch.setattr(ahead, "_WORTH", 10**9)
     alone = ported(tmp_path / "alone")
     assert [p.changes for p in made.patches] == [p.changes for p in alone.patches]
@@ -99,20 +106,20 @@ def test_a_port_is_the_same_with_a_process_ahead(
 
 
 @pytest.mark.usefixtures("_always")
-def test_a_patch_takes_out_what_a_merge_ahead_found(
+def test_a_person_takes_out_what_a_merge_ahead_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = f"def f(x, a=1):\n{BODY}    return x\n"
     gone = "class Config:\n    def __init__(self):\n        self.size = 1\n"
-    old = {"config.py": gone, "extra.py": LIB, "user.py": user}
+    old = {"config.py": gone, "extra.py": "size = 1\nn = 1\n", "user.py": user}
     new = {name: text.replace("a=1", "a=1, b=2") for name, text in old.items()}
-    new["config.py"] = gone.replace("size", "width")
-    first = {"extra.py": LIB + "size = 1\n", "user.py": user.replace("x + 0", "x + 10")}
-    second = {"extra.py": LIB, "user.py": first["user.py"].replace("x + 8", "x.size + 8")}
+    new |= {"config.py": gone.replace("size", "width"), "extra.py": "n = 2\n"}
+    ours = {"extra.py": "size = 2\nn = 3\n", "user.py": user.replace("x + 8", "x.size + 8")}
+    answer = Decision(Blob(b"n = 3\n"))
     taken = when_made(monkeypatch)
-    (step,) = ported(tmp_path, old, new, (first, second)).steps
-    assert taken[-1] is None
-    reasons = [hunk.reason for patch in step.patches for hunk in patch.hunks if hunk.reason]
+    made = ported(tmp_path, old, new, [ours], lambda c: answer if "extra" in c.path else None)
+    assert [merged is None for merged in taken] == [False, True]
+    reasons = [hunk.reason for hunk in made.steps[0].patches[0].hunks if hunk.path.endswith("r.py")]
     assert reasons == ["the package defines `size` nowhere any more"]
 
 
@@ -128,7 +135,7 @@ def test_a_merge_ahead_overwrites_no_file_that_a_patch_has_changed_since(
     with monkeypatch.context() as patched:
         taken = when_made(patched)
         made = ported(tmp_path / "ahead", old, new, (first, second))
-    assert [merged is None for merged in taken] == [False, True]
+    assert None not in taken
     monkeypatch.setattr(ahead, "_WORTH", 10**9)
     assert made.steps == ported(tmp_path / "alone", old, new, (first, second)).steps
 
@@ -203,16 +210,17 @@ def test_a_merge_is_outdated_by_what_it_looked_at(tmp_path: Path) -> None:
     upstream = load_catalog(small.catalog).upstreams[0]
     listing = StepMemory().listing(WheelSource(small.wheel("1.0"), upstream), upstream)
     files = PatchedFiles(Movement(listing, listing, upstream), upstream)
+    before = files.digests.copy()
     files.write("src/widget/a.py", "src/widget/a.py", Blob(b"size = 1\n"))
-    for looked, since, is_outdated in (
-        (CheckedFile(paths={"src/widget/a.py"}), 0, True),
-        (CheckedFile(paths={"src/widget/a.py"}), 1, False),
-        (CheckedFile(paths={"src/widget/b.py"}), 0, False),
-        (CheckedFile(missed={b"size"}), 0, True),
-        (CheckedFile(missed={b"other"}), 0, False),
-        (CheckedFile(names={b"size"}, listed={"src/widget/a.py"}), 0, False),
+    for looked, seen, is_outdated in (
+        (CheckedFile(paths={"src/widget/a.py"}), before, True),
+        (CheckedFile(paths={"src/widget/a.py"}), files.digests, False),
+        (CheckedFile(paths={"src/widget/b.py"}), before, False),
+        (CheckedFile(missed={b"size"}), before, True),
+        (CheckedFile(missed={b"other"}), before, False),
+        (CheckedFile(names={b"size"}, listed={"src/widget/a.py"}), before, False),
     ):
-        assert files.is_outdated(looked, since) is is_outdated
+        assert files.is_outdated(looked, seen) is is_outdated
 
 
 def test_sources_open_in_another_process(tmp_path: Path) -> None:
