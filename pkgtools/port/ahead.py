@@ -87,7 +87,7 @@ class Ahead:
         self._files: PatchedFiles
 
     def __enter__(self) -> Self:
-        if self._size >= _WORTH and (os.cpu_count() or 1) > 1 and sys.executable:
+        if self._size >= _WORTH and _cpus() > 1 and sys.executable:
             thread = Thread(target=self._exchange, daemon=True)
             with contextlib.suppress(RuntimeError):  # too many threads
                 thread.start()
@@ -180,6 +180,13 @@ class Ahead:
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._wanted)
             return None if self._is_closed else self._next()
+
+
+def _cpus() -> int:
+    """Return how many CPUs this process may use; batch systems and taskset(1) grant a part."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def serve(wanted: IO[bytes], made: IO[bytes]) -> None:

@@ -52,7 +52,7 @@ SECOND = {"user.py": FIRST["user.py"].replace("row_8 = x", "row_8 = a + x")}
 @pytest.fixture
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "_WORTH", 0)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(ahead, "_cpus", lambda: 2)
 
 
 def ported(
@@ -195,6 +195,17 @@ def test_a_port_without_a_process_is_the_same(
         return take(self, file)
 
     monkeypatch.setattr(Ahead, "take", late)
+    (step,) = ported(tmp_path).steps
+    assert [patch.outcome for patch in step.patches] == ["merged", "unchanged"]
+
+
+def test_a_port_on_one_cpu_starts_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_WORTH", 0)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3}, raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr(Thread, "start", lambda _: pytest.fail("there is one CPU"))
     (step,) = ported(tmp_path).steps
     assert [patch.outcome for patch in step.patches] == ["merged", "unchanged"]
 
