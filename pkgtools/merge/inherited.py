@@ -74,6 +74,8 @@ def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | 
         return f"upstream adds `{shown}` to a base class, which the patch's would override"
     if sets_attribute(sides[1], name) and not sets_attribute(sides[0], name):
         return f"upstream sets `self.{shown}`, which hides the method"
+    if old and new and old.is_final < new.is_final:
+        return f"the method that `{shown}` overrides is final now"
     if old and new:
         told = [signature_of(one, bound=True) for one in (old, new, Definition(raw, old.module))]
         if told[0] == told[2] != told[1]:

@@ -28,6 +28,7 @@ from pkgtools.merge.names import (
 )
 
 _BINDING: Final = ("assignment", "for_in_clause", "for_statement", "named_expression")
+_COMMENT: Final = re.compile(rb"#.*")
 _OWN_SCOPES: Final = (
     *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
     "set_comprehension",
@@ -69,6 +70,7 @@ def lost_import(use: Landing) -> str | None:
     checks = {
         "import_from_statement": _lost_from,
         "attribute": _lost_member,
+        "identifier": _lost_star,
         "string": _lost_export,
     }
     nodes = (n for n in inside(use.ours.root, use.lines) if n.type in checks)
@@ -87,10 +89,24 @@ def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
         word = re.compile(rb"\b" + re.escape(plain) + rb"\b")
         inner = (f"{dotted}.{plain.decode()}" for dotted in (old, new))
         is_module = use.ours.read(next(inner)) is not None and use.made.read(next(inner)) is None
-        is_there = word.search(behind) is not None
-        if plain in use.words and not is_there and (word.search(before) or is_module):
+        is_known = word.search(before) is not None or is_module
+        is_lost = is_known and word.search(_COMMENT.sub(b"", behind)) is None
+        is_offered = use.ours.offers(old, plain) is True
+        is_lost = is_lost or (is_offered and use.made.offers(new, plain) is False)
+        if plain in use.words and is_lost:
             return f"{new} has no {plain.decode()} any more"
     return None
+
+
+def _lost_star(use: Landing, raw: tree_sitter.Node) -> str | None:
+    """Return a name that ``import *`` of a module of the package does not give any more."""
+    path, name = owners(raw), raw.text or b""
+    if b"*" not in bound(use.ours.root) or name not in use.words or not is_read(raw):
+        return None
+    if any(means(module.root, path, name) for module in (use.ours, use.made)):
+        return None
+    is_lost = use.ours.starred(name) and use.made.starred(name) is False
+    return f"no `import *` gives `{name.decode()}` any more" if is_lost else None
 
 
 def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:

@@ -15,11 +15,17 @@ import tree_sitter
 
 from pkgtools.merge.blocks import parse
 from pkgtools.merge.names import bound, definitions_in, imports_in, name_of, own_attributes
+from pkgtools.merge.tokens import raw_walk
 
 Read = Callable[[str], bytes | None]
 
 _DEPTH: Final = 8
 """Re-exports are followed so far, so that modules that import each other end."""
+_EXPORTS: Final = re.compile(
+    rb"^__all__[ \t]*(?::[^=\n]*)?\+?=[ \t]*[\[(]((?:\s|,|#[^\n]*|\"\w+\"|'\w+')*)[\])][ \t]*$",
+    re.MULTILINE,
+)
+"""Names that ``import *`` takes."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,11 @@ class Definition:
     def is_marked(self, mark: bytes) -> bool:
         """Whether a decorator has a word in it."""
         return any(mark in decorator for decorator in self.decorators)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a type checker refuses a class with this base, or a method in its place."""
+        return any(re.fullmatch(rb"@(?:\w+\.)?final", text) for text in self.decorators)
 
     @property
     def base_names(self) -> tuple[bytes, ...]:
@@ -125,9 +136,10 @@ class Module:
         if name in self.imports:
             there, original = self._origin(name)
             return there.resolve(original, depth - 1) if there else None
-        for dotted in self._stars:
+        lazy = [self._lazy[name]] if name in self._lazy else []
+        for dotted, original in (*((dotted, name) for dotted in self._stars), *lazy):
             there = Module.named(dotted, self.read)
-            found = there.resolve(name, depth - 1) if there else None
+            found = there.resolve(original, depth - 1) if there else None
             if found is not None:
                 return found
         return None
@@ -146,17 +158,37 @@ class Module:
         dotted, original = self.imports.get(name, ("", b""))
         return f"{dotted}.{original.decode()}" if original else dotted
 
-    def offers(self, dotted: str, name: bytes) -> bool | None:
+    def offers(self, dotted: str, name: bytes, depth: int = _DEPTH) -> bool | None:
         """Return whether a module has a name that others can import; None if that is not sure."""
-        text = self.read(dotted)
-        if text is None:
+        there = Module.named(dotted, self.read)
+        if there is None:
             return False
         is_module = self.read(f"{dotted}.{name.decode()}") is not None
-        if is_module or name in bound(parse(text).raw[0]):
+        if is_module or name in bound(there.root) or not depth:
             return True
+        lazy = there._lazy  # noqa: SLF001
+        if name in lazy:
+            return self.offers(*lazy[name], depth - 1)
+        is_starred = there.starred(name, depth - 1)
         # A word that binds nothing may still be set in some other way.
-        unsure = re.search(rb"\b%b\b|import \*|__getattr__" % re.escape(name), text)
-        return None if unsure else False
+        word = rb"\b%b\b" % re.escape(name) + (b"" if lazy else b"|__getattr__")
+        is_sure = is_starred or not re.search(word, there.root.text or b"")
+        return is_starred if is_sure else None
+
+    def starred(self, name: bytes, depth: int = _DEPTH) -> bool | None:
+        """Return whether some ``import *`` binds a name; None if that is not sure."""
+        told = {self._exports(dotted, name, depth) for dotted in self._stars}
+        return True if True in told else None if None in told else False
+
+    def _exports(self, dotted: str, name: bytes, depth: int) -> bool | None:
+        text = self.read(dotted)
+        if text is None:
+            return None
+        if b"__all__" not in text:
+            return False if name.startswith(b"_") else self.offers(dotted, name, depth)
+        lists = _EXPORTS.findall(text)
+        is_sure = len(lists) == text.count(b"__all__")
+        return any(re.search(rb"\b%b\b" % name, names) for names in lists) if is_sure else None
 
     def has_attribute(self, owner: bytes, name: bytes) -> bool | None:
         """Return whether the only instance of a class has an attribute; None if that is not sure.
@@ -203,16 +235,49 @@ class Module:
             self.absolute(n) for n in froms if any(c.type == "wildcard_import" for c in n.children)
         ]
 
+    @cached_property
+    def _lazy(self) -> dict[bytes, tuple[str, bytes]]:
+        """What ``__getattr__`` (PEP 562) imports, as dictionaries of strings tell.
+
+        Examples: ``{"Name": ".module"}``, ``{"Name": (".module", "name")}`` and
+        ``{"module": ["Name"]}``.
+        """
+        found: dict[bytes, tuple[str, bytes]] = {}
+        is_lazy = b"__getattr__" in bound(self.root)
+        for pair in raw_walk([self.root]) if is_lazy else ():
+            if pair.type != "pair":
+                continue
+            sides = [_strings(pair.children_by_field_name(side)) for side in ("key", "value")]
+            modules = {text: self._named(text) for side in sides for text in side}
+            for module in filter(None, map(modules.get, sides[0])):
+                found |= {text: (module, text) for text in sides[1]}
+            for module in filter(None, map(modules.get, sides[1])):
+                originals = [text for text in sides[1] if not modules[text]]
+                found |= {text: (module, [text, *originals][-1]) for text in sides[0]}
+        return found
+
+    def _named(self, text: bytes) -> str | None:
+        """Return the dotted name of the module that a string names."""
+        name = text.decode()
+        names = (self._absolute(name), f"{self.package}.{name}")
+        return next((dotted for dotted in names if self.read(dotted) is not None), None)
+
     def absolute(self, node: tree_sitter.Node) -> str:
         """Return the dotted name of the module from which a statement imports."""
         module = node.child_by_field_name("module_name")
-        text = (module.text or b"").decode() if module is not None else ""
+        return self._absolute((module.text or b"").decode() if module is not None else "")
+
+    def _absolute(self, text: str) -> str:
         name = text.lstrip(".")
         level = len(text) - len(name)
         if not level:
             return name
         parts = self.package.split(".")
         return ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
+
+
+def _strings(nodes: list[tree_sitter.Node]) -> list[bytes]:
+    return [n.text or b"" for n in raw_walk(nodes) if n.type == "string_content"]
 
 
 @lru_cache(maxsize=256)  # a patch uses the same few modules again and again

@@ -1,20 +1,30 @@
-"""Changes of both sides that undo each other: two ways to correct one mistake.
+"""Changes of both sides that undo each other, or that use one name for different things.
 
 Example: of ``x = a if c else b`` ours makes ``x = b if c else a`` and theirs
-``x = a if not c else b``. Both together are what base was.
+``x = a if not c else b``: two ways to correct one mistake. Both together are what base was.
+
+Another one: of ``run(c.a, c.b, 1)`` ours makes ``run(c.a, c.b, c.a)`` and theirs
+``run(c.b, c.a, 1)``. Where theirs exchanged the names of the attributes, ours' new ``c.a`` is its
+``c.b``; where it exchanged the parameters of `run`, it is not.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from keyword import iskeyword
 from typing import Final
 
+from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.landing import Landed
-from pkgtools.merge.lines import Chunk
+from pkgtools.merge.lines import Chunk, touches
+from pkgtools.merge.model import How
 from pkgtools.merge.versions import Versions
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+|[^\w\s,()]")
 _NEGATIONS: Final = frozenset(b"not is ! = < >".split())
+_LEAF: Final = re.compile(rb"\.?[\w\x80-\xff]+|[^\w\s]")
+"""A word, an attribute with its point, or a sign."""
+_NAME: Final = re.compile(rb"\.?(?!self\b|cls\b)[^\W\d]\w*")
 _NEAR: Final = 2
 """Lines between two changes of one statement, as an ``else:`` is."""
 
@@ -22,11 +32,19 @@ _NEAR: Final = 2
 def undone(file: Landed) -> dict[Chunk, str]:
     """Return the chunks carried by a rule that only exchange words, where upstream does so, too.
 
-    And those that only negate, where upstream exchanges words, or the other way round.
+    And those that only negate, where upstream exchanges words, or the other way round; and those
+    that use a name for which upstream uses another one there, or the other way round.
     """
     reason = "one side exchanges what the other one exchanges or negates"
-    found = _undone(file.versions) if file.by_rule else ()
-    return {c: reason for c in found if c in file.by_rule}
+    by_rule = {m.chunk: m.rules for m in file.merged.chunks if m.how is How.MERGED}
+    found = _undone(file.versions) if by_rule else ()
+    faults = {c: reason for c in found if c in by_rule}
+    for chunk, rules in by_rule.items():
+        names = _reused(file.versions, chunk, apart=rules == ("neighbour-changed",))
+        for name in sorted(names)[:1]:
+            shown = name.removeprefix(b".").decode(errors="replace")
+            faults[chunk] = f"one side replaces `{shown}`, which the other one uses there"
+    return faults
 
 
 def _undone(versions: Versions) -> Iterator[Chunk]:
@@ -41,6 +59,63 @@ def _undone(versions: Versions) -> Iterator[Chunk]:
             kinds.append(_kind(base, lines[first:last]))
         if "exchange" in kinds and "" not in kinds:
             yield from mine
+
+
+def _reused(versions: Versions, chunk: Chunk, *, apart: bool) -> set[bytes]:
+    """Return the names that one side gives to something else where the other one uses them.
+
+    Args:
+        versions: the files.
+        chunk: a chunk of ours.
+        apart: whether ours only adds statements or arguments.
+    """
+    found: set[bytes] = set()
+    for rival in versions.upstream:
+        if not touches(chunk, rival):
+            continue
+        changes = [
+            (versions.lines[0][c.old : c.old_end], lines[c.new : c.new_end])
+            for c, lines in ((chunk, versions.lines[1]), (rival, versions.lines[2]))
+        ]
+        for side, other in (changes, reversed(changes)):
+            pairs = {*_exchanged(*side)}
+            old, new = ({pair[n] for pair in pairs} for n in (0, 1))
+            gone, come, beside = _changed(*other)
+            found |= old & new & (gone | come | beside) | (set() if apart else old & come - gone)
+    return found
+
+
+def _exchanged(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the names that stand in each other's place in lines with the same signs."""
+    sides = [[_LEAF.findall(line) for line in lines] for lines in (old, new)]
+    shapes = [[tuple(map(_shape, leaves)) for leaves in side] for side in sides]
+    for one, other, size in matching_blocks(*shapes):
+        for n in range(size):
+            pairs = zip(sides[0][one + n], sides[1][other + n], strict=True)
+            yield from (pair for pair in pairs if pair[0] != pair[1])
+
+
+def _shape(leaf: bytes) -> bytes:
+    """Return what a name has in common with other names; all of what is none."""
+    is_name = _NAME.fullmatch(leaf) and not iskeyword(leaf.decode())
+    return leaf[: leaf.startswith(b".")] if is_name else leaf
+
+
+def _changed(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[set[bytes], ...]:
+    """Return the words that some lines lose, those that they get, and those beside."""
+    one, other = (_LEAF.findall(b"".join(lines)) for lines in (old, new))
+    gone, come, beside = set[bytes](), set[bytes](), set[bytes]()
+    at_old = at_new = 0
+    for a, b, size in [*matching_blocks(one, other), (len(one), len(other), 0)]:
+        before, behind = one[at_old:a], other[at_new:b]
+        gone.update(before)
+        come.update(behind)
+        if before or behind:
+            first, last = ((*before[end], *behind[end]) for end in (slice(1), slice(-1, None)))
+            beside.update(one[at_old - 1 : at_old] if b"," not in first else ())
+            beside.update(one[a : a + 1] if b"," not in last else ())
+        at_old, at_new = a + size, b + size
+    return gone, come, beside
 
 
 def _near(versions: Versions) -> Iterator[tuple[list[Chunk], list[Chunk]]]:

@@ -73,7 +73,8 @@ def _renamed(old: Definition, new: Definition) -> str | None:
     names = {name_of(n) for n in known.children}
     for node in outer.children:
         there = node.child_by_field_name("body") if node.type == old.node.type else None
-        if there is not None and there.text == body.text and name_of(node) not in names:
+        is_other = there is not None and there.text == body.text and node != new.node
+        if is_other and name_of(node) not in names:
             return f"is another function now: upstream calls it `{name_of(node).decode()}`"
     return None
 
@@ -165,11 +166,12 @@ def lone_definition(use: Landing) -> str | None:
         added = Definition(node, use.ours)
         path = qualified_name(owners(node))
         around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
-        if None in around or name_of(node) in (around[0] or {}):
-            continue
-        changed = _changed_base(use, added)
+        known = (around[0] or {}).get(name_of(node))
+        changed = _changed_base(use, added, known) if None not in around else None
         if changed:
             return changed
+        if None in around or known is not None:
+            continue
         for what, of in _SHARED.items():
             for text in of(added):
                 lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
@@ -179,12 +181,14 @@ def lone_definition(use: Landing) -> str | None:
     return None
 
 
-def _changed_base(use: Landing, added: Definition) -> str | None:
-    """Return that a base class of an added class was a class, or a dataclass, and is none now."""
-    for name in added.base_names:
+def _changed_base(use: Landing, added: Definition, known: Definition | None) -> str | None:
+    """Return that a base class that is added is not the class, or dataclass, that it was."""
+    for name in sorted({*added.base_names} - {*(known.base_names if known else ())}):
         old, new = use.ours.resolve(name), use.made.resolve(name)
         if old and new and old.is_class > new.is_class:
             return f"the base class `{name.decode()}` is a function now"
+        if old and new and old.is_final < new.is_final:
+            return f"the base class `{name.decode()}` is final now"
         lost = set(old.decorators) - set(new.decorators) if old and new else ()
         if lost:
             shown = ", ".join(f"`{text.decode()}`" for text in sorted(lost))

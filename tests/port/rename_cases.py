@@ -70,6 +70,8 @@ _LOCAL: Final = """\
         start(done)
         return list(done)
     """
+_PAIR: Final = "def f(self, k):\n    one(k)\n    return run(self.n, self.m, k)\n"
+_EXCHANGED: Final = _PAIR.replace("self.n, self.m", "self.m, self.n")
 
 RENAMES: Final = (
     Case(
@@ -252,5 +254,44 @@ RENAMES: Final = (
         "def f(p):\n    log(size(p))\n    first(p)\n    last(p)\n",
         "def f(p):\n    log(size(p))\n    first(p)\n    last(p)\n    n = count(p)\n"
         "    keep(n)\n\n\ndef g(q):\n    return q.n()\n",
+    ),
+    *(
+        Case(f"two names that upstream exchanges, and {name}", _PAIR, ours, _EXCHANGED, None)
+        for name, ours in (
+            ("one more use of one", _PAIR.replace("k)\n    return", "k, self.n)\n    return")),
+            ("an argument with one", _PAIR.replace("m, k", "m, k, self.n")),
+            ("an argument that is one", _PAIR.replace("m, k", "m, self.n.k")),
+            ("one fewer", _PAIR.replace("self.m, ", "")),
+            ("a part of one", _PAIR.replace("self.n", "self.n[0]")),
+        )
+    ),
+    Case(
+        "two names that upstream exchanges beside what the patch changes",
+        _PAIR,
+        _PAIR.replace("m, k", "m, k + 1"),
+        _EXCHANGED,
+        _EXCHANGED.replace("n, k", "n, k + 1"),
+        "tokens-disjoint",
+    ),
+    Case(
+        "two names that the patch exchanges, and upstream uses once more",
+        _PAIR,
+        _EXCHANGED,
+        _PAIR.replace("m, k", "m, k, more=self.m"),
+        None,
+    ),
+    Case(
+        "names that upstream moves on by one, and the patch uses",
+        _PAIR,
+        _PAIR.replace("m, k", "m, k, self.m"),
+        _PAIR.replace("self.m", "self.o").replace("self.n", "self.m"),
+        None,
+    ),
+    Case(
+        "an attribute that upstream replaces where the patch adds it",
+        _PAIR,
+        _PAIR.replace("m, k", "m, self.n"),
+        _PAIR.replace("self.n", "self.o"),
+        None,
     ),
 )

@@ -68,6 +68,20 @@ class B:
 
     x = 2
 """
+_STAR = "from .h import *\n\ndef use(a):\n    s(a)\n    return a\n"
+_LAZY = """\
+import importlib
+_FROM = {
+    "Big": ".h",
+    "Part": ".m",
+}
+
+def __getattr__(name):
+    return getattr(importlib.import_module(_FROM[name], __name__), name)
+"""
+_LAZILY = {"__init__.py": _LAZY, "h.py": _BIG, "m.py": "class Part:\n    x = 1\n", "u.py": _USER}
+_NEEDS_BIG = {"u.py": _USER.replace("import os", "from kit import Big").replace("t(a)", "Big(a)")}
+_SUB = "from kit.h import Big\n\nclass New(Big):\n    def one(self):\n        return 1\n"
 _PART = f"class Part:\n    def __init__(self, b):\n        self.b = b\n\n{_TWO}"
 
 
@@ -89,10 +103,10 @@ class _Files:
 @dataclass
 class _Case:
     name: str
-    old: dict[str, str | bytes]
-    ours: dict[str, str | bytes | None]
+    old: Mapping[str, str | bytes]
+    ours: Mapping[str, str | bytes | None]
     """What the patch writes; None for a file that it removes."""
-    new: dict[str, str | bytes]
+    new: Mapping[str, str | bytes]
     reason: str | None
     """A part of the question; None where there is none."""
     renames: dict[str, str] = field(default_factory=dict)
@@ -229,6 +243,78 @@ CASES = (
         {"n.py": "X = 1\n"},
         {"h.py": _HELPER, "n/__init__.py": "Y = 1\n"},
         "upstream has kit/n/__init__.py, which is a module of that name as well",
+    ),
+    *(
+        _Case(
+            f"a name from `import *` {how}",
+            {"h.py": _HELPER, "u.py": _STAR},
+            {"u.py": _STAR.replace("s(a)", "s(helper(a))")},
+            {"h.py": f"{listed}\n{_HELPER}", "u.py": _STAR},
+            reason,
+        )
+        for how, listed, reason in (
+            ("that upstream leaves out", '__all__ = ["main"]', "no `import *` gives `helper`"),
+            ("that upstream lists", '__all__ = [\n    "helper",  # for u\n]', None),
+            ("from a list that is computed", "__all__ = [*globals()]", None),
+            ("from two lists", '__all__ = ["main"]\n__all__ += ["helper"]', None),
+        )
+    ),
+    _Case(
+        "a name that a package has from `import *`",
+        {"p/__init__.py": "from .h import *\n", "p/h.py": _HELPER, "u.py": _USER},
+        {
+            "u.py": _USER.replace("import os", "from kit.p import helper").replace(
+                "t(a)", "helper(a)"
+            )
+        },
+        {
+            "p/__init__.py": "from .h import *\n",
+            "p/h.py": '__all__ = ["main"]\n' + _HELPER,
+            "u.py": _USER,
+        },
+        "kit.p has no helper any more",
+    ),
+    *(
+        _Case(f"a lazy import {how}", _LAZILY, _NEEDS_BIG, {**_LAZILY, **new}, reason)
+        for how, new, reason in (
+            (
+                "that upstream takes away",
+                {"__init__.py": _LAZY.replace('"Big": ".h"', "# Big is in kit.h")},
+                "kit has no Big any more",
+            ),
+            (
+                "from another module without it",
+                {"__init__.py": _LAZY.replace(".h", ".m")},
+                "kit has no Big any more",
+            ),
+            (
+                "from another module",
+                {
+                    "__init__.py": _LAZY.replace('".h"', '("kit.n", "Large")'),
+                    "n.py": _BIG.replace("Big", "Large"),
+                },
+                None,
+            ),
+            (
+                "of what needs another argument",
+                {"h.py": _BIG.replace("(self, a)", "(self, a, b)")},
+                "`Big` does not take this call any more: it needs `b`",
+            ),
+        )
+    ),
+    *(
+        _Case(f"a {what} that upstream marks", {"h.py": old}, {"n.py": _SUB}, {"h.py": new}, reason)
+        for what, old, new, reason in (
+            ("base class", _BIG, "@final\n" + _BIG, "the base class `Big` is final now"),
+            (
+                "method of a base class",
+                _BIG,
+                _BIG.replace("    def one", "    @typing.final\n    def one"),
+                "the method that `one` overrides is final now",
+            ),
+            ("method beside", _BIG, _BIG.replace("    def two", "    @final\n    def two"), None),
+            ("class anew", "@final\n" + _BIG, "@final\n" + _BIG_NOW, None),
+        )
     ),
     _Case(
         "a letter in a file of another encoding",
