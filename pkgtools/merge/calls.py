@@ -78,8 +78,8 @@ def misawaited(file: Landed) -> dict[Chunk, str]:
     One side may rename what is called, and the other one await it no more.
     """
     versions = file.versions
-    sides = versions.base, versions.ours, versions.theirs
-    if not file.by_rule or len({len(_HANDED.findall(side.source)) for side in sides}) == 1:
+    changes = [*((c, 1) for c in file.done), *((c, 2) for c in versions.upstream)]
+    if not file.by_rule or not any(_hands_over(file, *change) for change in changes):
         return {}
     known = {*_calls(versions.ours.raw), *_calls(versions.theirs.raw)}
     new = {made: call for made, call in _calls(file.block.raw).items() if made not in known}
@@ -88,6 +88,12 @@ def misawaited(file: Landed) -> dict[Chunk, str]:
         return {}
     reason = "one side changes whether `{}` is awaited, and the other one what is called"
     return dict.fromkeys(file.by_rule, reason.format(names[0].decode(errors="replace")))
+
+
+def _hands_over(file: Landed, chunk: Chunk, side: int) -> bool:
+    """Whether a chunk changes lines so that they await or yield more, or less."""
+    old = b"".join(file.versions.lines[0][chunk.old : chunk.old_end])
+    return bool(old) and len(_HANDED.findall(old)) != len(_HANDED.findall(file.text(chunk, side)))
 
 
 def _calls(nodes: Sequence[tree_sitter.Node]) -> dict[tuple[bytes, bool], tree_sitter.Node]:

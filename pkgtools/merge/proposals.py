@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -35,6 +35,10 @@ _MANY: Final = 3
 """One in so many new words of the patch that upstream has, too, names the same thing."""
 _UPSTREAMS: Final = ("left-out", "upstream-rewrote", "upstream-has-both", "upstream-has-another")
 """Rules that leave the patch's lines out; the first two drop what these do."""
+_ALIKE: Final = 2 / 3
+"""Two lines with so many words in common are of one kind."""
+_LINES: Final = 50
+"""The most lines of base for which like ones are looked for; that takes the square in time."""
 _TELLING: Final = 3
 """The least words that say something about a change."""
 
@@ -60,7 +64,7 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
     likely = partial(_candidates, _surroundings(versions, conflicts))
     taken: dict[int, Proposal] = {}
     # One can need what another one brings; only then is one taken that nothing speaks for.
-    for find in (likely, likely, _last_resort):
+    for find in (likely, likely, _as_patched, likely, _as_patched, _left_out):
         for number, conflict in enumerate(conflicts):
             for text, rule in find(conflict) if number not in taken else ():
                 proposal = Proposal(conflict.chunks, conflict.lines, text, rule)
@@ -132,20 +136,21 @@ def _candidates(around: _Surroundings, conflict: ConflictLines) -> Iterator[tupl
     lines = {line for c in conflict.chunks for line in range(c.new, c.new_end)}
     new, told = (_parts(change.added) - around.known for change in (mine, upstream))
     is_named = not base and _MANY * len(new & told) >= len(new) > 0
-    if theirs and (is_named or lines & around.doubled):
+    if is_named or lines & around.doubled:
         yield theirs, "upstream-has-another"
         return
     before = _before_a_new_block(base, ours, theirs)
     if before:
         yield before, "before-new-block"
-    words = merge_words(base, ours, theirs)
-    if words is not None:
-        yield words, "words"
+    merged = (merge_both(base, ours, theirs) for merge_both in (_merge_alike, merge_words))
+    yield from ((words, "words") for words in dict.fromkeys(merged) if words is not None)
 
 
-def _last_resort(conflict: ConflictLines) -> Iterator[tuple[bytes, str]]:
-    """Yield the patch's lines, and upstream's where these do not hold."""
+def _as_patched(conflict: ConflictLines) -> Iterator[tuple[bytes, str]]:
     yield conflict.ours, "as-patched"
+
+
+def _left_out(conflict: ConflictLines) -> Iterator[tuple[bytes, str]]:
     yield conflict.theirs, "left-out"
 
 
@@ -167,11 +172,63 @@ def _before_a_new_block(base: bytes, ours: bytes, theirs: bytes) -> bytes | None
     return added + theirs if wrapped else None
 
 
+def _merge_alike(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Merge words where each side does to lines of the other one what it does to their like.
+
+    Example: upstream makes ``f(a, b)`` of ``f(a)``, and the patch adds ``f(c)``.
+    """
+    texts = [[line.lstrip(b" ") for line in split(text)] for text in (base, ours, theirs)]
+    mine, upstream = (_edits(texts[0], side) for side in texts[1:])
+    # Where both sides remove a line, each may have something else for it.
+    if len(texts[0]) > _LINES or any(not (mine[line] or upstream[line]) for line in texts[0]):
+        return None
+    made = _edited(base, mine), _edited(ours, upstream), _edited(theirs, mine)
+    first = _edited(made[0], upstream) if made[0] is not None else None
+    if first is None or made[1] is None or made[2] is None:
+        return None
+    return merge_words(first, made[1], made[2])
+
+
+def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return what a side has of each line: the same, the added line that is like it, or nothing."""
+    added = [line for line in new if line not in old]
+    kept = {line: line for line in old if line in new}
+    return kept | {line: _likest(line, added) for line in old if line not in kept}
+
+
+def _edited(text: bytes, edits: Mapping[bytes, bytes]) -> bytes | None:
+    """Return a text with each line as a side would have it; None if that is not clear."""
+    made = []
+    for line in split(text):
+        code = line.lstrip(b" ")
+        like = _likest(code, [*edits])
+        new = edits.get(like, b"")
+        merged = merge_words(like, new, code) if new else code
+        if merged is None or (like not in (b"", code) and not new):
+            return None
+        made.append(line.removesuffix(code) + merged if new or not like else b"")
+    return b"".join(made)
+
+
+def _likest(line: bytes, lines: Sequence[bytes]) -> bytes:
+    """Return the first line that has most of the words of another one, or nothing."""
+    if line in lines:
+        return line
+    words, best = Counter(_WORD.findall(line)), (_ALIKE, b"")
+    for other in reversed(lines):
+        theirs = Counter(_WORD.findall(other))
+        share = 2 * (words & theirs).total() / max((words + theirs).total(), 1)
+        best = max((share, other), best, key=lambda found: found[0])
+    return best[1]
+
+
 @dataclass(frozen=True)
 class _WordChange:
     """The words that one side adds, and whether much of the rest is left."""
 
     added: tuple[bytes, ...]
+    lines: Counter[bytes]
+    """The lines that it adds."""
     is_rewriting: bool
     """Whether only few of the words of base are left."""
 
@@ -183,6 +240,7 @@ class _WordChange:
         found = {n for _, b, size in pairs for n in range(b, b + size)}
         return cls(
             tuple(word for n, word in enumerate(new) if n not in found),
+            Counter(map(bytes.strip, split(side))) - Counter(map(bytes.strip, split(base))),
             len(found) < _REWRITTEN * len(old),
         )
 
@@ -191,7 +249,7 @@ class _WordChange:
         if len(other.added) < _TELLING:
             return False
         common = Counter(self.added) & Counter(other.added)
-        return common.total() >= share * len(other.added)
+        return common.total() >= share * len(other.added) or other.lines <= self.lines
 
 
 def holds(

@@ -63,11 +63,19 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     if not is_record or known - resolved - set(_RECORDS) - {b"ABC", b"object", b"Generic"}:
         return None
     fields = [f for one in reversed(lineage) for f in _fields(one.node)]
+    placed = [f for one in reversed(lineage) if not _is_named(one) for f in _fields(one.node)]
     return Signature(
-        tuple(dict.fromkeys(name for name, _ in fields)),
+        tuple(dict.fromkeys(name for name, _ in placed)),
         frozenset(name for name, _ in fields),
         frozenset(name for name, has_default in fields if not has_default),
     )
+
+
+def _is_named(found: Definition) -> bool:
+    """Whether a class takes its own fields by name only."""
+    bases = found.node.child_by_field_name("superclasses")
+    is_marked = bases is not None and b"kw_only=True" in (bases.text or b"")  # msgspec's
+    return is_marked or found.is_marked(b"kw_only=True")
 
 
 def misfit(

@@ -68,7 +68,7 @@ def _renamed(old: Definition, new: Definition) -> str | None:
     """Return that upstream gave a function another name, and its name to another function."""
     body = old.node.child_by_field_name("body")
     outer, known = new.node.parent, old.node.parent
-    if body is None or outer is None or known is None:
+    if body is None or outer is None or known is None or old.is_class:
         return None
     names = {name_of(n) for n in known.children}
     for node in outer.children:
@@ -167,13 +167,14 @@ def lone_definition(use: Landing) -> str | None:
         path = qualified_name(owners(node))
         around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
         known = (around[0] or {}).get(name_of(node))
-        changed = _changed_base(use, added, known) if None not in around else None
+        made = (_definitions(use.made, path, node.type) or {}).get(name_of(node), added)
+        changed = _changed_base(use, (added, made), known) if None not in around else None
         if changed:
             return changed
         if None in around or known is not None:
             continue
         for what, of in _SHARED.items():
-            for text in of(added):
+            for text in of(made):
                 lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
                 if lost:
                     shown = text.decode(errors="replace")
@@ -181,15 +182,19 @@ def lone_definition(use: Landing) -> str | None:
     return None
 
 
-def _changed_base(use: Landing, added: Definition, known: Definition | None) -> str | None:
+def _changed_base(
+    use: Landing, added: tuple[Definition, Definition], known: Definition | None
+) -> str | None:
     """Return that a base class that is added is not the class, or dataclass, that it was."""
-    for name in sorted({*added.base_names} - {*(known.base_names if known else ())}):
+    ours, made = added
+    for name in sorted({*ours.base_names} - {*(known.base_names if known else ())}):
         old, new = use.ours.resolve(name), use.made.resolve(name)
         if old and new and old.is_class > new.is_class:
             return f"the base class `{name.decode()}` is a function now"
         if old and new and old.is_final < new.is_final:
             return f"the base class `{name.decode()}` is final now"
-        lost = set(old.decorators) - set(new.decorators) if old and new else ()
+        lost = set(old.decorators) - set(new.decorators) if old and new else set()
+        lost -= set(ours.decorators) - set(made.decorators)
         if lost:
             shown = ", ".join(f"`{text.decode()}`" for text in sorted(lost))
             return f"the base class `{name.decode()}` has lost its decorator {shown}"

@@ -361,6 +361,25 @@ def test_a_class_among_others(theirs: str, asked: str | None) -> None:
     assert (asked or "") in " ".join(reasons)
 
 
+@pytest.mark.parametrize(
+    ("head", "asked"),
+    [
+        ("class R(Struct, kw_only=True):", True),
+        ("@dataclass(kw_only=True)\nclass R:", True),
+        ("class R(Struct, frozen=True):", False),
+    ],
+)
+def test_values_by_position_for_fields_that_take_names_only(head: str, asked: bool) -> None:
+    text = "{}\n    a: int\n    b: int\n\n\nclass S(Struct):\n    a: int\n    b: int\n\n\n{}X = 1\n"
+    base, theirs = text.format("class R(Struct):", ""), text.format(head, "")
+    ours = text.format("class R(Struct):", "def f(x):\n    return R(x, 1)\n\n\n")
+    conflicts = merge(base.encode(), ours.encode(), theirs.encode(), python=True).conflicts
+    told = "`R` does not take this call any more: it takes 0 positional arguments at most, not 2"
+    assert [c.reason for c in conflicts] == [told] * asked
+    named = ours.replace("x, 1", "a=x, b=1").encode()
+    assert not merge(base.encode(), named, theirs.encode(), python=True).conflicts
+
+
 def test_a_local_name_that_is_made_of_itself() -> None:
     base = b"def f(x):\n    n = 0\n    a(x)\n    b(x)\n    c(x)\n    return x\n"
     ours = base.replace(b"    c(x)\n", b"    c(x)\n    n = n + 1\n    put(n)\n")

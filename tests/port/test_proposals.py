@@ -244,6 +244,49 @@ CHECKED = (
 CHECKED_OURS = CHECKED.replace("        raise", "        log(x)\n        raise")
 HALVES = CHECKED_OURS.replace("return x\n", "return x + 1\n")
 HALF_REWRITTEN = "def f(x):\n    check_order(x)\n    keep(x)\n    return x * 2\n"
+ROWS = "X = [\n    a[0],\n    b[0],\n]\n"
+ROWS_OURS = ROWS.replace("\n]", "\n    c[0],\n]")
+ROWS_THEIRS = ROWS.replace("[0],", "[0].copy(),")
+ROWS_MADE = ROWS_OURS.replace("[0],", "[0].copy(),")
+RECORDS = "".join(
+    f"@dataclass\nclass {n}:\n    x: int\n\n\n" for n in ("Base", "A(Base)", "B(Base)")
+)
+RECORD = "@dataclass\nclass C(Base):\n    y: int\n\n\n"
+KEYED = RECORDS.replace("@dataclass\n", "").replace("(Base)", "(Base, kw_only=True)")
+CLASS = """\
+class A:
+    def __init__(self, size, kind=None, width=0):
+        self.width = width
+        self.weight = parameter(ones(size, kind))
+        self.end = size
+"""
+CLASS_OURS = CLASS.replace(", kind=None, width=0", ", cast=True").replace("size, kind)", "size)")
+CLASS_OURS = CLASS_OURS.replace("        self.width = width\n", "")
+CLASS_THEIRS = CLASS.replace(
+    "        self.weight = parameter(ones(size, kind))\n",
+    "        if size:\n            self.weight = parameter(ones(size, kind))\n"
+    "        else:\n            self.weight = ones(size, kind)\n",
+)
+NAMED = "def f(x):\n    one(x)\n    two(x)\n    three(x)\n    end(x)\n"
+NAMED_OURS = NAMED.replace("    two", "    total = 1\n    two")
+NAMED_THEIRS = NAMED.replace("    end", "    total = 2\n    end")
+SUM = """\
+def f(x, y, z, a):
+    if y:
+        x = (
+            x
+            + y.to(a)
+            + (z.to(a) if z else 0)
+        )
+        if a:
+            y = x.copy()
+        else:
+            y = x
+    return x
+"""
+SUM_ADDED = "        x = x + y.to(a)\n        if z:\n            x = x + z.to(a)\n"
+SUM_THEIRS = f"def f(x, y, z, a):\n    if y:\n{SUM_ADDED}{SUM[SUM.index('        if a') :]}"
+SUM_OURS = f"def f(x, y, z, a):\n    if y and a:\n{SUM_ADDED}        y = x\n    return x\n"
 REWRITTEN = "def f(x):\n    check_order(x)\n    keep(x)\n    return x\n"
 
 
@@ -268,6 +311,18 @@ REWRITTEN = "def f(x):\n    check_order(x)\n    keep(x)\n    return x\n"
         ((CHECKED, CHECKED_OURS, REWRITTEN), "upstream-rewrote", REWRITTEN),
         # What is beside rewritten lines of the function goes with these.
         ((CHECKED, HALVES, HALF_REWRITTEN), "upstream-rewrote", HALF_REWRITTEN),
+        # The lines of the patch have all that upstream adds, whatever words it took for that.
+        ((SUM, SUM_OURS, SUM_THEIRS), "ours-has-both", SUM_OURS),
+        # Upstream gives the name another value, in another place.
+        ((NAMED, NAMED_OURS, NAMED_THEIRS), "upstream-has-another", NAMED_THEIRS),
+        # What upstream does to each line, it would do to the patch's.
+        ((ROWS, ROWS_OURS, ROWS_THEIRS), "words", ROWS_MADE),
+        # It awaits as the sides do, although the patch awaits in another place.
+        (
+            (ROWS, ROWS_OURS + "\n\ndef f():\n    yield 1\n", ROWS_THEIRS),
+            "words",
+            ROWS_MADE + "\n\ndef f():\n    yield 1\n",
+        ),
         # Nothing speaks for one of two values: the patch's, which a series is there for.
         (("X = a\n", "X = b\n", "X = c\n"), "as-patched", "X = b\n"),
     ],
@@ -276,6 +331,21 @@ def test_the_likeliest_proposal(sides: tuple[str, str, str], rule: str, made: st
     merged = proposed(*sides)
     assert {proposal.rule for proposal in merged.proposals} == {rule}
     assert filled(merged.data, merged.proposals).decode() == made
+
+
+def test_a_class_of_the_patch_follows_those_beside_it() -> None:
+    """The base class and the others are no dataclasses any more."""
+    ours = RECORDS.replace("@dataclass\nclass B(", f"{RECORD}@dataclass\nclass B(")
+    merged = proposed(RECORDS, ours, KEYED)
+    made = KEYED.replace("class B(", "class C(Base, kw_only=True):\n    y: int\n\n\nclass B(")
+    assert filled(merged.data, merged.proposals).decode() == made
+
+
+def test_what_the_patch_removes_goes_from_what_upstream_copied() -> None:
+    merged = proposed(CLASS, CLASS_OURS, CLASS_THEIRS)
+    made = CLASS_THEIRS.replace(", kind=None, width=0", ", cast=True").replace("size, kind", "size")
+    wanted = made.replace("        self.width = width\n", "")
+    assert filled(merged.data, merged.proposals).decode() == wanted
 
 
 @pytest.mark.parametrize(
