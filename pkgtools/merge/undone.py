@@ -18,6 +18,7 @@ from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.landing import Landed
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.model import How
+from pkgtools.merge.names import imports_in
 from pkgtools.merge.versions import Versions
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+|[^\w\s,()]")
@@ -25,6 +26,8 @@ _NEGATIONS: Final = frozenset(b"not is ! = < >".split())
 _LEAF: Final = re.compile(rb"\.?[\w\x80-\xff]+|[^\w\s]")
 """A word, an attribute with its point, or a sign."""
 _NAME: Final = re.compile(rb"\.?(?!self\b|cls\b)[^\W\d]\w*")
+_PROVEN: Final = {"joined-import", "joined-names", "same-value", "words-in-text"}
+"""Rules that read the words of both sides themselves."""
 _NEAR: Final = 2
 """Lines between two changes of one statement, as an ``else:`` is."""
 
@@ -40,11 +43,19 @@ def undone(file: Landed) -> dict[Chunk, str]:
     found = _undone(file.versions) if by_rule else ()
     faults = {c: reason for c in found if c in by_rule}
     for chunk, rules in by_rule.items():
+        if not _PROVEN.isdisjoint(rules) or _is_import(file, chunk):
+            continue
         names = _reused(file.versions, chunk, apart=rules == ("neighbour-changed",))
         for name in sorted(names)[:1]:
             shown = name.removeprefix(b".").decode(errors="replace")
             faults[chunk] = f"one side replaces `{shown}`, which the other one uses there"
     return faults
+
+
+def _is_import(file: Landed, chunk: Chunk) -> bool:
+    """Whether the lines are part of an import, in which each name stands for itself."""
+    rows = ((n.start_point.row, n.end_point.row) for n in imports_in(file.ours.root))
+    return any(first <= chunk.new and chunk.new_end - 1 <= last for first, last in rows)
 
 
 def _undone(versions: Versions) -> Iterator[Chunk]:

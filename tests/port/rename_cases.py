@@ -274,6 +274,14 @@ RENAMES: Final = (
         "tokens-disjoint",
     ),
     Case(
+        "two names that upstream exchanges in an import, and the patch replaces",
+        "from u import a, b\n\n\ndef f(x):\n    return b(x)\n",
+        "from u import b, c\n\n\ndef f(x):\n    return b(x)\n",
+        "from u import b, a\n\n\ndef f(x):\n    return b(x)\n",
+        "from u import b, c\n\n\ndef f(x):\n    return b(x)\n",
+        "tokens-disjoint",
+    ),
+    Case(
         "two names that the patch exchanges, and upstream uses once more",
         _PAIR,
         _EXCHANGED,

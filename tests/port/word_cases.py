@@ -438,6 +438,14 @@ WORDS: Final = (
         )
     ),
     Case(
+        "a word of a docstring, which upstream writes once more",
+        'def f():\n    """Refresh the list of users, and append the new backup."""\n',
+        'def f():\n    """Refresh the list of users, and append the new actions."""\n',
+        'def f():\n    """Refresh each backup of users, and append the new backup."""\n',
+        'def f():\n    """Refresh each backup of users, and append the new actions."""\n',
+        "words-in-text",
+    ),
+    Case(
         "a number in a comment, and the unit behind it",
         "# Wait 10 seconds for the lock to open\nrun(1)\n",
         "# Wait 20 seconds for the lock to open\nrun(1)\n",
