@@ -7,7 +7,8 @@
   package. Example: upstream moved ``a`` to ``b.a``, and the patch imports from ``a.c``.
 - *joined-names*: the lines of each side alone use a name that nothing defines in the result or its
   package, and the lines with both changes do not. Example: upstream renamed a variable, and the
-  patch already uses its new name in the next line.
+  patch already uses its new name in the next line. Or ours uses a name that it does not have, and
+  theirs begins to import it but does not use it.
 - *words-in-text*: see `pkgtools.merge.prose`.
 """
 
@@ -22,12 +23,21 @@ import tree_sitter
 from pkgtools.merge.apart import edits_of_operands
 from pkgtools.merge.blocks import Block, parse
 from pkgtools.merge.check import syntax_error
+from pkgtools.merge.effects import imported_names
 from pkgtools.merge.layout import apply_edits
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.markers import ConflictLines, conflicts_in
 from pkgtools.merge.model import Merge, OtherFiles, Proposal
 from pkgtools.merge.modules import Module
-from pkgtools.merge.names import inside, is_read, last_name, means, owners
+from pkgtools.merge.names import (
+    bound,
+    imports_in,
+    inside,
+    is_read,
+    last_name,
+    means,
+    owners,
+)
 from pkgtools.merge.proposals import accepted, filled, holds
 from pkgtools.merge.prose import merge_prose
 from pkgtools.merge.tokens import identifiers
@@ -82,7 +92,10 @@ def _proven(
         _lacks_names(_filled(merged, conflict, text), conflict, text, others)
         for text in (conflict.theirs, conflict.ours)
     )
-    if all(lacking) and not _lacks_names(_filled(merged, conflict, words), conflict, words, others):
+    sides = conflict.base, conflict.ours, conflict.theirs
+    is_imported = _imported_for(versions, conflict) and _keeps_depth(words, sides)
+    is_joined = all(lacking) or is_imported
+    if is_joined and not _lacks_names(_filled(merged, conflict, words), conflict, words, others):
         yield words, "joined-names"
 
 
@@ -129,6 +142,27 @@ def _lacks_names(made: bytes, conflict: ConflictLines, text: bytes, others: Othe
     return any(
         module.has_attribute(n.children[0].text or b"", last_name(n)) is False for n in attributes
     )
+
+
+def _keeps_depth(words: bytes, sides: Collection[bytes]) -> bool:
+    """Whether no line has got another indentation than every side gives it."""
+    known = {line.rstrip() for side in sides for line in side.splitlines()}
+    told = {line.strip() for line in known}
+    lines = (line.rstrip() for line in words.splitlines())
+    return all(line in known for line in lines if line.strip() in told)
+
+
+def _imported_for(versions: Versions, conflict: ConflictLines) -> bool:
+    """Whether ours uses a name that only theirs imports, and theirs does nothing with it."""
+    base, ours, theirs = (v.raw[0] for v in (versions.base, versions.ours, versions.theirs))
+    imported = {name for one in imports_in(theirs) for name in imported_names(one)} - bound(base)
+    for node in inside(ours, conflict.mine):
+        name = node.text or b""
+        if node.type == "identifier" and name in imported and is_read(node):
+            is_there = means(ours, owners(node), name)
+            if not is_there and not any(map(is_read, identifiers(theirs, name))):
+                return True
+    return False
 
 
 def _is_same_program(one: bytes, other: bytes) -> bool:

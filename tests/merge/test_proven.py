@@ -104,6 +104,47 @@ def test_an_attribute_is_joined_with_an_owner_if_neither_exists_alone(
     assert merged.data.decode() == (made if is_joined else _FLAGS[2])
 
 
+_IMPORTED = (
+    "import os\n\n\ndef f(run):\n    x = run.args.graph\n    return x\n",
+    "import os\n\n\ndef f(run):\n    x = context().args.graph\n    return x\n",
+    "import os\nfrom p.env import context\n\n\ndef f(run):\n    x = run.exec.graph\n    return x\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("side", "old", "new", "is_joined"),
+    [
+        (1, "", "", True),
+        (1, "import os", "from p.env import context", False),
+        (1, "f(run)", "f(run, context)", False),
+        (1, "context()", "other()", False),
+        (2, "return x", "return context(x)", False),
+        (2, "import os\n", "import os\n\nprint(context)\n", False),
+        (2, "import context", "import other", False),
+        (0, "import os", "import os, context", False),
+    ],
+)
+def test_what_uses_an_import_is_joined_with_upstream_which_imports_it_for_nothing(
+    side: int, old: str, new: str, *, is_joined: bool
+) -> None:
+    texts = [*_IMPORTED]
+    texts[side] = texts[side].replace(old, new)
+    others = OtherFiles(new={"p.env": b"def context(): ..."}.get, package="p")
+    merged = merge(*(text.encode() for text in texts), python=True, others=others)
+    assert (not merged.conflicts) is is_joined
+    joined = "    x = context().exec.graph\n"
+    assert (joined in merged.data.decode()) is is_joined
+
+
+def test_lines_that_get_deeper_are_not_joined() -> None:
+    base = "def f(a):\n    b = g(a)\n    return True\n"
+    ours = base + "    return h(a)\n"
+    theirs = "from p.env import h\n\n\ndef f(a):\n    if a:\n        return True\n"
+    others = OtherFiles(new={"p.env": b"def h(x): ..."}.get, package="p")
+    merged = merge(base.encode(), ours.encode(), theirs.encode(), python=True, others=others)
+    assert merged.conflicts
+
+
 def test_a_comment_inside_of_an_attribute_is_no_part_of_it() -> None:
     sides = [
         text.replace("x = not ", "x = (").replace("\n\nx", "\nfrom p import b\n\nx").rstrip()
