@@ -139,9 +139,6 @@ def _candidates(around: _Surroundings, conflict: ConflictLines) -> Iterator[tupl
     if is_named or lines & around.doubled:
         yield theirs, "upstream-has-another"
         return
-    before = _before_a_new_block(base, ours, theirs)
-    if before:
-        yield before, "before-new-block"
     merged = (merge_both(base, ours, theirs) for merge_both in (_merge_alike, merge_words))
     yield from ((words, "words") for words in dict.fromkeys(merged) if words is not None)
 
@@ -159,19 +156,6 @@ def _parts(words: Sequence[bytes]) -> set[bytes]:
     return {part.lower() for word in words for part in _PART.findall(word)}
 
 
-def _before_a_new_block(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return what ours adds above lines that upstream put into a block, above that block."""
-    added = ours.removesuffix(base)
-    first, header = (next(iter(text.splitlines()), b"") for text in (base, theirs))
-    inside = re.search(rb"^( *)" + re.escape(first.strip()) + rb"$", theirs, re.MULTILINE)
-    if not base or added == ours or inside is None or not first.strip():
-        return None
-    wrapped = (
-        len(inside[1]) > len(first) - len(first.lstrip()) == len(header) - len(header.lstrip())
-    )
-    return added + theirs if wrapped else None
-
-
 def _merge_alike(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """Merge words where each side does to lines of the other one what it does to their like.
 
@@ -182,11 +166,9 @@ def _merge_alike(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     # Where both sides remove a line, each may have something else for it.
     if len(texts[0]) > _LINES or any(not (mine[line] or upstream[line]) for line in texts[0]):
         return None
-    made = _edited(base, mine), _edited(ours, upstream), _edited(theirs, mine)
-    first = _edited(made[0], upstream) if made[0] is not None else None
-    if first is None or made[1] is None or made[2] is None:
-        return None
-    return merge_words(first, made[1], made[2])
+    made = _edited(base, mine, upstream), _edited(ours, upstream), _edited(theirs, mine)
+    clear = [text for text in made if text is not None]
+    return merge_words(*clear) if len(clear) == len(made) else None
 
 
 def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -196,30 +178,32 @@ def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> dict[bytes, bytes]:
     return kept | {line: _likest(line, added) for line in old if line not in kept}
 
 
-def _edited(text: bytes, edits: Mapping[bytes, bytes]) -> bytes | None:
-    """Return a text with each line as a side would have it; None if that is not clear."""
+def _edited(text: bytes, *sides: Mapping[bytes, bytes]) -> bytes | None:
+    """Return a text with each line as some sides would have it; None if that is not clear."""
     made = []
     for line in split(text):
         code = line.lstrip(b" ")
-        like = _likest(code, [*edits])
-        new = edits.get(like, b"")
-        merged = merge_words(like, new, code) if new else code
-        if merged is None or (like not in (b"", code) and not new):
-            return None
-        made.append(line.removesuffix(code) + merged if new or not like else b"")
+        indent = line.removesuffix(code)
+        for edits in sides:
+            like = _likest(code, [*edits])
+            merged = merge_words(like, edits[like], code) if like else code
+            if merged is None or (like not in (b"", code) and not edits[like]):
+                return None
+            code = merged
+        made.append(indent + code if code else b"")
     return b"".join(made)
 
 
 def _likest(line: bytes, lines: Sequence[bytes]) -> bytes:
     """Return the first line that has most of the words of another one, or nothing."""
-    if line in lines:
-        return line
-    words, best = Counter(_WORD.findall(line)), (_ALIKE, b"")
-    for other in reversed(lines):
+    words = Counter(_WORD.findall(line))
+
+    def share(other: bytes) -> float:
         theirs = Counter(_WORD.findall(other))
-        share = 2 * (words & theirs).total() / max((words + theirs).total(), 1)
-        best = max((share, other), best, key=lambda found: found[0])
-    return best[1]
+        return 2 * (words & theirs).total() / max((words + theirs).total(), 1)
+
+    best = line if line in lines else max(lines, key=share, default=b"")
+    return best if share(best) >= _ALIKE else b""
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,8 @@ class Siblings:
         previous = self.to_theirs.get(index - 1, self._container(index - 1, -1))
         following = self.to_theirs.get(index, self._container(index, 0))
         low, high = self._span(index)
+        low = max(low, -1 if previous is None else previous + 1)
+        high = min(high, len(self.theirs) if following is None else following)
         if previous is not None and following == previous + 1:
             return Place(following, "neighbour-changed" if low <= high else "neighbours-moved")
         matters = kind in (Order.STRICT, Order.FLOW)

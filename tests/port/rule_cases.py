@@ -31,6 +31,7 @@ class Case:
         )
 
 
+_SOME: Final = "    # only some\n    if x.a:\n        x[:] = two(x)\n"
 _IMPORTS: Final = """\
     import os
 
@@ -466,6 +467,25 @@ CASES: Final = (
         'p.append("a")\np.append("ours")\n',
         'p.append("a")\np.append("theirs")\n',
         None,
+    ),
+    *(
+        Case(
+            f"a neighbour that upstream puts into a block {where}",
+            "def f(x):\n    one(x)\n    x[:] = two(x)\n    three(x)\n",
+            "def f(x):\n    one(x)\n    y = log(x)\n    x[:] = two(x)\n    three(x, y)\n",
+            f"def f(x):\n    one(x)\n{above}{_SOME}    three(x)\n",
+            made,
+            rule,
+        )
+        for where, above, rule, made in (
+            (
+                "below a comment",
+                "",
+                "comment-above",
+                f"def f(x):\n    one(x)\n    y = log(x)\n{_SOME}    three(x, y)\n",
+            ),
+            ("below a call", "    put(x)\n", None, None),
+        )
     ),
     Case(
         "a neighbour that upstream annotates",

@@ -229,9 +229,6 @@ def test_what_upstream_adds_in_another_form_is_not_proposed_twice() -> None:
     assert all(p.text.count(b"saver") == 1 for p in proposed(base, ours, theirs).proposals)
 
 
-NESTED = "def f(x):\n    if x:\n        one(x)\n        end(x)\n"
-NESTED_OURS = NESTED.replace("        end", "        ours(x)\n        end")
-WRAPPED = NESTED.replace("        end", "        # only some\n        if x.a:\n            end")
 LONGER = CALLS.replace("    end", "    new(x)\n    more(x)\n    end")
 SHORTER = CALLS.replace("    end", "    more(x)\n    end")
 TOTAL = CALLS.replace("    end", "    total = end(x, one=1, two=2)\n    end")
@@ -293,11 +290,6 @@ REWRITTEN = "def f(x):\n    check_order(x)\n    keep(x)\n    return x\n"
 @pytest.mark.parametrize(
     ("sides", "rule", "made"),
     [
-        (
-            (NESTED, NESTED_OURS, WRAPPED),
-            "before-new-block",
-            WRAPPED.replace("        # only", "        ours(x)\n        # only"),
-        ),
         ((CALLS, LONGER, SHORTER), "ours-has-both", LONGER),
         ((CALLS, CALLS_OURS, CALLS_THEIRS), "words", CALLS_BOTH),
         ((CALLS, TOTAL, TOTAL_BY_UPSTREAM), "upstream-has-both", TOTAL_BY_UPSTREAM),
