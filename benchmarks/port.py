@@ -236,17 +236,18 @@ def _port(
 
 
 def _judge_proposals(conflict: ConflictedFile, human: bytes | None, tally: Tally) -> None:
-    """Count the proposals of a file that stand in the person's, between the same two lines."""
+    """Count the proposals of a file that stand in the person's, between the same two lines.
+
+    The line beside a proposal can be of another conflict: it is what is proposed there.
+    """
     if conflict.marked is None or human is None:
         return
     tally.asked += len({(h.sides.ours, h.sides.theirs) for h in conflict.hunks if h.sides})
     texts = {h.proposal.number: h.proposal.text for h in conflict.hunks if h.proposal}
     person = b"".join(_squeezed(human))
     for number, text in texts.items():
-        others = rb"^\|{7} proposal (?!%d\n)(?:.*\n)*?(?=={7}\n)" % number
-        marked = re.sub(others, b"", conflict.marked.data, flags=re.MULTILINE)
         head = b"||||||| proposal %d\n" % number
-        marked = marked.replace(head + text.encode(), head + _HERE)
+        marked = conflict.marked.data.replace(head + text.encode(), head + _HERE)
         before, _, after = accept_proposals(marked)[0].partition(_HERE)
         lines = _squeezed(before)[-1:] + _squeezed(text.encode()) + _squeezed(after)[:1]
         is_persons = b"".join(lines) in person
