@@ -17,7 +17,8 @@ pure: bytes in, bytes and a record of each decision out (`model`). `three_way` r
    change of ours. `faults` lists the checks of what the lines of ours use (`landing` says where
    these went): names (`lost`, `flow`, `unproven`), calls (`uses`, `calls`, `signatures`),
    attributes and classes (`attributes`, `inherited`, `derived`), and what both sides change
-   together (`twins`, `undone`, `formats`, `unreachable`). `names` and `modules` look names up.
+   together (`twins`, `undone`, `reshaped`, `formats`, `unreachable`). `names` and `modules` look
+   names up.
 4. Whatever is unsure or fails a check is merged again with the names that upstream uses now
    (`renames`), or by words where these prove the result right (`proven`, `words`, `prose`). What
    is left is a **conflict** (`markers` writes it as git does); `proposals` finds a likely answer

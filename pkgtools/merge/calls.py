@@ -198,6 +198,6 @@ def _unfit_caller(file: Landed, path: tuple[bytes, ...]) -> str | None:
         return None
     for dotted in file.others.users(path[0]):
         for call in _calls_of(path[0], parse(file.others.new(dotted) or b"").raw[0]):
-            if not misfit(call, before) and (why := misfit(call, behind)):
+            if not misfit(call, before) and (why := misfit(call, behind, before)):
                 return f"upstream begins to call `{path[0].decode()}` in {dotted}: {why}"
     return None

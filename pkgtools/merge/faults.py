@@ -28,6 +28,7 @@ from pkgtools.merge.lost import lost_import, lost_name, orphan
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.modules import Module
 from pkgtools.merge.names import bound, owner_of_lines
+from pkgtools.merge.reshaped import other_siblings, other_subject, other_value
 from pkgtools.merge.twins import repeated
 from pkgtools.merge.undone import undone
 from pkgtools.merge.unproven import unproven_imports
@@ -38,6 +39,7 @@ from pkgtools.merge.uses import (
     other_number_of_values,
     other_return,
     refused_call,
+    returned_by_generator,
 )
 from pkgtools.merge.versions import Versions
 
@@ -196,6 +198,7 @@ _OF_A_FILE: Final[tuple[Callable[[Landed], dict[Chunk, str]], ...]] = (
     misplaced,
     unreachable,
     undone,
+    other_value,
 )
 """The last one that finds a fault of a chunk gives the reason."""
 _OF_LINES: Final[tuple[Callable[[Landing], str | None], ...]] = (
@@ -208,11 +211,14 @@ _OF_LINES: Final[tuple[Callable[[Landing], str | None], ...]] = (
     keyword_twice,
     other_number_of_values,
     other_return,
+    returned_by_generator,
     lone_definition,
     derived_option,
     misfit_in_class,
     field_behind_default,
     crossed_name,
     name_for_types,
+    other_subject,
+    other_siblings,
 )
 """The first one that finds a fault of some lines gives the reason."""

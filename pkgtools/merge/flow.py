@@ -21,6 +21,7 @@ from pkgtools.merge.names import (
     imports_in,
     is_bound_here,
     is_read,
+    is_type_parameter,
     means,
     name_of,
     owners,
@@ -33,6 +34,7 @@ _COMPREHENDING: Final = {
     *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
     "set_comprehension",
 }
+_DECLARING: Final = ("global_statement", "nonlocal_statement")
 _TYPING: Final = (b"TYPE_CHECKING", b"typing.TYPE_CHECKING")
 
 
@@ -51,7 +53,8 @@ class _Name:
 
     @cached_property
     def _named(self) -> list[tree_sitter.Node]:
-        return [*identifiers(self.function, self.name)]
+        found = identifiers(self.function, self.name)
+        return [n for n in found if not is_type_parameter(n)]
 
     def _is_own(self, raw: tree_sitter.Node) -> bool:
         return owners(raw)[-1:] == (self.function,) and not _is_comprehended(raw)
@@ -64,6 +67,10 @@ class _Name:
     def is_set_first(self) -> bool:
         """Whether it is set before it is read."""
         return any(is_bound_here(n) for n in self.uses[:1])
+
+    def is_declared(self) -> bool:
+        """Whether the function declares it to be a name of the module or of an outer function."""
+        return any(n.parent is not None and n.parent.type in _DECLARING for n in self._named)
 
     def is_deleted_first(self) -> bool:
         """Whether it is read behind a ``del`` without a value between."""
@@ -102,7 +109,11 @@ def _crossed(
     base, ours, theirs, made = sides
     shown = made.name.decode(errors="replace")
     if not made.is_set():
-        return None
+        was_set = base.is_set() and ours.is_set() and bool(made.uses)
+        is_lost = was_set and not means(use.made.root, path[:-1], made.name)
+        return f"`{shown}` is not set there any more" if is_lost else None
+    if ours.is_declared() != made.is_declared():
+        return f"`{shown}` is a local name of the function in one side alone"
     if not ours.is_set():
         is_outer = means(use.ours.root, path[:-1], made.name)
         return f"`{shown}` is a local name of upstream's there" if is_outer else None

@@ -13,6 +13,7 @@ import tree_sitter
 from pkgtools.merge.landing import Landing, nodes_on
 from pkgtools.merge.modules import Definition
 from pkgtools.merge.names import (
+    bound,
     class_around,
     definition_at,
     inside,
@@ -98,15 +99,27 @@ def _attribute(raw: tree_sitter.Node, _: Definition, sides: _Sides) -> str | Non
     shown = name.decode()
     if is_set and new and not old:
         return f"upstream adds the method `{shown}`, which `self.{shown}` would hide"
-    slotted = (
-        all(b"__slots__" in (one.node.text or b"") for one in side.lineage()) for side in sides
-    )
-    if is_set and not next(slotted) and next(slotted):
+    slotted = [all(_has_slots(one, name) for one in side.lineage()) for side in sides]
+    if is_set and slotted[0] < slotted[1]:
         return f"upstream gives the class `__slots__`, and the patch sets `self.{shown}`"
+    if is_set and _is_frozen(sides[0]) < _is_frozen(sides[1]):
+        return f"upstream freezes the class, and the patch sets `self.{shown}`"
     if old and new and old.is_marked(b"property") != new.is_marked(b"property"):
         what = "a property" if new.is_marked(b"property") else "a method"
         return f"`self.{shown}` is {what} now"
     return None
+
+
+def _has_slots(one: Definition, name: bytes) -> bool:
+    """Whether the instances of a class have only the attributes that it lists, without a name."""
+    is_slotted = one.has_option(b"slots") or b"msgspec.Struct" in one.base_names
+    return b"__slots__" in (one.node.text or b"") or (is_slotted and name not in bound(one.node))
+
+
+def _is_frozen(side: Definition) -> bool:
+    return side.has_option(b"frozen") or not {b"NamedTuple", b"typing.NamedTuple"}.isdisjoint(
+        side.base_names
+    )
 
 
 def _abstract(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | None:

@@ -55,6 +55,12 @@ class Definition:
         """Whether a decorator has a word in it."""
         return any(mark in decorator for decorator in self.decorators)
 
+    def has_option(self, name: bytes) -> bool:
+        """Whether a decorator of a class, or the class itself, is given ``name=True``."""
+        listed = self.node.child_by_field_name("superclasses")
+        heads = (*self.decorators, (listed.text or b"") if listed is not None else b"")
+        return any(re.search(rb"\b%b\s*=\s*True\b" % name, head) for head in heads)
+
     @property
     def is_final(self) -> bool:
         """Whether a type checker refuses a class with this base, or a method in its place."""

@@ -321,7 +321,15 @@ def is_bound_here(raw: tree_sitter.Node) -> bool:
         return parent.child_by_field_name("left") == node
     if parent.type in ("default_parameter", "typed_default_parameter", "named_expression"):
         return parent.child_by_field_name("name") == node
+    if parent.type == "type" and parent.parent is not None:
+        return is_type_parameter(raw) or parent.parent.child_by_field_name("left") == parent
     return parent.type in ("global_statement", "nonlocal_statement", "case_pattern")
+
+
+def is_type_parameter(raw: tree_sitter.Node) -> bool:
+    """Whether an identifier is a parameter of a generic definition (PEP 695)."""
+    outer = raw.parent.parent if raw.parent is not None else None
+    return outer is not None and outer.type == "type_parameter"
 
 
 def class_around(

@@ -17,6 +17,7 @@ from pkgtools.merge.names import name_of, statements_of
 from pkgtools.merge.order import is_record
 from pkgtools.merge.tokens import arguments, raw_walk
 
+_MANAGER: Final = b"contextmanager"
 _RECORDS: Final = (b"NamedTuple", b"Struct", b"TypedDict")
 """Base classes whose subclasses take their fields."""
 
@@ -36,7 +37,7 @@ class Signature:
     def refuses_more_than(self, other: Signature) -> bool:
         """Whether some call fits `other` and not this one."""
         keeps_names = self.takes_any or other.keywords <= self.keywords
-        keeps_places = len(other.positional) <= len(self.positional)
+        keeps_places = self.positional[: len(other.positional)] == other.positional
         keeps_more = self.takes_any >= other.takes_any and self.takes_more >= other.takes_more
         return not (keeps_names and keeps_places and keeps_more and self.required <= other.required)
 
@@ -63,19 +64,14 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     if not is_record or known - resolved - set(_RECORDS) - {b"ABC", b"object", b"Generic"}:
         return None
     fields = [f for one in reversed(lineage) for f in _fields(one.node)]
-    placed = [f for one in reversed(lineage) if not _is_named(one) for f in _fields(one.node)]
+    placed = [
+        f for one in reversed(lineage) if not one.has_option(b"kw_only") for f in _fields(one.node)
+    ]
     return Signature(
         tuple(dict.fromkeys(name for name, _ in placed)),
         frozenset(name for name, _ in fields),
         frozenset(name for name, has_default in fields if not has_default),
     )
-
-
-def _is_named(found: Definition) -> bool:
-    """Whether a class takes its own fields by name only."""
-    bases = found.node.child_by_field_name("superclasses")
-    is_marked = bases is not None and b"kw_only=True" in (bases.text or b"")  # msgspec's
-    return is_marked or found.is_marked(b"kw_only=True")
 
 
 def misfit(
@@ -124,6 +120,11 @@ def other_result(old: Definition, new: Definition, role: str) -> str | None:
         new: what it calls.
         role: the type of the syntax node around the call.
     """
+    managers = [next((d for d in one.decorators if _MANAGER in d), b"") for one in (old, new)]
+    if managers[0] != managers[1]:
+        return (
+            f"is `{managers[1].decode()}` now" if managers[1] else "is no context manager any more"
+        )
     if old.is_class or new.is_class or old.decorators != new.decorators:
         return None
     kinds = _kind(old.node), _kind(new.node)

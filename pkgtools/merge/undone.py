@@ -28,6 +28,7 @@ _LEAF: Final = re.compile(rb"\.?[\w\x80-\xff]+|[^\w\s]")
 _NAME: Final = re.compile(rb"\.?(?!self\b|cls\b)[^\W\d]\w*")
 _PROVEN: Final = {"joined-import", "joined-names", "same-value", "words-in-text"}
 """Rules that read the words of both sides themselves."""
+_CONDITION: Final = re.compile(rb"\s*(?:if|elif|while)\b")
 _NEAR: Final = 2
 """Lines between two changes of one statement, as an ``else:`` is."""
 
@@ -45,6 +46,8 @@ def undone(file: Landed) -> dict[Chunk, str]:
     for chunk, rules in by_rule.items():
         if not _PROVEN.isdisjoint(rules) or _is_import(file, chunk):
             continue
+        if _negates(file.versions, chunk):
+            faults[chunk] = "one side negates the condition under which the other one adds lines"
         names = _reused(file.versions, chunk, apart=rules == ("neighbour-changed",))
         for name in sorted(names)[:1]:
             shown = name.removeprefix(b".").decode(errors="replace")
@@ -70,6 +73,21 @@ def _undone(versions: Versions) -> Iterator[Chunk]:
             kinds.append(_kind(base, lines[first:last]))
         if "exchange" in kinds and "" not in kinds:
             yield from mine
+
+
+def _negates(versions: Versions, chunk: Chunk) -> bool:
+    """Whether a side only negates a condition, and the other one changes the lines behind it."""
+    base = versions.lines[0]
+    for rival in versions.upstream:
+        sides = [(chunk, versions.lines[1]), (rival, versions.lines[2])]
+        (one, lines), (other, _) = sorted(sides, key=lambda side: (side[0].old, side[0].old_end))
+        last = [*base[one.old : one.old_end][-1:], *lines[one.new : one.new_end][-1:]]
+        words = [Counter(_WORD.findall(line)) for line in last if _CONDITION.match(line)]
+        if touches(chunk, rival) and len(words) == 2 and one.old_end == other.old:
+            changed = {*(words[0] - words[1]), *(words[1] - words[0])}
+            if changed and changed <= {b"not", b"!", b"="}:
+                return True
+    return False
 
 
 def _reused(versions: Versions, chunk: Chunk, *, apart: bool) -> set[bytes]:

@@ -20,6 +20,7 @@ from pkgtools.merge.names import (
     name_of,
     owners,
     qualified_name,
+    statements_of,
 )
 from pkgtools.merge.signatures import (
     given_twice,
@@ -142,9 +143,28 @@ def other_return(use: Landing) -> str | None:
     return None
 
 
+def returned_by_generator(use: Landing) -> str | None:
+    """Return that a generator gets a return with a value, which a caller does not see."""
+    for node in nodes_on(use.made.root, use.rows):
+        function = owners(node)[-1:] if node.type in ("return_statement", "yield") else ()
+        if not any(map(_is_mixed, function)):
+            continue
+        path = qualified_name(owners(node))
+        sides = (definition_at(module.root, path) for module in (use.ours, use.theirs))
+        if not any(one is not None and _is_mixed(one) for one in sides):
+            return "one side makes the function a generator, and the other one returns a value"
+    return None
+
+
+def _is_mixed(function: tree_sitter.Node) -> bool:
+    """Whether a function yields values, and returns one as well."""
+    yields = any(n.type == "yield" for n in statements_of(function))
+    return yields and any(n.named_children for n in returns_of(function))
+
+
 def _returns(node: tree_sitter.Node, lines: Collection[int]) -> list[tree_sitter.Node]:
     """Return the returns with a value of the function around a node that are not on some lines."""
-    found = returns_of(owners(node)[-1])
+    found = (n for function in owners(node)[-1:] for n in returns_of(function))
     return [n for n in found if n.named_children and n.start_point.row not in lines]
 
 

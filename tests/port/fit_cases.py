@@ -119,6 +119,45 @@ def _case(
 _FOR_TYPES: Final = (
     "from kit.a import A| ->  ; import B -> import B||if TYPE_CHECKING:|    from kit.a import A"
 )
+_RUN: Final = """\
+from dataclasses import dataclass
+
+n = 0
+
+@dataclass
+class P:
+    a: int = 0
+
+    def go(self):
+        one(self.a)
+        two(self.a)
+        return self
+
+def f(x):
+    global n
+    one(x)
+    n += 1
+    for i in x:
+        a(i)
+    two(x)
+    y = b(x)
+    if x.on:
+        c(y)
+    three(x)
+    d = {
+        "a": 1,
+        "b": 2,
+    }
+    try:
+        e(x)
+    except KeyError:
+        e(d)
+    match x:
+        case A():
+            four(x)
+    return d
+
+"""
 _HOOKS: Final = "    def other ->     def hook(self):|        return 5||    def other"
 
 FITS: Final = (
@@ -376,5 +415,124 @@ FITS: Final = (
         "a[0] -> a[x + 1]",
         "a[0] -> g(a[0])",
         made="a[0] -> g(a[x + 1])",
+    ),
+    *(
+        _case(name, _RUN, ours, theirs, both=made == "both", made=made)
+        for name, ours, theirs, made in (
+            (
+                "a value of a generator that upstream makes",
+                "    one(x)|    n ->     if not x:|        return []|    one(x)|    n",
+                "    return d ->     yield d",
+                "",
+            ),
+            (
+                "a generator of which upstream returns a value",
+                "    return d ->     yield d",
+                "    one(x)|    n ->     if not x:|        return []|    one(x)|    n",
+                "",
+            ),
+            (
+                "a name that upstream makes local",
+                "    two(x) ->     two(x)|    n += 1",
+                "    global n|    one(x)|    n += 1 ->     one(x)",
+                "",
+            ),
+            (
+                "a loop's variable of which upstream makes a comprehension's",
+                "    three(x) ->     three(x)|    log(i)",
+                "    for i in x:|        a(i) ->     z = [a(i) for i in x]",
+                "",
+            ),
+            (
+                "a loop's variable that upstream sets in an inner function",
+                "    three(x) ->     three(x)|    log(i)",
+                "    for i in x:|        a(i) ->     def go(i):|        a(i)|    go(x)",
+                "",
+            ),
+            (
+                "an element of which upstream makes a number",
+                "        a(i) ->         a(i)|        log(i)",
+                "for i in x:|        a(i) -> for i in range(len(x)):|        a(x[i])",
+                "",
+            ),
+            (
+                "an element that upstream counts",
+                "        a(i) ->         log(i)|        a(i)",
+                "for i in x -> for z, i in enumerate(x)",
+                "for i in x:|        a(i) -> for z, i in enumerate(x):|        log(i)|        a(i)",
+            ),
+            (
+                "a value of which upstream tells whether it is there",
+                "    y = b(x) ->     y = b(x)|    log(y)",
+                "y = b(x) -> y = b(x) is None",
+                "",
+            ),
+            (
+                "a value of which upstream takes a part",
+                "    y = b(x) ->     y = b(x)|    log(y)",
+                "y = b(x) -> y = b(x)[0]",
+                "",
+            ),
+            (
+                "a value that upstream makes from more",
+                "    y = b(x) ->     y = b(x)|    log(y)",
+                "y = b(x) -> y = b(x, 1)",
+                "y = b(x) -> y = b(x, 1)|    log(y)",
+            ),
+            (
+                "a condition that upstream negates",
+                "        c(y) ->         log(y)|        c(y)",
+                "if x.on -> if not x.on",
+                "",
+            ),
+            (
+                "a condition to which upstream adds",
+                "        c(y) ->         log(y)|        c(y)",
+                "if x.on -> if x.on and y",
+                "if x.on:|        c(y) -> if x.on and y:|        log(y)|        c(y)",
+            ),
+            (
+                "a value beside those of which upstream makes tuples",
+                '        "b": 2, ->         "b": 2,|        "c": 3,',
+                '"a": 1,|        "b": 2, -> "a": (1, 1),|        "b": (2, 2),',
+                "",
+            ),
+            (
+                "an exception of a kind that upstream catches above",
+                "        e(d) ->         e(d)|    except FileNotFoundError:|        log(d)",
+                "        e(d) ->         e(d)|    except OSError:|        two(d)",
+                "",
+            ),
+            (
+                "a case of a match on another value",
+                "        case A() ->         case B():|            log(x)|        case A()",
+                "    match x: ->     match x.kind:",
+                "",
+            ),
+            (
+                "an attribute of a class that upstream freezes",
+                "        two(self.a) ->         self.a = 1|        two(self.a)",
+                "@dataclass| -> @dataclass(frozen=True)|",
+                "",
+            ),
+            (
+                "a new attribute of a class that upstream gives slots",
+                "        two(self.a) ->         self.z = 1|        two(self.a)",
+                "@dataclass| -> @dataclass(slots=True)|",
+                "",
+            ),
+            (
+                "a field of a class that upstream gives slots",
+                "        two(self.a) ->         self.a = 1|        two(self.a)",
+                "@dataclass| -> @dataclass(slots=True)|",
+                "both",
+            ),
+        )
+    ),
+    _case(
+        "a type parameter that upstream removes",
+        "def g[T](x: T):\n    y = f(x)\n    one(x)\n    two(x)\n    return y\n",
+        "two(x) -> two(cast(T, x))",
+        "[T](x: T) -> (x: int)",
     ),
 )

@@ -82,6 +82,9 @@ def __getattr__(name):
 _LAZILY = {"__init__.py": _LAZY, "h.py": _BIG, "m.py": "class Part:\n    x = 1\n", "u.py": _USER}
 _NEEDS_BIG = {"u.py": _USER.replace("import os", "from kit import Big").replace("t(a)", "Big(a)")}
 _SUB = "from kit.h import Big\n\nclass New(Big):\n    def one(self):\n        return 1\n"
+_RECORD = "@dataclass\nclass P:\n    a: int = 0\n    b: int = 0\n"
+_MANAGER = "@contextmanager\ndef P(a, b):\n    yield a\n"
+_GIVES = {"u.py": _USER.replace("import os", "from kit.h import P").replace("t(a)", "t(P(1, 2))")}
 _PART = f"class Part:\n    def __init__(self, b):\n        self.b = b\n\n{_TWO}"
 
 
@@ -315,6 +318,44 @@ CASES = (
             ("method beside", _BIG, _BIG.replace("    def two", "    @final\n    def two"), None),
             ("class anew", "@final\n" + _BIG, "@final\n" + _BIG_NOW, None),
         )
+    ),
+    *(
+        _Case(
+            f"a call of {what}",
+            {"h.py": old, "u.py": _USER},
+            _GIVES,
+            {"h.py": new, "u.py": _USER},
+            reason,
+        )
+        for what, old, new, reason in (
+            (
+                "a class that upstream gives its fields by their names alone",
+                _RECORD,
+                _RECORD.replace("dataclass", "dataclass(kw_only=True)"),
+                "it takes 0 positional arguments at most, not 2",
+            ),
+            ("a class that upstream documents", _RECORD, _RECORD + "    # fields\n", None),
+            ("a context manager", _MANAGER, _MANAGER.replace("@c", "@asyncc"), "asyncc"),
+            (
+                "a context manager that is none now",
+                _MANAGER,
+                _MANAGER[16:],
+                "is no context manager",
+            ),
+            (
+                "a function that is a context manager now",
+                _MANAGER[16:],
+                _MANAGER,
+                "`@contextmanager` now",
+            ),
+        )
+    ),
+    _Case(
+        "a field before one that upstream begins to give by its place",
+        {"h.py": _RECORD, "u.py": _USER},
+        {"h.py": _RECORD.replace("    b", "    x: int = 0\n    b")},
+        {"h.py": _RECORD, **_GIVES},
+        "upstream begins to call `P` in kit.u: its value for `b` would be that for `x`",
     ),
     _Case(
         "a letter in a file of another encoding",
