@@ -18,7 +18,8 @@ from pkgtools.merge.align import matching_blocks
 from pkgtools.merge.landing import Landed
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.model import How
-from pkgtools.merge.names import imports_in
+from pkgtools.merge.names import IMPORTS, inside
+from pkgtools.merge.tokens import ancestors
 from pkgtools.merge.versions import Versions
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+|[^\w\s,()]")
@@ -29,6 +30,8 @@ _NAME: Final = re.compile(rb"\.?(?!self\b|cls\b)[^\W\d]\w*")
 _PROVEN: Final = {"joined-import", "joined-names", "same-value", "words-in-text"}
 """Rules that read the words of both sides themselves."""
 _CONDITION: Final = re.compile(rb"\s*(?:if|elif|while)\b")
+_ADDING: Final = frozenset(("import-restored", "neighbour-changed"))
+"""Rules that only add statements or arguments."""
 _NEAR: Final = 2
 """Lines between two changes of one statement, as an ``else:`` is."""
 
@@ -48,7 +51,7 @@ def undone(file: Landed) -> dict[Chunk, str]:
             continue
         if _negates(file.versions, chunk):
             faults[chunk] = "one side negates the condition under which the other one adds lines"
-        names = _reused(file.versions, chunk, apart=rules == ("neighbour-changed",))
+        names = _reused(file.versions, chunk, apart=_ADDING.issuperset(rules))
         for name in sorted(names)[:1]:
             shown = name.removeprefix(b".").decode(errors="replace")
             faults[chunk] = f"one side replaces `{shown}`, which the other one uses there"
@@ -57,8 +60,9 @@ def undone(file: Landed) -> dict[Chunk, str]:
 
 def _is_import(file: Landed, chunk: Chunk) -> bool:
     """Whether the lines are part of an import, in which each name stands for itself."""
-    rows = ((n.start_point.row, n.end_point.row) for n in imports_in(file.ours.root))
-    return any(first <= chunk.new and chunk.new_end - 1 <= last for first, last in rows)
+    nodes = inside(file.ours.root, range(chunk.new, chunk.new_end))
+    names = (n for n in nodes if n.type == "identifier")
+    return all(any(outer.type in IMPORTS for outer in ancestors(n)) for n in names)
 
 
 def _undone(versions: Versions) -> Iterator[Chunk]:

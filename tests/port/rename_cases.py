@@ -302,4 +302,12 @@ RENAMES: Final = (
         _PAIR.replace("self.n", "self.o"),
         None,
     ),
+    Case(
+        "names of an import in a function",
+        "def f(x):\n    from k.utils import run_it, get_last\n    return g(x)\n",
+        "def f(x):\n    from k.utils import first_it, get_last\n    return g(x)\n",
+        "def f(x):\n\n    from k.utils import get_last, run_it\n\n    return g(x)\n",
+        "def f(x):\n\n    from k.utils import get_last, first_it\n\n    return g(x)\n",
+        "tokens-disjoint",
+    ),
 )
