@@ -21,6 +21,7 @@ Read = Callable[[str], bytes | None]
 
 _DEPTH: Final = 8
 """Re-exports are followed so far, so that modules that import each other end."""
+_DOTTED: Final = re.compile(rb"\.*\w+(?:\.\w+)*")
 _EXPORTS: Final = re.compile(
     rb"^__all__[ \t]*(?::[^=\n]*)?\+?=[ \t]*[\[(]((?:\s|,|#[^\n]*|\"\w+\"|'\w+')*)[\])][ \t]*$",
     re.MULTILINE,
@@ -264,8 +265,8 @@ class Module:
 
     def _named(self, text: bytes) -> str | None:
         """Return the dotted name of the module that a string names."""
-        name = text.decode()
-        names = (self._absolute(name), f"{self.package}.{name}")
+        name = text.decode() if _DOTTED.fullmatch(text) else ""
+        names = (self._absolute(name), f"{self.package}.{name}") if name else ()
         return next((dotted for dotted in names if self.read(dotted) is not None), None)
 
     def absolute(self, node: tree_sitter.Node) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pkgtools.merge import How, OtherFiles, merge
+from pkgtools.merge.blocks import parse
+from pkgtools.merge.modules import Module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -622,3 +624,12 @@ def test_a_call_that_upstream_gives_its_values_by_new_positions() -> None:
     merged = merge(base, ours, theirs, python=True)
     assert not merged.conflicts
     assert merged.data == ours.replace(b"a, b, c", b"a, c").replace(b"        one,\n", b"")
+
+
+def test_a_table_of_lazy_imports_in_another_encoding() -> None:
+    table = (
+        b'# coding: latin-1\ndef __getattr__(name):\n    ...\n\n_FROM = {"A": "\xe9", "B": ".b"}\n'
+    )
+    texts = {"p": table, "p.__init__": table, "p.b": b"B = 1\n"}
+    module = Module(parse(b"import p\n").raw[0], "p", texts.get)
+    assert [module.offers("p", name) for name in (b"A", b"B", b"C")] == [None, True, False]
