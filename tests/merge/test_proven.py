@@ -137,9 +137,9 @@ def test_what_uses_an_import_is_joined_with_upstream_which_imports_it_for_nothin
 
 
 def test_lines_that_get_deeper_are_not_joined() -> None:
-    base = "def f(a):\n    b = g(a)\n    return True\n"
-    ours = base + "    return h(a)\n"
-    theirs = "from p.env import h\n\n\ndef f(a):\n    if a:\n        return True\n"
+    base = "def f(a):\n    log(b)\n    c = b.n\n"
+    ours = base.replace("log(b)", "b = h(b)")
+    theirs = "from p.env import h\n\n\ndef f(a):\n    if a:\n        log(b)\n        c = b.n\n"
     others = OtherFiles(new={"p.env": b"def h(x): ..."}.get, package="p")
     merged = merge(base.encode(), ours.encode(), theirs.encode(), python=True, others=others)
     assert merged.conflicts
