@@ -124,8 +124,16 @@ def _exchanged(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[byt
     shapes = [[tuple(map(_shape, leaves)) for leaves in side] for side in sides]
     for one, other, size in matching_blocks(*shapes):
         for n in range(size):
-            pairs = zip(sides[0][one + n], sides[1][other + n], strict=True)
-            yield from (pair for pair in pairs if pair[0] != pair[1])
+            pairs = [*zip(sides[0][one + n], sides[1][other + n], strict=True)]
+            if _are_of_one_line(pairs):
+                yield from (pair for pair in pairs if pair[0] != pair[1])
+
+
+def _are_of_one_line(pairs: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether most names of two lines are the same, or all in another order."""
+    names = [pair for pair in pairs if _NAME.fullmatch(pair[0])]
+    old, new = (sorted(pair[n] for pair in names) for n in (0, 1))
+    return old == new or 2 * sum(a != b for a, b in names) <= len(names)
 
 
 def _shape(leaf: bytes) -> bytes:

@@ -72,6 +72,8 @@ _LOCAL: Final = """\
     """
 _PAIR: Final = "def f(self, k):\n    one(k)\n    return run(self.n, self.m, k)\n"
 _EXCHANGED: Final = _PAIR.replace("self.n, self.m", "self.m, self.n")
+_FIELDS: Final = "class A:\n    n: int = 0\n{}{}{}\n\nclass C:\n    x: int\n"
+_FIELDS_OF_B: Final = "\n\nclass B:\n    b: List[bytes]\n    c: List[int]\n    d: List[str]\n"
 
 RENAMES: Final = (
     Case(
@@ -280,6 +282,14 @@ RENAMES: Final = (
         "from u import b, a\n\n\ndef f(x):\n    return b(x)\n",
         "from u import b, c\n\n\ndef f(x):\n    return b(x)\n",
         "tokens-disjoint",
+    ),
+    Case(
+        "a field of a type, of which upstream takes out other fields",
+        _FIELDS.format("", "", _FIELDS_OF_B),
+        _FIELDS.format("    mine: Optional[List[int]] = None\n", "", _FIELDS_OF_B),
+        _FIELDS.format("", "    more: Deque[Any]\n", ""),
+        _FIELDS.format("    more: Deque[Any]\n", "    mine: Optional[List[int]] = None\n", ""),
+        "insertion-beside-insertion",
     ),
     Case(
         "two names that the patch exchanges, and upstream uses once more",
