@@ -41,10 +41,10 @@ from pkgtools.authoring.applied import AppliedPatch, applied_on
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.catalog import load_catalog
 from pkgtools.cli.common import Progress
-from pkgtools.merge.blocks import parse
-from pkgtools.merge.check import syntax_error
+from pkgtools.merge.comparison import syntax_error
 from pkgtools.merge.markers import accept_proposals, line_regions
-from pkgtools.merge.names import definitions
+from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.names import definitions
 from pkgtools.patch import parse_patch
 from pkgtools.port.model import ConflictedFile, HunkOutcome, StepReport
 from pkgtools.port.route import Finder

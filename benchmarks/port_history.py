@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 
 from pkgtools.catalog import load_catalog
 from pkgtools.merge import OtherFiles, merge
-from pkgtools.merge.blocks import Shape, parse, starts_line
 from pkgtools.merge.lines import Chunk, diff
+from pkgtools.merge.syntax.blocks import Shape, parse, starts_line
 from pkgtools.source import WheelSource
 from pkgtools.util.lines import split
 

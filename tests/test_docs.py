@@ -189,7 +189,7 @@ def test_the_json_of_every_command_is_described() -> None:
 def test_the_rules_are_those_of_the_merge() -> None:
     tables = re.findall(r"^\| ([a-z, -]+) \|", (DOCS / "port.md").read_text(), re.MULTILINE)
     named = {name for cell in tables for name in cell.split(", ") if "-" in name}
-    modules = [ROOT / "pkgtools/port/outcomes.py", *(ROOT / "pkgtools/merge").glob("*.py")]
+    modules = [ROOT / "pkgtools/port/outcomes.py", *(ROOT / "pkgtools/merge").rglob("*.py")]
     literal = re.compile(r'"([a-z]+(?:-[a-z]+)+)"')
     assert {rule for path in modules for rule in literal.findall(path.read_text())} == named
 

@@ -5,24 +5,22 @@ pure: bytes in, bytes and a record of each decision out (`model`). `three_way` r
 
 1. **Lines** (`lines`). Both changes are cut into chunks, as a diff does. A chunk of ours that
    touches no chunk of theirs goes over as it is; one that theirs has as well is absorbed.
-2. **Structure** (`structure`, `transplant`, `siblings`). Base, ours and theirs (`versions`) are
-   read as nested blocks (`blocks`, `tokens`, `reparse`): definitions, statements, elements of
-   lists. Blocks of base are aligned with blocks of ours and of theirs: by text, by name, then by
-   likeness (`align`, `keys`), or found where upstream moved them (`counterparts`). What ours
-   changes in a block is carried to the counterpart in theirs as edits on bytes (`layout`,
-   `wrapping`, `apart`), or it is `Unsure` (`result`). Where both insert at one place (`placing`),
-   `twins` and `parts` tell whether it is the same in part, and `order` and `effects` whether the
-   order matters. `imports` restores imports that lines of ours need.
-3. **Checks**. `check`: the result is Python, and its tokens are those of theirs plus exactly the
-   change of ours. `faults` lists the checks of what the lines of ours use (`landing` says where
-   these went): names (`lost`, `flow`, `unproven`), calls (`uses`, `calls`, `signatures`),
-   attributes and classes (`attributes`, `inherited`, `derived`), and what both sides change
-   together (`twins`, `undone`, `reshaped`, `formats`, `unreachable`). `names` and `modules` look
-   names up.
+2. **Structure** (`structure`, with the rules of `rules`). Base, ours and theirs (`versions`) are
+   read as nested blocks (`syntax`): definitions, statements, elements of lists. Blocks of base are
+   aligned with blocks of ours and of theirs, by text, by name, then by likeness (`syntax.align`),
+   or found where upstream moved them (`rules.counterparts`). What ours changes in a block is
+   carried to the counterpart in theirs as edits on bytes (`rules.transplant`, `rules.siblings`), or
+   it is `Unsure` (`result`). Where both insert at one place (`rules.placing`), `rules.twins` and
+   `rules.parts` tell whether it is the same in part, and `rules.order` whether the order matters.
+   `rules.imports` restores imports that lines of ours need.
+3. **Checks**. `comparison`: the result is Python, and its tokens are those of theirs plus exactly
+   the change of ours. `checks.faults` lists the checks of what the lines of ours use
+   (`checks.landing` says where these went): names, calls, attributes and classes, and what both
+   sides change together.
 4. Whatever is unsure or fails a check is merged again with the names that upstream uses now
-   (`renames`), or by words where these prove the result right (`proven`, `words`, `prose`). What
-   is left is a **conflict** (`markers` writes it as git does); `proposals` finds a likely answer
-   for a person.
+   (`rules.renames`), or by words where these prove the result right (`rules.proven`). What is left
+   is a **conflict** (`markers` writes it as git does); `proposals` finds a likely answer for a
+   person.
 
 `removed` merges into the files to which upstream moved all of a file; `driver` is git's.
 

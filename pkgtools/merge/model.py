@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pkgtools.merge.blocks import Block
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Elsewhere
+from pkgtools.merge.syntax.blocks import Block
 
 
 class How(StrEnum):

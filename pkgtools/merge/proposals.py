@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from pkgtools.merge.align import matching_blocks
-from pkgtools.merge.blocks import is_sound, parse
-from pkgtools.merge.check import reads_as_well
-from pkgtools.merge.faults import find_faults
+from pkgtools.merge.checks.faults import find_faults
+from pkgtools.merge.comparison import reads_as_well
 from pkgtools.merge.lines import has_crlf
 from pkgtools.merge.markers import ConflictLines, conflicts_in
 from pkgtools.merge.model import How, Merge, OtherFiles, Proposal
-from pkgtools.merge.names import owner_of_lines
-from pkgtools.merge.twins import doubled
+from pkgtools.merge.rules.twins import doubled
+from pkgtools.merge.rules.words import merge_words
+from pkgtools.merge.syntax.align import matching_blocks
+from pkgtools.merge.syntax.blocks import is_sound, parse
+from pkgtools.merge.syntax.names import owner_of_lines
 from pkgtools.merge.versions import Versions
-from pkgtools.merge.words import merge_words
 from pkgtools.util.lines import split
 
 _WORD: Final = re.compile(rb"\w+|[^\w\s]")

@@ -1,10 +1,10 @@
 """A file that upstream removed, whose definitions are in other files now."""
 
-from pkgtools.merge.blocks import parse
-from pkgtools.merge.layout import apply_edits, line_end, line_start
 from pkgtools.merge.model import Merge, OtherFiles
-from pkgtools.merge.order import is_import
 from pkgtools.merge.result import Edit
+from pkgtools.merge.rules.layout import apply_edits, line_end, line_start
+from pkgtools.merge.rules.order import is_import
+from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.three_way import merge
 
 

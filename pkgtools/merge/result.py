@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pkgtools.merge.blocks import Block
+from pkgtools.merge.syntax.blocks import Block
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pkgtools.merge.blocks import Block, is_sound, parse
-from pkgtools.merge.check import Comparison, problem
-from pkgtools.merge.layout import apply_edits
+from pkgtools.merge.comparison import Comparison, problem
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.placing import place_lines
 from pkgtools.merge.result import Carried, Elsewhere, Unsure, carried
-from pkgtools.merge.transplant import Find, Transplant
+from pkgtools.merge.rules.layout import apply_edits
+from pkgtools.merge.rules.placing import place_lines
+from pkgtools.merge.rules.transplant import Find, Transplant
+from pkgtools.merge.syntax.blocks import Block, is_sound, parse
 
 RENESTING: Final = {"moved-statement", "neighbours-moved", "wrapped-statement"}
 """Rules that follow upstream into a block which the patch does not know."""

@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pkgtools.merge.blocks import Block, is_deep, is_sound, parse
-from pkgtools.merge.faults import find_faults
-from pkgtools.merge.imports import with_imports
+from pkgtools.merge.checks.faults import find_faults
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
-from pkgtools.merge.names import definitions, inside, new_names, owner_of_lines
-from pkgtools.merge.proven import with_proven
-from pkgtools.merge.renames import renamed_sides
 from pkgtools.merge.result import Unsure
+from pkgtools.merge.rules.imports import with_imports
+from pkgtools.merge.rules.proven import with_proven
+from pkgtools.merge.rules.renames import renamed_sides
+from pkgtools.merge.rules.twins import doubled
 from pkgtools.merge.structure import RENESTING, merge_structure
-from pkgtools.merge.twins import doubled
+from pkgtools.merge.syntax.blocks import Block, is_deep, is_sound, parse
+from pkgtools.merge.syntax.names import definitions, inside, new_names, owner_of_lines
 from pkgtools.merge.versions import Versions
 
 Lines = tuple[list[bytes], list[bytes], list[bytes]]

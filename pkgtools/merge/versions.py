@@ -2,9 +2,9 @@
 
 from functools import cached_property
 
-from pkgtools.merge.blocks import Block, is_sound, parse
 from pkgtools.merge.lines import diff
-from pkgtools.merge.transplant import Find
+from pkgtools.merge.rules.transplant import Find
+from pkgtools.merge.syntax.blocks import Block, is_sound, parse
 from pkgtools.util.lines import split
 
 

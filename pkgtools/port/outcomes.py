@@ -8,7 +8,7 @@ from typing import Final
 from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import EXECUTABLE, SYMLINK, Blob
 from pkgtools.merge import Merge
-from pkgtools.merge.check import syntax_error
+from pkgtools.merge.comparison import syntax_error
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.markers import Markers, conflicts_in, count_markers, mark, mark_whole
 from pkgtools.patch.lines import text

@@ -8,9 +8,9 @@ from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
-from pkgtools.merge.blocks import Block
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.result import Elsewhere
+from pkgtools.merge.syntax.blocks import Block
 from pkgtools.port.memory import CheckedFile
 from pkgtools.port.upstream import Movement, gives
 

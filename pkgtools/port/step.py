@@ -11,11 +11,11 @@ from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge, merge_removed
-from pkgtools.merge.blocks import parse
-from pkgtools.merge.faults import misuse_of_file
+from pkgtools.merge.checks.faults import misuse_of_file
 from pkgtools.merge.markers import Markers
-from pkgtools.merge.modules import Module
 from pkgtools.merge.proposals import likely_content
+from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.modules import Module
 from pkgtools.port.ahead import Ahead
 from pkgtools.port.memory import CheckedFile, StepMemory
 from pkgtools.port.model import (

@@ -11,9 +11,9 @@ from typing import Final
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Upstream
-from pkgtools.merge.blocks import Block, is_sound, parse, similarity
-from pkgtools.merge.modules import Module
 from pkgtools.merge.result import Elsewhere
+from pkgtools.merge.syntax.blocks import Block, is_sound, parse, similarity
+from pkgtools.merge.syntax.modules import Module
 from pkgtools.source import Source
 from pkgtools.source.listing import package_files
 

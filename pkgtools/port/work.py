@@ -19,7 +19,7 @@ from pkgtools.authoring.folder import references_from, refuse_existing, write_fo
 from pkgtools.blob import DIRECTORY, REGULAR, SYMLINK, Blob
 from pkgtools.catalog import Series, Upstream
 from pkgtools.errors import DoesNotApplyError, UsageError
-from pkgtools.merge.check import syntax_error
+from pkgtools.merge.comparison import syntax_error
 from pkgtools.merge.markers import accept_proposals, count_markers
 from pkgtools.patch import Patch
 from pkgtools.plan import plan_series

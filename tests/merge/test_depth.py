@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pkgtools.merge import How, merge
-from pkgtools.merge.blocks import is_deep
+from pkgtools.merge.syntax.blocks import is_deep
 
 
 @pytest.mark.parametrize(

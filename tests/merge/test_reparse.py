@@ -7,7 +7,7 @@ import tree_sitter_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkgtools.merge import reparse
+from pkgtools.merge.syntax import reparse
 
 _SOURCES = [
     b"".join(path.read_bytes().splitlines(keepends=True)[:90])

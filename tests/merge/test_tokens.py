@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import pkgtools
-from pkgtools.merge.blocks import parse
-from pkgtools.merge.tokens import identifiers, raw_walk
+from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.tokens import identifiers, raw_walk
 
 _FOLDER = Path(pkgtools.__file__).parent
-_MODULES = [path.read_bytes() for path in (_FOLDER / "merge").glob("u*.py")]
+_MODULES = [path.read_bytes() for path in (_FOLDER / "merge").rglob("u*.py")]
 
 
 @pytest.mark.parametrize(

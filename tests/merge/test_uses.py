@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pkgtools.merge import How, OtherFiles, merge
-from pkgtools.merge.blocks import parse
-from pkgtools.merge.modules import Module
+from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.modules import Module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from small import Small, make_small
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
 from pkgtools.merge.markers import accept_proposals
 from pkgtools.merge.proposals import filled
-from pkgtools.merge.words import merge_words
+from pkgtools.merge.rules.words import merge_words
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,1 @@
+"""What a merge may have broken: each check looks for one kind of fault."""

@@ -1,0 +1,243 @@
+"""Check, over the whole package, that theirs still has what the lines of ours use.
+
+Only what was right before is held against theirs: a call that fitted its function, a decorator
+that the functions beside it had. Each finding says what is different now.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from typing import Final
+
+import tree_sitter
+
+from pkgtools.merge.checks.calls import called, fits, resolve_call
+from pkgtools.merge.checks.landing import Landing, nodes_on
+from pkgtools.merge.checks.signatures import (
+    given_twice,
+    misfit,
+    number_of_values,
+    other_result,
+    returned_values,
+    returns_of,
+    signature_of,
+)
+from pkgtools.merge.syntax.modules import Definition, Module
+from pkgtools.merge.syntax.names import (
+    definition_at,
+    definitions_in,
+    inside,
+    name_of,
+    owners,
+    qualified_name,
+    statements_of,
+)
+from pkgtools.merge.syntax.tokens import tokens_of
+
+_LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
+_SHARED: Final[dict[str, Callable[[Definition], tuple[bytes, ...]]]] = {
+    "decorator": lambda one: one.decorators,
+    "base class": lambda one: one.base_names,
+}
+_DEFINITIONS: Final = ("function_definition", "class_definition")
+
+
+def refused_call(use: Landing) -> str | None:
+    """Return a call that fitted what it calls, which takes or gives something else now."""
+    before = [c for c in nodes_on(use.ours.root, use.lines) if c.type == "call"]
+    for call in nodes_on(use.made.root, use.rows) if before else ():
+        name = called(call) if call.type == "call" else b""
+        twins = [c for c in before if called(c) == name] if name else []
+        found = resolve_call(use.made, call) if twins else None
+        old = resolve_call(use.ours, twins[0]) if found else None
+        if found is None or (old and _is_as_it_was(old[0], found[0])):
+            continue
+        roles = [c.parent.type if c.parent is not None else "" for c in (call, twins[0])]
+        changed = other_result(old[0], found[0], roles[0]) if old and len({*roles}) == 1 else None
+        changed = changed or (old and _renamed(old[0], found[0]))
+        if changed:
+            return f"`{name.decode()}` {changed}"
+        signature = signature_of(found[0], bound=found[1])
+        is_as_given = any(tokens_of(c) == tokens_of(call) for c in twins)
+        before_it = signature_of(old[0], bound=old[1]) if old and is_as_given else None
+        why = misfit(call, signature, before_it) if signature else None
+        if why and any(fits(use.ours, c) for c in twins):
+            return f"`{name.decode()}` does not take this call any more: {why}"
+    return None
+
+
+def _renamed(old: Definition, new: Definition) -> str | None:
+    """Return that upstream gave a function another name, and its name to another function."""
+    body = old.node.child_by_field_name("body")
+    outer, known = new.node.parent, old.node.parent
+    if body is None or outer is None or known is None or old.is_class:
+        return None
+    names = {name_of(n) for n in known.children}
+    for node in outer.children:
+        there = node.child_by_field_name("body") if node.type == old.node.type else None
+        is_other = there is not None and there.text == body.text and node != new.node
+        if is_other and name_of(node) not in names:
+            return f"is another function now: upstream calls it `{name_of(node).decode()}`"
+    return None
+
+
+def _is_as_it_was(old: Definition, new: Definition) -> bool:
+    """Whether a function is the same; a class has its base classes, too."""
+    return not old.is_class and not new.is_class and old.whole.text == new.whole.text
+
+
+def keyword_twice(use: Landing) -> str | None:
+    """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
+    for function in nodes_on(use.made.root, use.rows):
+        if function.type != "function_definition" or b"**" not in (function.text or b""):
+            continue
+        found, path = given_twice(function), (*owners(function), function)
+        for module in (use.ours, use.theirs) if found else ():
+            there = definition_at(module.root, qualified_name(path))
+            found -= given_twice(there) if there else set()
+        for name, key in sorted(found):
+            shown = key.decode(), name.decode()
+            return "a call would get the keyword `{}` twice, once in `**{}`".format(*shown)
+    return None
+
+
+def other_number_of_values(use: Landing) -> str | None:
+    """Return a call whose values some lines unpack, and that returns another number of them."""
+    for node in nodes_on(use.made.root, use.rows):
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if node.type != "assignment" or left is None or right is None or right.type != "call":
+            continue
+        wanted = number_of_values([left])
+        new = _values(use.made, right)
+        if wanted is None or new in (None, wanted):
+            continue
+        twins = (n for n in nodes_on(use.ours.root, use.lines) if n.type == "call")
+        if any(called(c) == called(right) and _values(use.ours, c) == wanted for c in twins):
+            return f"`{called(right).decode()}` returns {new} values now, not {wanted}"
+    return None
+
+
+def _values(module: Module, call: tree_sitter.Node) -> int | None:
+    found = resolve_call(module, call)
+    return returned_values(found[0].node) if found and not found[0].is_class else None
+
+
+def other_return(use: Landing) -> str | None:
+    """Return that some lines return what the other returns of the function do not any more."""
+    mine = [n for n in inside(use.ours.root, use.lines) if n.type == "return_statement"]
+    for node in nodes_on(use.made.root, use.rows) if mine else ():
+        is_return = node.type == "return_statement"
+        twin = next((n for n in mine if n.text == node.text), None) if is_return else None
+        if twin is None:
+            continue
+        others, before = _returns(node, use.rows), _returns(twin, use.lines)
+        count = number_of_values(node.named_children)
+        counts = {number_of_values(n.named_children) for n in others}
+        known = {number_of_values(n.named_children) for n in before} | {count}
+        if count is not None and len(counts) == len(known) == 1 and counts != known:
+            wanted = counts.pop()
+            values = f"{wanted} values" if wanted else "one value"
+            return f"the other returns of the function have {values} now, not {count}"
+        was_truth = _is_truth(node) and any(map(_is_truth, before))
+        if was_truth and others and all(map(_is_other, others)):
+            return "the other returns of the function are not true or false any more"
+    return None
+
+
+def returned_by_generator(use: Landing) -> str | None:
+    """Return that a generator gets a return with a value, which a caller does not see."""
+    for node in nodes_on(use.made.root, use.rows):
+        function = owners(node)[-1:] if node.type in ("return_statement", "yield") else ()
+        if not any(map(_is_mixed, function)):
+            continue
+        path = qualified_name(owners(node))
+        sides = (definition_at(module.root, path) for module in (use.ours, use.theirs))
+        if not any(one is not None and _is_mixed(one) for one in sides):
+            return "one side makes the function a generator, and the other one returns a value"
+    return None
+
+
+def _is_mixed(function: tree_sitter.Node) -> bool:
+    """Whether a function yields values, and returns one as well."""
+    yields = any(n.type == "yield" for n in statements_of(function))
+    return yields and any(n.named_children for n in returns_of(function))
+
+
+def _returns(node: tree_sitter.Node, lines: Collection[int]) -> list[tree_sitter.Node]:
+    """Return the returns with a value of the function around a node that are not on some lines."""
+    found = (n for function in owners(node)[-1:] for n in returns_of(function))
+    return [n for n in found if n.named_children and n.start_point.row not in lines]
+
+
+def _is_truth(node: tree_sitter.Node) -> bool:
+    return [n.type for n in node.named_children] in (["true"], ["false"])
+
+
+def _is_other(node: tree_sitter.Node) -> bool:
+    """Whether a return has a literal or a member of an enumeration."""
+    (value,) = node.named_children[:1]
+    return value.type in _LITERALS or re.match(rb"_*[A-Z]\w*\.\w+\Z", value.text or b"") is not None
+
+
+def lone_definition(use: Landing) -> str | None:
+    """Return what upstream took from the definitions beside one that the lines add."""
+    for node in inside(use.ours.root, use.lines):
+        if node.type not in _DEFINITIONS:
+            continue
+        added = Definition(node, use.ours)
+        path = qualified_name(owners(node))
+        around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
+        known = (around[0] or {}).get(name_of(node))
+        made = (_definitions(use.made, path, node.type) or {}).get(name_of(node), added)
+        changed = _changed_base(use, (added, made), known) if None not in around else None
+        if changed:
+            return changed
+        if None in around or known is not None:
+            continue
+        for what, of in _SHARED.items():
+            for text in of(made):
+                lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
+                if lost:
+                    shown = text.decode(errors="replace")
+                    return f"upstream took the {what} `{shown}` from {lost}, beside what is added"
+    return None
+
+
+def _changed_base(
+    use: Landing, added: tuple[Definition, Definition], known: Definition | None
+) -> str | None:
+    """Return that a base class that is added is not the class, or dataclass, that it was."""
+    ours, made = added
+    for name in sorted({*ours.base_names} - {*(known.base_names if known else ())}):
+        old, new = use.ours.resolve(name), use.made.resolve(name)
+        if old and new and old.is_class > new.is_class:
+            return f"the base class `{name.decode()}` is a function now"
+        if old and new and old.is_final < new.is_final:
+            return f"the base class `{name.decode()}` is final now"
+        lost = set(old.decorators) - set(new.decorators) if old and new else set()
+        lost -= set(ours.decorators) - set(made.decorators)
+        if lost:
+            shown = ", ".join(f"`{text.decode()}`" for text in sorted(lost))
+            return f"the base class `{name.decode()}` has lost its decorator {shown}"
+    return None
+
+
+def _lost_by(
+    text: bytes,
+    before: dict[bytes, Definition],
+    behind: dict[bytes, Definition],
+    of: Callable[[Definition], tuple[bytes, ...]],
+) -> str | None:
+    """Return the definitions that lost something, if most that had it did."""
+    had = [name for name, one in before.items() if text in of(one) and name in behind]
+    lost = [name for name in had if text not in of(behind[name])]
+    if 2 * len(lost) <= len(had):
+        return None
+    return ", ".join(f"`{name.decode()}`" for name in lost[:3]) + (" ..." if lost[3:] else "")
+
+
+def _definitions(
+    module: Module, path: tuple[bytes, ...], kind: str
+) -> dict[bytes, Definition] | None:
+    scope = definition_at(module.root, path)
+    nodes = (n for n in definitions_in(scope) if n.type == kind) if scope else ()
+    return {name_of(n): Definition(n, module) for n in nodes} if scope else None

@@ -1,0 +1,1 @@
+"""How a change is carried over where lines conflict, each rule with its proof."""

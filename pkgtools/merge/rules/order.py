@@ -1,0 +1,240 @@
+"""Whether the order of two insertions at one place matters."""
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+import tree_sitter
+
+from pkgtools.merge.syntax.blocks import Block
+from pkgtools.merge.syntax.effects import effects, independent
+from pkgtools.merge.syntax.tokens import tokens_of
+
+_EXCLUSIVE: Final = {
+    *("assignment", "class", "default_parameter", "function", "identifier", "keyword_argument"),
+    *("pair", "typed_default_parameter", "typed_parameter"),
+}
+_IMPORTS: Final = {"import_from_statement", "import_statement", "future_import_statement"}
+_DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
+_NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
+_RECORD: Final = re.compile(rb"\b(?:dataclass|attrs?|define|frozen|NamedTuple|Struct)\b")
+_TAKES: Final = re.compile(rb":=|\bnext\(|\.(?:pop|popitem|popleft|read|readline|recv)\(")
+"""What gives another value each time."""
+
+
+class Order(Enum):
+    """The meaning of the order of siblings."""
+
+    SET = "set"
+    """Nothing."""
+    SORTED = "sorted"
+    """Nothing to Python, but people keep it sorted: imports."""
+    APPEND = "append"
+    """A position that callers may count on: what upstream adds keeps the one it has."""
+    FLOW = "flow"
+    """They run one after the other."""
+    STRICT = "strict"
+    """Something that cannot be told."""
+
+
+def order_of(siblings: Block, added: Sequence[Block]) -> Order:
+    """Return what the order means among `siblings`, for what a patch adds to them."""
+    code = [n for n in added if not n.is_comment]
+    raw = siblings.raw[0]
+    owner = raw.parent.type if raw.parent is not None else ""
+    if siblings.kind == "import_names":
+        return Order.SORTED
+    if siblings.kind in ("module", "block"):
+        if code and all(n.kind in _IMPORTS for n in code):
+            return Order.SORTED
+        # The order of a dataclass's fields is that of its positional arguments.
+        if owner == "class_definition" and all(_is_field(n) for n in code):
+            is_plain = all(n.raw[0].child_by_field_name("right") is not None for n in code)
+            return Order.APPEND if is_plain or not is_record(raw.parent) else Order.STRICT
+        if owner == "match_statement":
+            return Order.SET if all(_is_literal_case(n) for n in code) else Order.STRICT
+        return Order.FLOW
+    if siblings.kind == "argument_list":
+        keywords = all(n.kind == "keyword_argument" for n in code)
+        # In a class's argument list, base classes have an order: the MRO.
+        return Order.SET if keywords and owner != "class_definition" else Order.STRICT
+    if siblings.kind in ("parameters", "lambda_parameters"):
+        # PEP 3102: keyword-only parameters have no position.
+        if _behind_star(siblings, added):
+            return Order.SET
+        return Order.APPEND if all(n.kind in _DEFAULTED for n in code) else Order.STRICT
+    if siblings.kind == "dictionary":
+        # `**other` overrides the keys before it.
+        return Order.SET if all(n.kind == "pair" for n in code) else Order.STRICT
+    if siblings.kind == "set":
+        return Order.SET
+    if siblings.kind == "list" and all(map(_is_name, [*siblings.elements, *added])):
+        return Order.APPEND
+    return Order.STRICT
+
+
+def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> bool:
+    """Whether the additions of a patch and of upstream can be in either order."""
+    if kind is Order.STRICT:
+        return False
+    kinds = {n.kind for n in others}
+    if any(n.kind == "case_clause" for n in added):
+        cases = [n for n in (*added, *others) if not n.is_comment]
+        patterns = [_pattern(n) for n in cases if all(map(_is_literal_case, others))]
+        kinds = {raw.type for raw in patterns if raw is not None}
+        return len({tokens_of(raw) for raw in patterns if raw}) == len(cases) and len(kinds) == 1
+    # Two reads of one stream or container get each other's value if they change places.
+    if all(any(_TAKES.search(n.text) for n in side) for side in (added, others)):
+        return False
+    if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):
+        return kinds <= {"keyword_argument", "pair", "string", *_DEFAULTED}
+    if kind is Order.SET:
+        return kinds == {n.kind for n in added}
+    if _are_registrations(added, others):
+        return True
+    return independent(effects(added), effects(others))
+
+
+def is_exclusive(node: Block) -> bool:
+    """Whether siblings must have different names."""
+    return node.kind in _EXCLUSIVE
+
+
+def is_import(node: Block) -> bool:
+    """Whether it is an import statement, or a name in one."""
+    return node.kind in (*_IMPORTS, "dotted_name", "aliased_import")
+
+
+def sorted_place(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
+    """Return where imports go in a sorted run of them, and whether they belong to what follows.
+
+    None where the run that they belong to is not sorted, or there is none.
+    """
+    code = [n for n in added if not n.is_comment]
+    if len(code) != len(added) or not code:
+        return None
+    if code[0].kind in _IMPORTS:
+        return _place_statement(siblings, code)
+    for key in (_name_key, _text_key):
+        names = [key(n) for n in siblings]
+        if names == sorted(names) and len(code) == 1:
+            return sum(n < key(code[0]) for n in names), False
+    return None
+
+
+def place_by_module(others: Sequence[Block], added: Sequence[Block]) -> int:
+    """Return before which of upstream's imports at one place those of the patch go."""
+    return sum(_module(n) < _module(added[0]) for n in others)
+
+
+def _place_statement(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
+    kind, module = added[0].kind, _module(added[0])
+    if any(n.kind != kind for n in added):
+        return None
+    runs: list[list[int]] = []
+    for index, node in enumerate(siblings):
+        if node.kind != kind:
+            continue
+        if runs and runs[-1][-1] == index - 1 and _touch(siblings[index - 1], node):
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    package = module.split(b".")[0]
+    listed = [(run, [_module(siblings[i]) for i in run]) for run in runs]
+    fitting = [pair for pair in listed if any(m.split(b".")[0] == package for m in pair[1])]
+    if len(fitting) != 1 or len(fitting[0][0]) < 2 or fitting[0][1] != sorted(fitting[0][1]):
+        return None
+    run, modules = fitting[0]
+    if modules[-1] < _module(added[-1]) or len({_rank(modules, _module(n)) for n in added}) == 1:
+        before = _rank(modules, module)
+        return run[0] + before, before == 0
+    return None
+
+
+def _rank(modules: list[bytes], module: bytes) -> int:
+    return sum(m < module for m in modules)
+
+
+def _touch(one: Block, other: Block) -> bool:
+    return one.source.count(b"\n", one.end, other.start) <= 1
+
+
+def _module(node: Block) -> bytes:
+    return (node.key[1] if node.key else b"").lower()
+
+
+def _name_key(node: Block) -> tuple[int, bytes]:
+    """Return isort's order of names: constants, classes, the rest."""
+    name = node.text
+    rank = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
+    return rank, name.lower()
+
+
+def _text_key(name: Block) -> tuple[int, bytes]:
+    return 0, name.text.lower()
+
+
+def is_record(scope: tree_sitter.Node | None) -> bool:
+    """Whether a class takes its fields by position, in their order."""
+    outer = scope.parent if scope is not None else None
+    if scope is None or outer is None:
+        return False
+    marks = outer.named_children[:-1] if outer.type == "decorated_definition" else []
+    bases = scope.child_by_field_name("superclasses")
+    text = b"\n".join(n.text or b"" for n in (*marks, bases) if n is not None)
+    return _RECORD.search(text) is not None and b"kw_only=True" not in text
+
+
+def _is_field(node: Block) -> bool:
+    raw = node.raw[0]
+    return node.kind == "assignment" and raw.child_by_field_name("type") is not None
+
+
+def _is_literal_case(node: Block) -> bool:
+    if node.is_comment:
+        return True
+    pattern = _pattern(node)
+    if pattern is None:
+        return False
+    text = pattern.text or b""
+    tests = {"string": True, "integer": text.isdigit(), "dotted_name": b"." in text}
+    return tests.get(pattern.type, False)
+
+
+def _pattern(case: Block) -> tree_sitter.Node | None:
+    """Return the pattern of a case that has no guard."""
+    raw = case.raw[0]
+    patterns = [c for c in raw.children if c.type == "case_pattern"]
+    if case.kind != "case_clause" or raw.child_by_field_name("guard") is not None:
+        return None
+    inner = [n for pattern in patterns for n in pattern.named_children]
+    return inner[0] if len(patterns) == len(inner) == 1 else None
+
+
+def _is_name(node: Block) -> bool:
+    """Whether a string may be a name: arguments of a command line have an order."""
+    return node.is_comment or _NAME.fullmatch(node.text) is not None
+
+
+def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:
+    """Whether a parameter can only be given by name."""
+    raw = added[0].raw[0].parent
+    before = [c for c in (raw.named_children if raw else []) if c.start_byte < added[0].start]
+    stars = ("keyword_separator", "list_splat_pattern")
+    return any(c.type in stars for c in before) and any(n.kind in stars for n in siblings.elements)
+
+
+def is_registration(block: Block) -> bool:
+    """Whether a call registers something under a name of its own, as argparse does."""
+    if block.kind != "call" or block.key is None:
+        return False
+    called, _, argument = block.key[1].rpartition(b"(")
+    name = called.split(b" ")[-1]
+    return bool(argument) and (name == b"add_argument" or name.startswith(b"register"))
+
+
+def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:
+    """Whether both only register things, under different names."""
+    blocks = [n for n in (*added, *others) if not n.is_comment]
+    return all(map(is_registration, blocks)) and len({n.key for n in blocks}) == len(blocks)

@@ -1,0 +1,285 @@
+"""Follow a rename: upstream calls an operand otherwise wherever a function uses it.
+
+Example: a function of base has ``self.size`` in three lines, of which upstream makes
+``buffers.size``. A line that the patch adds to that function, ``self.size.zero_()``, then means
+``buffers.size.zero_()``, and a line that the patch replaces is the same line as before.
+
+A rename is shown where upstream did nothing else to any of the statements that used the name, the
+old name is gone from its scope, and the new one was not there before. One use of an attribute
+shows nothing: upstream may mean another one. Parameters that upstream folds into an object are
+renamed, too: ``size`` is ``args.size``.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import tree_sitter
+
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.syntax.align import matching_blocks
+from pkgtools.merge.syntax.blocks import Block, parse
+from pkgtools.merge.syntax.effects import dotted_name, imported_names
+from pkgtools.merge.syntax.names import (
+    IMPORTS,
+    bound,
+    name_of,
+    own_attributes,
+    owner_of_lines,
+    scopes,
+)
+from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.versions import Versions
+
+_BY_NAME: Final = re.compile(rb"(?<![\w.])(?:eval|exec|locals|vars)\(")
+"""Calls that find variables by names which may be in strings."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Base and ours with the names that upstream uses."""
+
+    base: bytes
+    ours: bytes
+    roots: frozenset[tuple[tuple[bytes, ...], bytes]]
+    """By qualified name of a function: the variables with which new names start."""
+
+    def binds_first(self, made: bytes, theirs: bytes) -> bool:
+        """Whether a merged file still uses each of these variables first where upstream does."""
+        modules = parse(made), parse(theirs)
+        for path, root in self.roots:
+            found = [_outermost(module, path) for module in modules]
+            tokens = [list(_tokens(f[-1])) if f else [] for f in found]
+            firsts = [
+                next((t.text for t in side if t.text.partition(b".")[0] == root), None)
+                for side in tokens
+            ]
+            if firsts[0] != firsts[1]:
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A leaf of the syntax, or a dotted name as one."""
+
+    text: bytes
+    start: int
+    statement: int
+    """Counts the statements and clauses of a function; a block's are not its header's."""
+    is_operand: bool = False
+
+    @property
+    def label(self) -> bytes:
+        """What two versions of an operand have in common: its last name."""
+        return self.text.rpartition(b".")[2] if self.is_operand else self.text
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function of base, ours and theirs, and its tokens."""
+
+    nodes: tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
+    tokens: tuple[Sequence[_Token], Sequence[_Token], Sequence[_Token]]
+    outer: tuple[Sequence[tree_sitter.Node], Sequence[tree_sitter.Node]]
+    """The modules of base and theirs, and the classes around it."""
+
+
+def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | None:
+    """Return base and ours with the names that upstream uses in the functions of some chunks.
+
+    None where no rename can be shown.
+    """
+    edits: list[list[tuple[int, int, bytes]]] = [[], []]
+    roots: set[tuple[tuple[bytes, ...], bytes]] = set()
+    seen: set[tree_sitter.Node] = set()
+    for path in {owner_of_lines(versions.ours, c.new, c.new_end) for c in chunks}:
+        function = _function(versions, path)
+        if function is None or function.nodes[0] in seen:
+            continue
+        if _BY_NAME.search(function.nodes[1].text or b""):
+            continue
+        seen.add(function.nodes[0])
+        for old, new in _renames(function).items():
+            roots.add((path, new.partition(b".")[0]))
+            for side in (0, 1):
+                spans = (t.start for t in function.tokens[side] if _starts_with(t, old))
+                edits[side] += [(at, at + len(old), new) for at in spans]
+    sides = zip((versions.base.source, versions.ours.source), edits, strict=True)
+    base, ours = (_replaced(*pair) for pair in sides)
+    return Renamed(base, ours, frozenset(roots)) if roots else None
+
+
+def _replaced(source: bytes, edits: Sequence[tuple[int, int, bytes]]) -> bytes:
+    out, at = [], 0
+    for start, end, text in sorted(edits):
+        out += [source[at:start], text]
+        at = end
+    return b"".join([*out, source[at:]])
+
+
+def _function(versions: Versions, path: tuple[bytes, ...]) -> _Function | None:
+    """Return the outermost function of a qualified name, if all three versions have it."""
+    modules = (versions.base, versions.ours, versions.theirs)
+    found = [_outermost(module, path) for module in modules]
+    base, ours, theirs = found
+    if base is None or ours is None or theirs is None:
+        return None
+    nodes = base[-1], ours[-1], theirs[-1]
+    tokens = tuple(list(_tokens(node)) for node in nodes)
+    outer = (versions.base.raw[0], *base[:-1]), (versions.theirs.raw[0], *theirs[:-1])
+    return _Function(nodes, (tokens[0], tokens[1], tokens[2]), outer)
+
+
+def _outermost(module: Block, path: tuple[bytes, ...]) -> list[tree_sitter.Node] | None:
+    """Return the scopes that lead to the outermost function of a qualified name."""
+    found = scopes(module.raw[0], path)
+    for number, scope in enumerate(found, 1):
+        if scope.type == "function_definition":
+            return found[:number]
+    return None
+
+
+def _tokens(root: tree_sitter.Node) -> Iterator[_Token]:
+    stack = [root]
+    statement = 0
+    while stack:
+        node = stack.pop()
+        in_block = node.parent is not None and node.parent.type == "block"
+        statement += in_block or node.type.endswith("_clause")
+        name = dotted_name(node)
+        if name and name == node.text:
+            yield _Token(name, node.start_byte, statement, is_operand=_is_operand(node))
+        elif node.child_count:
+            stack += reversed(node.children)
+        elif node.type != "comment":
+            yield _Token(node.text or b"", node.start_byte, statement)
+
+
+def _is_operand(node: tree_sitter.Node) -> bool:
+    parent = node.parent
+    if parent is None or parent.type in ("parameters", "lambda_parameters"):
+        return False
+    role = {
+        "attribute": "attribute",
+        "default_parameter": "name",
+        "function_definition": "name",
+        "keyword_argument": "name",
+        "typed_default_parameter": "name",
+    }
+    if parent.type == "typed_parameter":
+        return parent.child_by_field_name("type") == node
+    field = role.get(parent.type)
+    return field is None or parent.child_by_field_name(field) != node
+
+
+def _starts_with(token: _Token, name: bytes) -> bool:
+    return token.is_operand and (token.text == name or token.text.startswith(name + b"."))
+
+
+def _renames(function: _Function) -> dict[bytes, bytes]:
+    base, ours, theirs = function.tokens
+    hidden = _hidden(function.nodes[1])
+    found: dict[bytes, bytes] = {}
+    for one, other in _pairs(base, theirs):
+        for old, new in _units(one, other):
+            if old in found:
+                break
+            known = any(_starts_with(t, old) for t in theirs)
+            known = known or any(_starts_with(t, new) for t in (*base, *ours))
+            known = known or not hidden.isdisjoint(name.partition(b".")[0] for name in (old, new))
+            if not known and _is_gone(function, old, new):
+                found[old] = new
+                break
+    made = {tuple(_written(tokens, {})) for tokens in _statements(theirs)}
+    while found:
+        names, shown = list(found.values()), Counter[tuple[bytes, ...]]()
+        doubtful = {old for old, new in found.items() if names.count(new) > 1}
+        for tokens in _statements(base):
+            used = {old for old in found if any(_starts_with(t, old) for t in tokens)}
+            shown.update({_owners(old, found[old]) for old in used})
+            if used and tuple(_written(tokens, found)) not in made:
+                doubtful |= used
+        doubtful |= {
+            old for old, new in found.items() if b"." in old and shown[_owners(old, new)] < 2
+        }
+        if not doubtful:
+            break
+        found = {old: new for old, new in found.items() if old not in doubtful}
+    return found
+
+
+def _hidden(function: tree_sitter.Node) -> set[bytes]:
+    """Return the names that imports, and functions inside of a function, bind anew."""
+    found: set[bytes] = set()
+    for raw in raw_walk([*function.children_by_field_name("body")]):
+        if raw.type in IMPORTS:
+            found.update(imported_names(raw))
+        elif raw.type == "function_definition":
+            found.add(name_of(raw))
+        elif raw.type in ("keyword_pattern", "lambda_parameters", "parameters"):
+            found.update(n.text or b"" for n in raw_walk([raw]) if n.type == "identifier")
+    return found
+
+
+def _owners(old: bytes, new: bytes) -> tuple[bytes, ...]:
+    """Return what one rename has in common with others: the object, if it is another one."""
+    owners = old.rpartition(b".")[0], new.rpartition(b".")[0]
+    return owners if owners[0] != owners[1] else (old, new)
+
+
+def _statements(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
+    for _, group in groupby(tokens, key=lambda token: token.statement):
+        yield list(group)
+
+
+def _written(tokens: Sequence[_Token], renames: Mapping[bytes, bytes]) -> Iterator[bytes]:
+    """Yield the tokens of a statement with the new names, without what a formatter changes."""
+    for token in tokens:
+        old = next((old for old in renames if _starts_with(token, old)), None)
+        if old is not None:
+            yield renames[old] + token.text[len(old) :]
+        elif token.text not in (b",", b"(", b")"):
+            yield token.text
+
+
+def _units(one: bytes, other: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what may have been renamed, the shortest first: without what both end with."""
+    old, new = one.split(b"."), other.split(b".")
+    common = 0
+    while common < min(len(old), len(new)) - 1 and old[-1 - common] == new[-1 - common]:
+        common += 1
+    for end in range(common, -1, -1):
+        yield b".".join(old[: len(old) - end]), b".".join(new[: len(new) - end])
+
+
+def _pairs(old: Sequence[_Token], new: Sequence[_Token]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield operands that are each other's, and written otherwise."""
+    at_old = at_new = 0
+    labels = [t.label for t in old], [t.label for t in new]
+    for one, other, size in matching_blocks(*labels):
+        first = int(one - at_old == other - at_new == 1)  # a single token between equal ones
+        run = zip(old[one - first : one + size], new[other - first : other + size], strict=True)
+        for a, b in run:
+            if a.is_operand and b.is_operand and a.text != b.text:
+                yield a.text, b.text
+        at_old, at_new = one + size, other + size
+
+
+def _is_gone(function: _Function, old: bytes, new: bytes) -> bool:
+    """Whether nothing is called `old` any more, and nothing was called `new`."""
+    base, _, theirs = function.nodes
+    root, _, rest = old.partition(b".")
+    if not rest:
+        owner, _, name = new.rpartition(b".")
+        is_folded = name == old and b"." not in owner  # a parameter that is a field of one now
+        fresh = bound(theirs) - bound(base)
+        return old in bound(base) - bound(theirs) and (owner if is_folded else new) in fresh
+    classes = [outer[-1] for outer in function.outer]
+    if root != b"self" or any(node.type != "class_definition" for node in classes):
+        return False
+    before, behind = map(own_attributes, classes)
+    return rest.partition(b".")[0] in before - behind

@@ -1,0 +1,303 @@
+"""The effects of a statement, from its text: names it reads and writes, and what it may do."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import tree_sitter
+
+from pkgtools.merge.syntax.blocks import Block
+from pkgtools.merge.syntax.tokens import ancestors, arguments, identifiers, raw_walk
+
+_ENDS: Final = {"assert_statement", "raise_statement", "return_statement"}
+"""Statements that end the function."""
+_LEAVES_OFF: Final = {
+    *("await", "break_statement", "continue_statement", "delete_statement", "global_statement"),
+    *("nonlocal_statement", "yield"),
+}
+"""Statements that change the control flow or the meaning of names in another way."""
+_HARMLESS: Final = {
+    *(b"abs", b"bool", b"float", b"getattr", b"hasattr", b"int", b"isinstance", b"issubclass"),
+    *(b"len", b"max", b"min", b"range", b"repr", b"round", b"str", b"tuple", b"type"),
+}
+"""Builtins that do not change their arguments."""
+_GROWS: Final = {b"add", b"append", b"appendleft", b"discard", b"extend", b"update"}
+"""Methods of containers."""
+_EMPTY: Final = re.compile(
+    rb"(?:list|dict|set|deque|defaultdict|Counter)\((?:list|dict|set|int)?\)"
+)
+_DISPLAYS: Final = {"dictionary", "list", "list_comprehension", "set"}
+_LOOKS: Final = {
+    *("argument_list", "attribute", "boolean_operator", "comparison_operator", "interpolation"),
+    *("keyword_argument", "not_operator", "return_statement", "subscript"),
+}
+"""Uses of a container that give it no second name in the function."""
+_LOG: Final = re.compile(
+    rb"(?:self\._?)?(?:log|logger|logging|_logger|LOGGER)"
+    rb"\.(?:critical|debug|error|exception|info|log|warning)"
+)
+_FRAMES: Final = ("class_definition", "function_definition", "try_statement", "with_statement")
+_CLASS: Final = re.compile(rb"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
+
+
+@dataclass
+class Effects:
+    """Dotted names that are read and written, and what else may happen."""
+
+    reads: set[bytes] = field(default_factory=set)
+    writes: set[bytes] = field(default_factory=set)
+    types: set[bytes] = field(default_factory=set)
+    """Names in annotations: only another binding of them would matter."""
+    handed_over: set[bytes] = field(default_factory=set)
+    """Objects that some call gets hold of, and may change."""
+    calls: bool = False
+    leaves: bool = False
+    """Whether it may end the loop or the module, wait, or change the meaning of names."""
+    ends: bool = False
+    """Whether it may end the function."""
+    logs: bool = False
+    """Whether it writes to a log."""
+    grows: bool = False
+    """Whether it changes a container that the function made."""
+    in_function: bool = True
+    """Whether it stands in a function, and nothing around it catches what ends that."""
+
+    @property
+    def names(self) -> set[bytes]:
+        """What it reads or writes."""
+        return self.reads | self.writes
+
+
+def effects(nodes: Iterable[Block]) -> Effects:
+    """Return what running `nodes` does."""
+    found = Effects()
+    for node in nodes:
+        for raw in node.raw:
+            _visit(raw, found)
+            found.in_function = found.in_function and _is_plainly_in_function(raw)
+    return found
+
+
+def _is_plainly_in_function(raw: tree_sitter.Node) -> bool:
+    kinds = (n.type for n in ancestors(raw))
+    return next((kind for kind in kinds if kind in _FRAMES), "") == "function_definition"
+
+
+def independent(one: Effects, other: Effects) -> bool:
+    """Whether two runs of statements seem to have the same effect in either order."""
+    if one.leaves or other.leaves or (one.logs and other.logs):
+        return False
+    if (one.calls and (other.calls or other.grows)) or (other.calls and one.grows):
+        return False
+    if (one.ends and not _is_lost_with(other, one)) or (
+        other.ends and not _is_lost_with(one, other)
+    ):
+        return False
+    if not _last_names(one.writes).isdisjoint(_last_names(other.names)) or (
+        not _last_names(other.writes).isdisjoint(_last_names(one.names))
+    ):
+        return False  # two names may be one object
+    return not any(
+        _reaches(mine.writes, yours.names | yours.types) or _reaches(mine.handed_over, yours.names)
+        for mine, yours in ((one, other), (other, one))
+    )
+
+
+def _last_names(names: set[bytes]) -> set[bytes]:
+    return {name.rpartition(b".")[2] for name in names if b"." in name}
+
+
+def _is_lost_with(mine: Effects, end: Effects) -> bool:
+    """Whether nothing is left of what `mine` does where the function ends in `end`.
+
+    What only one of the two looks at cannot fail because of the other one's condition.
+    """
+    is_local = (
+        not (mine.calls or mine.logs or mine.grows or mine.ends)
+        and mine.in_function
+        and end.in_function
+    )
+    return is_local and not any(b"." in name for name in mine.writes) and not _share(mine, end)
+
+
+def _share(one: Effects, other: Effects) -> bool:
+    roots = ({name.partition(b".")[0] for name in side.names} for side in (one, other))
+    return not next(roots).isdisjoint(next(roots))
+
+
+def _reaches(writes: set[bytes], names: set[bytes]) -> bool:
+    """Whether one of `names` is written, or is an attribute of what is."""
+    return any(n == written or n.startswith(written + b".") for written in writes for n in names)
+
+
+def _visit(raw: tree_sitter.Node, found: Effects) -> None:
+    kind = raw.type
+    if kind == "comment":
+        return
+    found.leaves = found.leaves or kind in _LEAVES_OFF
+    found.ends = found.ends or kind in _ENDS
+    if kind in ("import_statement", "import_from_statement", "future_import_statement"):
+        found.writes |= set(imported_names(raw))
+    elif kind in ("function_definition", "class_definition"):
+        _visit_definition(raw, found)
+    elif kind in ("assignment", "augmented_assignment", "named_expression", "for_statement"):
+        _visit_assignment(raw, found)
+    elif kind == "call":
+        _visit_call(raw, found)
+    elif kind in ("attribute", "identifier"):
+        _read(raw, found)
+    elif kind == "keyword_argument":
+        value = raw.child_by_field_name("value")
+        if value is not None:
+            _visit(value, found)
+    elif kind == "as_pattern_target":
+        _write(raw.named_children, found)
+    else:
+        for child in raw.named_children:
+            _visit(child, found)
+
+
+def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
+    for child in raw.named_children:
+        if child.type == "block":
+            continue
+        if child == raw.child_by_field_name("name"):
+            found.writes.add(child.text or b"")
+        elif child.type == "parameters":
+            for parameter in child.named_children:
+                value = parameter.child_by_field_name("value")
+                if value is not None:
+                    _visit(value, found)
+                found.types |= _annotated(parameter.child_by_field_name("type"))
+        elif child == raw.child_by_field_name("return_type"):
+            found.types |= _annotated(child)
+        else:
+            _visit(child, found)
+
+
+def _annotated(raw: tree_sitter.Node | None) -> set[bytes]:
+    nodes = raw_walk([raw]) if raw is not None else ()
+    return {node.text or b"" for node in nodes if node.type == "identifier"}
+
+
+def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
+    target = raw.child_by_field_name("left") or raw.child_by_field_name("name")
+    for child in raw.named_children:
+        if child != target:
+            _visit(child, found)
+    if target is not None:
+        _write([target], found)
+        # `a += 1` reads `a`, too.
+        if raw.type == "augmented_assignment":
+            _visit(target, found)
+
+
+def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
+    for target in targets:
+        if target.type in ("identifier", "attribute"):
+            found.writes.add(dotted_name(target) or target.text or b"")
+        elif target.type == "subscript":
+            value = target.child_by_field_name("value")
+            if value is not None:
+                found.writes.add(dotted_name(value) or value.text or b"")
+            for child in target.named_children:
+                _visit(child, found)
+        else:
+            _write(target.named_children, found)
+
+
+def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
+    function = raw.child_by_field_name("function")
+    name = (function.text or b"") if function is not None else b""
+    container, _, method = name.rpartition(b".")
+    is_log, grows = _LOG.fullmatch(name) is not None, method in _GROWS and _is_fresh(raw, container)
+    harmless = _is_harmless(name) or is_log or grows
+    found.calls = found.calls or not harmless
+    found.logs = found.logs or is_log
+    if grows:
+        found.grows = True
+        found.writes.add(container)
+    if function is not None:
+        _visit(function, found)
+        if function.type == "attribute":
+            owner = function.child_by_field_name("object")
+            if owner is not None and dotted_name(owner):
+                found.handed_over.add(dotted_name(owner))
+    for argument in arguments(raw):
+        value = argument
+        if argument.type == "keyword_argument":
+            value = argument.child_by_field_name("value") or argument
+        if dotted_name(value) and not harmless:
+            found.handed_over.add(dotted_name(value))
+        _visit(argument, found)
+
+
+def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
+    """Whether a function only ever binds a name to a container that it makes itself."""
+    outer = next((n for n in ancestors(raw) if n.type == "function_definition"), None)
+    if outer is None or not name:
+        return False
+    uses = list(identifiers(outer, name))
+    made = [n.parent for n in uses if n.parent is not None and _use(n) == "assignment"]
+    values = [n.child_by_field_name("right") for n in made]
+    # A container from elsewhere can have another name, through which it is read.
+    is_made = all(
+        value is not None and (value.type in _DISPLAYS or _EMPTY.fullmatch(value.text or b""))
+        for value in values
+    )
+    return bool(made) and is_made and {_use(n) for n in uses} <= {"assignment", *_LOOKS}
+
+
+def _use(raw: tree_sitter.Node) -> str:
+    """Return what a name is used in, beyond lists of values."""
+    kinds = (n.type for n in ancestors(raw))
+    return next((kind for kind in kinds if kind not in ("expression_list", "tuple")), "")
+
+
+def _is_harmless(name: bytes) -> bool:
+    """Whether a call only makes a value: a builtin, or a class by the look of its name."""
+    # PEP 8: class names are in CapWords.
+    last = name.rpartition(b".")[2]
+    return name in _HARMLESS or _CLASS.fullmatch(last) is not None
+
+
+def _read(raw: tree_sitter.Node, found: Effects) -> None:
+    name = dotted_name(raw)
+    if name:
+        found.reads.add(name)
+        return
+    for child in raw.named_children:
+        if child != raw.child_by_field_name("attribute"):
+            _visit(child, found)
+
+
+def dotted_name(raw: tree_sitter.Node) -> bytes:
+    """Return ``a.b.c`` for a name and its attributes, else nothing."""
+    if raw.type == "identifier":
+        return raw.text or b""
+    if raw.type != "attribute":
+        return b""
+    owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
+    if owner is None or name is None or not dotted_name(owner):
+        return b""
+    return dotted_name(owner) + b"." + (name.text or b"")
+
+
+def is_log(function: tree_sitter.Node) -> bool:
+    """Whether what a call calls writes to a log."""
+    return _LOG.fullmatch(dotted_name(function)) is not None
+
+
+def imported_names(raw: tree_sitter.Node) -> list[bytes]:
+    """Return the names that an import binds."""
+    names = []
+    for node in raw.children_by_field_name("name"):
+        alias = node.child_by_field_name("alias")
+        if alias is not None:
+            names.append(alias.text or b"")
+        else:
+            text = node.text or b""
+            # `import a.b` binds `a`, `from a import b` binds `b`.
+            names.append(text if raw.type != "import_statement" else text.split(b".")[0])
+    return names
