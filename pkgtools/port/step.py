@@ -14,7 +14,7 @@ from pkgtools.merge import Merge, merge_removed
 from pkgtools.merge.checks.faults import misuse_of_file
 from pkgtools.merge.markers import Markers
 from pkgtools.merge.proposals import likely_content
-from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.blocks import is_sound, parse
 from pkgtools.merge.syntax.modules import Module
 from pkgtools.port.ahead import Ahead
 from pkgtools.port.memory import CheckedFile, StepMemory
@@ -163,7 +163,8 @@ class PortStep:
         """Return where the modules can be that a file imports."""
         if change.after is None or not change.path.endswith(".py"):
             return []
-        root = parse(_DEFINITION.sub(b"", change.after.data)).raw[0]
+        outside = parse(_DEFINITION.sub(b"", change.after.data))
+        root = (outside if is_sound(outside) else parse(change.after.data)).raw[0]
         module = Module(root, self.files.package_of(change.path), self.files.old_module)
         names = module.imports.values()
         dotted = [d for name, inner in names for d in (name, f"{name}.{inner.decode()}")]

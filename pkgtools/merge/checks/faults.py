@@ -7,6 +7,7 @@ renamed, so its lines went over and call what is not there.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection
+from keyword import kwlist
 from typing import Final
 
 from pkgtools.merge.checks.attributes import (
@@ -44,6 +45,8 @@ from pkgtools.merge.syntax.names import bound, owner_of_lines
 from pkgtools.merge.versions import Versions
 
 _DEFINED: Final = re.compile(rb"\b(?:class|def)\s+(\w+)")
+_ANYWHERE: Final = {b"self", b"cls", *map(str.encode, kwlist)}
+"""Words that tell nothing of what lines use."""
 
 
 def find_faults(
@@ -170,7 +173,7 @@ def _outdated(file: Landed) -> dict[Chunk, str]:
     for c in file.done if versions.upstream else ():
         owner = owner_of_lines(versions.ours, c.new, c.new_end)
         definitions = {*_DEFINED.findall(file.text(c)), *owner} - {b"__init__"}
-        words[c] = file.changed_words[c][0] | definitions
+        words[c] = (file.changed_words[c][0] | definitions) - _ANYWHERE
     for rival in versions.upstream if words else ():
         used = {*WORD.findall(file.text(rival, 2))}
         guilty = [c for c in file.done if not used.isdisjoint(words[c])]
