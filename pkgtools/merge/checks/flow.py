@@ -22,6 +22,7 @@ from pkgtools.merge.syntax.names import (
     is_bound_here,
     is_read,
     is_type_parameter,
+    last_name,
     means,
     name_of,
     owners,
@@ -83,9 +84,14 @@ class _Name:
             is_gone = is_del or (is_gone and not is_bound_here(raw))
         return False
 
-    def lines(self) -> set[bytes]:
-        """Return the lines of the function."""
-        return {line.strip() for line in (self.function.text or b"").splitlines()}
+    @cached_property
+    def lines(self) -> list[bytes]:
+        """The lines of the function, without indentation."""
+        return [line.strip() for line in (self.function.text or b"").splitlines()]
+
+    def line_of(self, raw: tree_sitter.Node) -> bytes:
+        """Return the line of the function that has a syntax node."""
+        return self.lines[raw.start_point.row - self.function.start_point.row]
 
 
 def crossed_name(use: Landing) -> str | None:
@@ -122,10 +128,10 @@ def _crossed(
     if made.is_deleted_first() and not (ours.is_deleted_first() or theirs.is_deleted_first()):
         return f"upstream deletes `{shown}` before that"
     is_new = not base.is_set() and theirs.is_set()
-    if is_new and _takes_turns(made, ours.lines(), theirs.lines()):
+    if is_new and _takes_turns(made, {*ours.lines}, {*theirs.lines}):
         return f"both sides begin to use `{shown}`, each for a value of its own"
     is_looped = any(map(_is_in_loop, ours.uses))
-    if is_looped and _has_lost_its_loop(use, made, base.lines() | ours.lines()):
+    if is_looped and _has_lost_its_loop(use, made, {*base.lines, *ours.lines}):
         return f"upstream's loop does not set `{shown}` any more"
     return None
 
@@ -189,10 +195,9 @@ def _is_comprehended(raw: tree_sitter.Node) -> bool:
 
 def _takes_turns(made: _Name, ours: set[bytes], theirs: set[bytes]) -> bool:
     """Whether both sides set a name, and lines of one read what lines of the other one set."""
-    lines, first = (made.function.text or b"").splitlines(), made.function.start_point.row
     setters, is_crossed = [b""], False
     for raw in made.uses:
-        line = lines[raw.start_point.row - first].strip()
+        line = made.line_of(raw)
         side = b"" if (line in ours) == (line in theirs) else b"ours" if line in ours else b"theirs"
         if is_bound_here(raw):
             setters.append(side)
@@ -202,23 +207,16 @@ def _takes_turns(made: _Name, ours: set[bytes], theirs: set[bytes]) -> bool:
 
 def _has_lost_its_loop(use: Landing, made: _Name, known: set[bytes]) -> bool:
     """Whether lines that ours has in a loop over a name are in none, and nothing new sets it."""
-    sides = ((use.ours.root, use.lines), (use.made.root, use.rows))
+    sides = (nodes_on(use.ours.root, use.lines), nodes_on(use.made.root, use.rows))
+    named = ([n for n in nodes if last_name(n) == made.name and is_read(n)] for nodes in sides)
+    function = (name_of(made.function),)
     loops = [
-        [
-            _is_in_loop(n)
-            for n in nodes_on(root, rows)
-            if n.type == "identifier"
-            and n.text == made.name
-            and is_read(n)
-            and qualified_name(owners(n))[-1:] == (name_of(made.function),)
-        ]
-        for root, rows in sides
+        [_is_in_loop(n) for n in nodes if qualified_name(owners(n))[-1:] == function]
+        for nodes in named
     ]
     if not all(loops) or not all(loops[0]) or all(loops[1]):
         return False
-    lines, first = (made.function.text or b"").splitlines(), made.function.start_point.row
-    setters = [lines[n.start_point.row - first].strip() for n in made.uses if is_bound_here(n)]
-    return known.issuperset(setters)
+    return known.issuperset(made.line_of(n) for n in made.uses if is_bound_here(n))
 
 
 def _is_in_loop(raw: tree_sitter.Node) -> bool:

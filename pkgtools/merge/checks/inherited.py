@@ -16,12 +16,10 @@ from pkgtools.merge.syntax.modules import Definition
 from pkgtools.merge.syntax.names import (
     bound,
     class_around,
-    definition_at,
     inside,
     last_name,
     name_of,
     owners,
-    qualified_name,
 )
 
 _ABSTRACT: Final = b"abstractmethod"
@@ -48,14 +46,9 @@ def misfit_in_class(use: Landing) -> str | None:
 
 def field_behind_default(use: Landing) -> str | None:
     """Return a field that cannot stand behind one with a default, as it does in neither side."""
-    classes = {n.parent for n in nodes_on(use.made.root, use.rows) if n.type == "block"}
-    for scope in classes:
-        name = misordered_field(scope) if scope and scope.type == "class_definition" else None
-        if scope is None or name is None:
-            continue
-        path = (*qualified_name(owners(scope)), name_of(scope))
-        sides = (definition_at(module.root, path) for module in (use.ours, use.theirs))
-        if not any(one is not None and misordered_field(one) for one in sides):
+    for scope in nodes_on(use.made.root, use.rows):
+        name = misordered_field(scope) if scope.type == "class_definition" else None
+        if name and not any(map(misordered_field, use.on_sides((*owners(scope), scope)))):
             return f"the field `{name.decode()}` without a default follows one with a default"
     return None
 

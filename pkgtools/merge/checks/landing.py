@@ -17,7 +17,7 @@ from pkgtools.merge.lines import Chunk, diff
 from pkgtools.merge.model import How, Merge, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import inside, last_name
+from pkgtools.merge.syntax.names import definition_at, inside, last_name, qualified_name
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
@@ -50,6 +50,18 @@ class Landing:
         for raw in inside(self.ours.root, self.lines):
             if raw.type == "attribute" and last_name(raw) in self.words:
                 yield raw
+
+    def pairs(self, kind: str) -> Iterator[tuple[tree_sitter.Node, tree_sitter.Node]]:
+        """Yield each syntax node of a type in the result, and the node of ours of that text."""
+        mine = {n.text: n for n in inside(self.ours.root, self.lines) if n.type == kind}
+        for node in nodes_on(self.made.root, self.rows) if mine else ():
+            if node.type == kind and node.text in mine:
+                yield node, mine[node.text]
+
+    def on_sides(self, path: Sequence[tree_sitter.Node]) -> list[tree_sitter.Node]:
+        """Return the definition with the names of a path in ours and in theirs, if they have it."""
+        found = (definition_at(m.root, qualified_name(path)) for m in (self.ours, self.theirs))
+        return [node for node in found if node is not None]
 
 
 class Landed:

@@ -8,10 +8,10 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landed, Landing, nodes_on
+from pkgtools.merge.checks.landing import Landed, Landing
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.syntax.names import inside, is_read, last_name
-from pkgtools.merge.syntax.tokens import arguments, tokens_of
+from pkgtools.merge.syntax.tokens import ancestors, arguments, tokens_of
 
 _FORMS: Final = {
     **{
@@ -50,7 +50,7 @@ def _values(root: tree_sitter.Node, rows: range) -> dict[bytes, tree_sitter.Node
     for node in inside(root, rows):
         target = node.child_by_field_name("left") or node.child_by_field_name("name")
         value = node.child_by_field_name("right") or node.child_by_field_name("value")
-        is_value = node.type in ("assignment", "for_statement", "named_expression", "pair")
+        is_value = node.type in ("assignment", "for_statement", "named_expression")
         if is_value and target is not None and value is not None and target.type == "identifier":
             found[target.text or b""] = value
     return found
@@ -65,7 +65,7 @@ def _is_another(old: tree_sitter.Node, new: tree_sitter.Node) -> bool:
     calls = [last_name(node.children[0]) if node.type == "call" else b"" for node in (old, new)]
     if calls[0] != calls[1] and not _ITERATED.isdisjoint(calls):
         return True
-    is_wrapped = any(tokens_of(n) == tokens_of(old) for n in arguments(new)) if calls[1] else False
+    is_wrapped = any(tokens_of(n) == tokens_of(old) for n in arguments(new))
     return bool(calls[0]) != bool(calls[1]) and not is_wrapped
 
 
@@ -77,10 +77,8 @@ def _is_part(one: tree_sitter.Node, other: tree_sitter.Node) -> bool:
 
 def other_subject(use: Landing) -> str | None:
     """Return that a ``case`` of some lines is held against another value than in ours."""
-    mine = {n.text: n for n in inside(use.ours.root, use.lines) if n.type == "case_clause"}
-    for node in nodes_on(use.made.root, use.rows) if mine else ():
-        twin = mine.get(node.text) if node.type == "case_clause" else None
-        subjects = [_subject(n) for n in (node, twin) if n is not None]
+    for pair in use.pairs("case_clause"):
+        subjects = [_subject(case) for case in pair]
         if len({*map(tokens_of, subjects)}) > 1 and {n.type for n in subjects} != {"identifier"}:
             return "upstream's `match` is on another value now"
     return None
@@ -88,21 +86,14 @@ def other_subject(use: Landing) -> str | None:
 
 def _subject(case: tree_sitter.Node) -> tree_sitter.Node:
     """Return what the ``match`` around a case looks at."""
-    match = case.parent
-    while match is not None and match.type != "match_statement":
-        match = match.parent
-    found = match.child_by_field_name("subject") if match is not None else None
-    return found or case
+    match = next(n for n in ancestors(case) if n.type == "match_statement")
+    return match.child_by_field_name("subject") or case
 
 
 def other_siblings(use: Landing) -> str | None:
     """Return that upstream changes the kind of all values beside one that some lines add."""
-    mine = {n.text: n for n in inside(use.ours.root, use.lines) if n.type == "pair"}
-    for node in nodes_on(use.made.root, use.rows) if mine else ():
-        twin = mine.get(node.text) if node.type == "pair" else None
-        if twin is None or node.parent is None or twin.parent is None:
-            continue
-        old, new = _forms(twin.parent), _forms(node.parent)
+    for node, twin in use.pairs("pair"):
+        old, new = _forms(twin), _forms(node)
         form = old.pop(node.children[0].text)
         now = {new[key] for key in old.keys() & new.keys() if old[key] == form}
         is_alone = list(old.values()).count(form) < _MANY
@@ -111,6 +102,7 @@ def other_siblings(use: Landing) -> str | None:
     return None
 
 
-def _forms(dictionary: tree_sitter.Node) -> dict[bytes | None, str | None]:
-    pairs = (n for n in dictionary.named_children if n.type == "pair")
+def _forms(pair: tree_sitter.Node) -> dict[bytes | None, str | None]:
+    """Return the kind of each value of the dictionary that has a pair, by its key."""
+    pairs = (n for n in next(ancestors(pair)).named_children if n.type == "pair")
     return {n.children[0].text: _FORMS.get(n.children[-1].type) for n in pairs}

@@ -91,9 +91,8 @@ def keyword_twice(use: Landing) -> str | None:
         if function.type != "function_definition" or b"**" not in (function.text or b""):
             continue
         found, path = given_twice(function), (*owners(function), function)
-        for module in (use.ours, use.theirs) if found else ():
-            there = definition_at(module.root, qualified_name(path))
-            found -= given_twice(there) if there else set()
+        for there in use.on_sides(path) if found else ():
+            found -= given_twice(there)
         for name, key in sorted(found):
             shown = key.decode(), name.decode()
             return "a call would get the keyword `{}` twice, once in `**{}`".format(*shown)
@@ -123,12 +122,7 @@ def _values(module: Module, call: tree_sitter.Node) -> int | None:
 
 def other_return(use: Landing) -> str | None:
     """Return that some lines return what the other returns of the function do not any more."""
-    mine = [n for n in inside(use.ours.root, use.lines) if n.type == "return_statement"]
-    for node in nodes_on(use.made.root, use.rows) if mine else ():
-        is_return = node.type == "return_statement"
-        twin = next((n for n in mine if n.text == node.text), None) if is_return else None
-        if twin is None:
-            continue
+    for node, twin in use.pairs("return_statement"):
         others, before = _returns(node, use.rows), _returns(twin, use.lines)
         count = number_of_values(node.named_children)
         counts = {number_of_values(n.named_children) for n in others}
@@ -149,9 +143,7 @@ def returned_by_generator(use: Landing) -> str | None:
         function = owners(node)[-1:] if node.type in ("return_statement", "yield") else ()
         if not any(map(_is_mixed, function)):
             continue
-        path = qualified_name(owners(node))
-        sides = (definition_at(module.root, path) for module in (use.ours, use.theirs))
-        if not any(one is not None and _is_mixed(one) for one in sides):
+        if not any(map(_is_mixed, use.on_sides(owners(node)))):
             return "one side makes the function a generator, and the other one returns a value"
     return None
 

@@ -134,7 +134,7 @@ class Module:
         """Return the definition that a name or a dotted name refers to."""
         owner, _, last = name.rpartition(b".")
         if owner:
-            there = self._module_called(owner)
+            there = Module.named(self.dotted(owner), self.read)
             return there.resolve(last, depth - 1) if there and depth else None
         if name in self._definitions:
             return Definition(self._definitions[name], self)
@@ -155,10 +155,6 @@ class Module:
         """Return from where a name is imported, and what it is called there."""
         dotted, original = self.imports[name]
         return Module.named(dotted, self.read) if original else None, original
-
-    def _module_called(self, name: bytes) -> Module | None:
-        whole = self.dotted(name)
-        return Module.named(whole, self.read) if whole else None
 
     def dotted(self, name: bytes) -> str:
         """Return the dotted name of what is imported under a name; empty if nothing is."""
