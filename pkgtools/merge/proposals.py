@@ -174,8 +174,7 @@ def _merge_alike(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
 def _edits(old: Sequence[bytes], new: Sequence[bytes]) -> dict[bytes, bytes]:
     """Return what a side has of each line: the same, the added line that is like it, or nothing."""
     added = [line for line in new if line not in old]
-    kept = {line: line for line in old if line in new}
-    return kept | {line: _likest(line, added) for line in old if line not in kept}
+    return {line: line if line in new else _likest(line, added) for line in old}
 
 
 def _edited(text: bytes, *sides: Mapping[bytes, bytes]) -> bytes | None:

@@ -17,6 +17,7 @@ import tree_sitter
 from pkgtools.merge.checks.landing import Landing, nodes_on
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.names import (
+    COMPREHENSIONS,
     definition_at,
     imports_in,
     is_bound_here,
@@ -31,10 +32,6 @@ from pkgtools.merge.syntax.names import (
 from pkgtools.merge.syntax.tokens import ancestors, identifiers
 
 _CLAUSES: Final = ("for_in_clause", "lambda_parameters")
-_COMPREHENDING: Final = {
-    *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
-    "set_comprehension",
-}
 _DECLARING: Final = ("global_statement", "nonlocal_statement")
 _TYPING: Final = (b"TYPE_CHECKING", b"typing.TYPE_CHECKING")
 
@@ -186,7 +183,7 @@ def _is_comprehended(raw: tree_sitter.Node) -> bool:
     for node in ancestors(raw):
         if node.type in ("block", "module"):
             break
-        if node.type in _COMPREHENDING:
+        if node.type in COMPREHENSIONS:
             clauses = (c for c in node.named_children if c.type in _CLAUSES)
             if any(is_bound_here(n) for c in clauses for n in identifiers(c, raw.text or b"")):
                 return True

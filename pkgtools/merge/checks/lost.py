@@ -13,6 +13,7 @@ from pkgtools.merge.checks.landing import Landing
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Definition
 from pkgtools.merge.syntax.names import (
+    COMPREHENSIONS,
     IMPORTS,
     binds,
     bound,
@@ -29,10 +30,6 @@ from pkgtools.merge.syntax.names import (
 
 _BINDING: Final = ("assignment", "for_in_clause", "for_statement", "named_expression")
 _COMMENT: Final = re.compile(rb"#.*")
-_OWN_SCOPES: Final = (
-    *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
-    "set_comprehension",
-)
 
 
 def lost_name(use: Landing, *, whole: bool) -> str | None:
@@ -166,8 +163,7 @@ def orphan(
         whole: whether no conflict is left.
     """
     theirs, made = sides
-    there = (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names)
-    for raw in there:
+    for raw in (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names):
         path, name = owners(raw), raw.text or b""
         has_meaning = means(made, path, name)
         is_unset = is_read(raw) and means(theirs, path, name) and not has_meaning
@@ -186,12 +182,12 @@ def _binds_first(named: Sequence[tree_sitter.Node]) -> bool:
     if first is None:
         return not found
     holder = block = first
-    while block.parent is not None and block.type not in ("block", *_OWN_SCOPES):
+    while block.parent is not None and block.type not in ("block", *COMPREHENSIONS):
         block = block.parent
         holder = block if holder.type not in _BINDING else holder
     # A loop's or an assignment's value is computed before the name is bound.
     value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
-    is_own = block.type in _OWN_SCOPES
+    is_own = block.type in COMPREHENSIONS
     return all(
         block.start_byte <= n.start_byte < block.end_byte
         and (is_own or first.start_byte <= n.start_byte)

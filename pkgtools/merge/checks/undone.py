@@ -44,16 +44,15 @@ def undone(file: Landed) -> dict[Chunk, str]:
     """
     reason = "one side exchanges what the other one exchanges or negates"
     by_rule = {m.chunk: m.rules for m in file.merged.chunks if m.how is How.MERGED}
-    found = _undone(file.versions) if by_rule else ()
-    faults = {c: reason for c in found if c in by_rule}
+    faults = {c: reason for c in _undone(file.versions) if c in by_rule} if by_rule else {}
     for chunk, rules in by_rule.items():
         if not _PROVEN.isdisjoint(rules) or _is_import(file, chunk):
             continue
         if _negates(file.versions, chunk):
             faults[chunk] = "one side negates the condition under which the other one adds lines"
         names = _reused(file.versions, chunk, apart=_ADDING.issuperset(rules))
-        for name in sorted(names)[:1]:
-            shown = name.removeprefix(b".").decode(errors="replace")
+        if names:
+            shown = min(names).removeprefix(b".").decode(errors="replace")
             faults[chunk] = f"one side replaces `{shown}`, which the other one uses there"
     return faults
 
@@ -87,7 +86,7 @@ def _negates(versions: Versions, chunk: Chunk) -> bool:
         (one, lines), (other, _) = sorted(sides, key=lambda side: (side[0].old, side[0].old_end))
         last = [*base[one.old : one.old_end][-1:], *lines[one.new : one.new_end][-1:]]
         words = [Counter(_WORD.findall(line)) for line in last if _CONDITION.match(line)]
-        if touches(chunk, rival) and len(words) == 2 and one.old_end == other.old:
+        if len(words) == 2 and one.old_end == other.old:
             changed = {*(words[0] - words[1]), *(words[1] - words[0])}
             if changed and changed <= {b"not", b"!", b"="}:
                 return True

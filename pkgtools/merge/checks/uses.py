@@ -141,9 +141,7 @@ def returned_by_generator(use: Landing) -> str | None:
     """Return that a generator gets a return with a value, which a caller does not see."""
     for node in nodes_on(use.made.root, use.rows):
         function = owners(node)[-1:] if node.type in ("return_statement", "yield") else ()
-        if not any(map(_is_mixed, function)):
-            continue
-        if not any(map(_is_mixed, use.on_sides(owners(node)))):
+        if any(map(_is_mixed, function)) and not any(map(_is_mixed, use.on_sides(owners(node)))):
             return "one side makes the function a generator, and the other one returns a value"
     return None
 

@@ -124,8 +124,8 @@ def _expression(module: Block, row: int, text: bytes) -> tree_sitter.Node | None
     told = text.strip().removesuffix(b",")
     start = module.line_starts[row] + len(text) - len(text.lstrip()) if told else 0
     node = module.raw[0].descendant_for_byte_range(start, start + len(told))
-    is_element = node is not None and node.parent is not None and node.parent.type in _LISTS
-    return node if is_element and node is not None and node.text == told else None
+    is_element = node and node.parent and node.parent.type in _LISTS and node.text == told
+    return node if is_element else None
 
 
 def _lacks_names(made: bytes, conflict: ConflictLines, text: bytes, others: OtherFiles) -> bool:

@@ -18,6 +18,11 @@ from pkgtools.merge.syntax.tokens import ancestors, identifiers, raw_walk
 _BUILTINS: Final = {n.encode() for n in (*dir(builtins), "__doc__", "__file__", "__name__")}
 IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
 _DEFINITIONS: Final = ("function_definition", "class_definition")
+COMPREHENSIONS: Final = (
+    *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
+    "set_comprehension",
+)
+"""Expressions that are a scope, lambdas among them."""
 _AROUND_DEFINITIONS: Final = {
     *("block", "decorated_definition", "case_clause", "elif_clause", "else_clause"),
     *("except_clause", "except_group_clause", "finally_clause", "for_statement", "if_statement"),
