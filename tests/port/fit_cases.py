@@ -462,6 +462,24 @@ FITS: Final = (
                 "for i in x:|        a(i) -> for z, i in enumerate(x):|        log(i)|        a(i)",
             ),
             (
+                "an element that upstream sorts",
+                "        a(i) ->         log(i)|        a(i)",
+                "for i in x -> for i in sorted(x)",
+                "for i in x:|        a(i) -> for i in sorted(x):|        log(i)|        a(i)",
+            ),
+            (
+                "an element that upstream takes from elsewhere",
+                "        a(i) ->         log(i)|        a(i)",
+                "for i in x -> for i in load()",
+                "",
+            ),
+            (
+                "a value that upstream takes from another object",
+                "    y = b(x) ->     y = b(x)|    log(y)",
+                "y = b(x) -> y = x.b",
+                "y = b(x) -> y = x.b|    log(y)",
+            ),
+            (
                 "a value of which upstream tells whether it is there",
                 "    y = b(x) ->     y = b(x)|    log(y)",
                 "y = b(x) -> y = b(x) is None",

@@ -25,7 +25,7 @@ from pkgtools.merge.syntax.names import (
     owners,
     qualified_name,
 )
-from pkgtools.merge.syntax.tokens import arguments, identifiers, raw_walk
+from pkgtools.merge.syntax.tokens import DEFINITIONS, arguments, identifiers, raw_walk
 
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
 
@@ -173,7 +173,7 @@ def _changed_definitions(file: Landed) -> set[tuple[bytes, ...]]:
         ):
             nodes = inside(module.root, lines)
             first = next((n for n in nodes if not n.child_count), None)
-            starts = [n for n in nodes if n.type in ("class_definition", "function_definition")]
+            starts = [n for n in nodes if n.type in DEFINITIONS]
             for around in [*([owners(first)] if first else []), *((*owners(n), n) for n in starts)]:
                 names = qualified_name(around)
                 paths |= {names[:end] for end in range(1, len(names) + 1)}

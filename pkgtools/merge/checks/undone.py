@@ -37,10 +37,10 @@ _NEAR: Final = 2
 
 
 def undone(file: Landed) -> dict[Chunk, str]:
-    """Return the chunks carried by a rule that only exchange words, where upstream does so, too.
+    """Return the chunks carried by a rule that do not fit what upstream changes there.
 
-    And those that only negate, where upstream exchanges words, or the other way round; and those
-    that use a name for which upstream uses another one there, or the other way round.
+    Either both sides only exchange or negate words, and one at least exchanges; or one negates the
+    condition of lines that the other one adds; or one uses a name that the other one replaces.
     """
     reason = "one side exchanges what the other one exchanges or negates"
     by_rule = {m.chunk: m.rules for m in file.merged.chunks if m.how is How.MERGED}

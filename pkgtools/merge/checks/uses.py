@@ -31,14 +31,13 @@ from pkgtools.merge.syntax.names import (
     qualified_name,
     statements_of,
 )
-from pkgtools.merge.syntax.tokens import tokens_of
+from pkgtools.merge.syntax.tokens import DEFINITIONS, tokens_of
 
 _LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
 _SHARED: Final[dict[str, Callable[[Definition], tuple[bytes, ...]]]] = {
     "decorator": lambda one: one.decorators,
     "base class": lambda one: one.base_names,
 }
-_DEFINITIONS: Final = ("function_definition", "class_definition")
 
 
 def refused_call(use: Landing) -> str | None:
@@ -171,7 +170,7 @@ def _is_other(node: tree_sitter.Node) -> bool:
 def lone_definition(use: Landing) -> str | None:
     """Return what upstream took from the definitions beside one that the lines add."""
     for node in inside(use.ours.root, use.lines):
-        if node.type not in _DEFINITIONS:
+        if node.type not in DEFINITIONS:
             continue
         added = Definition(node, use.ours)
         path = qualified_name(owners(node))

@@ -9,7 +9,7 @@ import tree_sitter
 from pkgtools.merge.rules.layout import WORTH
 from pkgtools.merge.syntax.align import ALIKE
 from pkgtools.merge.syntax.blocks import Block, Shape, same, similarity, squeezed
-from pkgtools.merge.syntax.tokens import ancestors, tokens_of
+from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, tokens_of
 
 _RENAMED: Final = 0.8
 """The least share of common tokens of a definition and its renamed form."""
@@ -84,9 +84,10 @@ def is_moved_away(block: Block, theirs: Block) -> bool:
 
 
 def _definition(node: tree_sitter.Node) -> tree_sitter.Node:
+    """Return the definition around a node, or the module."""
     outer = node
     for outer in ancestors(node):
-        if outer.type in ("class_definition", "function_definition"):
+        if outer.type in DEFINITIONS:
             break
     return outer
 

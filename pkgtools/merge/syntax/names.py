@@ -13,11 +13,10 @@ import tree_sitter
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import imported_names
-from pkgtools.merge.syntax.tokens import ancestors, identifiers, raw_walk
+from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, identifiers, raw_walk
 
 _BUILTINS: Final = {n.encode() for n in (*dir(builtins), "__doc__", "__file__", "__name__")}
 IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
-_DEFINITIONS: Final = ("function_definition", "class_definition")
 COMPREHENSIONS: Final = (
     *("dictionary_comprehension", "generator_expression", "lambda", "list_comprehension"),
     "set_comprehension",
@@ -96,7 +95,7 @@ def last_name(raw: tree_sitter.Node) -> bytes:
 @lru_cache(maxsize=8192)
 def owners(raw: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return the definitions around a syntax node, outermost first."""
-    return tuple(reversed([n for n in ancestors(raw) if n.type in _DEFINITIONS]))
+    return tuple(reversed([n for n in ancestors(raw) if n.type in DEFINITIONS]))
 
 
 def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
@@ -143,7 +142,7 @@ def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
     if raw is None:
         return ()
     path = [*owners(raw)]
-    if raw.type in _DEFINITIONS:
+    if raw.type in DEFINITIONS:
         path.append(raw)
     return qualified_name([n for n in path if n.start_byte < at])
 
@@ -235,7 +234,7 @@ def _named(scope: tree_sitter.Node) -> dict[bytes, tree_sitter.Node]:
 @lru_cache(maxsize=2048)  # each name of each chunk asks for the same few scopes
 def definitions_in(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     """Return the classes and functions in a scope that are not in one of these."""
-    return tuple(_in_blocks(scope, _DEFINITIONS))
+    return tuple(_in_blocks(scope, DEFINITIONS))
 
 
 @lru_cache(maxsize=256)
@@ -268,7 +267,7 @@ def statements_of(scope: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
     while stack:
         node = stack.pop()
         found.append(node)
-        if node.type not in _DEFINITIONS:
+        if node.type not in DEFINITIONS:
             stack += reversed(node.named_children)
     return tuple(found)
 
@@ -283,7 +282,7 @@ def binds(scope: tree_sitter.Node, name: bytes) -> bool:
 def _is_name_of(raw: tree_sitter.Node) -> bool:
     """Whether an identifier is the name of a definition, or what an import binds."""
     node = raw.parent
-    if node is not None and node.type in _DEFINITIONS:
+    if node is not None and node.type in DEFINITIONS:
         return node.child_by_field_name("name") == raw
     while node is not None and node.type in ("aliased_import", "dotted_name"):
         node = node.parent
@@ -299,7 +298,7 @@ def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
     for raw in nodes:
         if raw.type in IMPORTS:
             names |= set(imported_names(raw))
-        elif raw.type in _DEFINITIONS:
+        elif raw.type in DEFINITIONS:
             names.add(name_of(raw))
         elif raw.type == "wildcard_import":
             names.add(b"*")

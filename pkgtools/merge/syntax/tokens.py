@@ -9,7 +9,7 @@ import tree_sitter
 _LEAVES: Final = {"string", "concatenated_string"}
 """Compared as one token: whitespace inside them means something."""
 _CLOSING: Final = (b")", b"]", b"}")
-_DEFINITIONS: Final = ("function_definition", "class_definition")
+DEFINITIONS: Final = ("function_definition", "class_definition")
 
 
 def raw_walk(raws: Sequence[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
@@ -79,7 +79,7 @@ def block_tokens(module: tree_sitter.Node) -> Iterator[tuple[int, bytes]]:
             yield depth, b"(1-tuple)"
         if node.type == "block":
             owner = node.parent.type if node.parent is not None else ""
-            inner = 0 if owner in _DEFINITIONS else depth + 1
+            inner = 0 if owner in DEFINITIONS else depth + 1
         stack += [(child, inner) for child in node.children]
 
 
