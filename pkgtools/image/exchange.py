@@ -12,13 +12,7 @@ from pathlib import Path
 
 from pkgtools.catalog import Catalog, Upstream
 from pkgtools.errors import UsageError
-from pkgtools.image.facts import (
-    LIMIT,
-    decode_facts,
-    encode_facts,
-    facts_key,
-    known_package,
-)
+from pkgtools.image.facts import LIMIT, decode_facts, encode_facts, facts_key, known_package
 from pkgtools.image.inspect import upstream_of
 from pkgtools.image.model import Image, KnownFacts
 from pkgtools.image.names import REGISTRY

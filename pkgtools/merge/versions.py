@@ -14,10 +14,7 @@ class Versions:
     def __init__(self, base: bytes, ours: bytes, theirs: bytes, find: Find | None) -> None:
         self.find = find
         self.lines = split(base), split(ours), split(theirs)
-        self.mine, self.upstream = (
-            diff(self.lines[0], self.lines[1]),
-            diff(self.lines[0], self.lines[2]),
-        )
+        self.mine, self.upstream = (diff(self.lines[0], side) for side in self.lines[1:])
         self._data = base, ours, theirs
 
     @cached_property

@@ -12,14 +12,7 @@ from pkgtools.source import Source, Tree
 from pkgtools.source.receipt import Original, StackEntry
 from pkgtools.tree.draft import TreeDraft
 from pkgtools.tree.stack import entry_of
-from pkgtools.tree.state import (
-    FileState,
-    Identity,
-    State,
-    entry_id,
-    match_target,
-    revisions_of,
-)
+from pkgtools.tree.state import FileState, Identity, State, entry_id, match_target, revisions_of
 
 
 def adopt(

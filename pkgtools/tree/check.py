@@ -24,14 +24,7 @@ from pkgtools.tree.release import checkout_of, is_release, said
 from pkgtools.tree.runtime import compile_for
 from pkgtools.tree.shadow import refuse_shadowed
 from pkgtools.tree.stack import NOTHING_APPLIED, Stack, entry_of, is_unnamed
-from pkgtools.tree.state import (
-    Identity,
-    State,
-    entry_id,
-    match_all,
-    match_target,
-    revisions_of,
-)
+from pkgtools.tree.state import Identity, State, entry_id, match_all, match_target, revisions_of
 from pkgtools.tree.void import AppliedStack
 
 

@@ -170,8 +170,8 @@ def _local_names(use: Landing) -> dict[tuple[tree_sitter.Node, ...], set[bytes]]
 
 def _when(raw: tree_sitter.Node) -> int:
     """Return where a name is read or set: behind the value that it gets."""
-    for node in ancestors(raw):
-        if node.type in ("assignment", "augmented_assignment") and is_bound_here(raw):
+    for node in ancestors(raw) if is_bound_here(raw) else ():
+        if node.type in ("assignment", "augmented_assignment"):
             return node.end_byte
         if node.type.endswith(("statement", "block")):
             break

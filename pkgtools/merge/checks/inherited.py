@@ -13,14 +13,7 @@ import tree_sitter
 from pkgtools.merge.checks.landing import Landing, nodes_on
 from pkgtools.merge.checks.signatures import misordered_field, signature_of
 from pkgtools.merge.syntax.modules import Definition
-from pkgtools.merge.syntax.names import (
-    bound,
-    class_around,
-    inside,
-    last_name,
-    name_of,
-    owners,
-)
+from pkgtools.merge.syntax.names import bound, class_around, inside, last_name, name_of, owners
 
 _ABSTRACT: Final = b"abstractmethod"
 _Sides = tuple[Definition, Definition]

@@ -32,15 +32,7 @@ from pkgtools.merge.rules.words import merge_words
 from pkgtools.merge.syntax.blocks import Block, parse
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import (
-    bound,
-    imports_in,
-    inside,
-    is_read,
-    last_name,
-    means,
-    owners,
-)
+from pkgtools.merge.syntax.names import bound, imports_in, inside, is_read, last_name, means, owners
 from pkgtools.merge.syntax.tokens import identifiers
 from pkgtools.merge.versions import Versions
 

@@ -15,12 +15,7 @@ from pkgtools.merge.rules.counterparts import (
     moved_definition,
     moved_statement,
 )
-from pkgtools.merge.rules.order import (
-    Order,
-    is_import,
-    order_of,
-    sorted_place,
-)
+from pkgtools.merge.rules.order import Order, is_import, order_of, sorted_place
 from pkgtools.merge.rules.parts import (
     extends,
     guards,
