@@ -36,7 +36,7 @@ class _Task:
     """A merge for the process, with what it needs to have the files as the port has them."""
 
     file: FileMerge
-    made: dict[int, Sequence[FileUpdate]]
+    news: dict[int, Sequence[FileUpdate]]
     """What changes make, as far as the process does not know it."""
     step: tuple[Source, Source, Upstream, Sequence[FileChange]] | None
     """The sources and the changes of a new step."""
@@ -201,7 +201,7 @@ def serve(wanted: IO[bytes], made: IO[bytes]) -> None:
                 *sources, upstream, changes = task.step
                 old, new = (memory.listing(source, upstream) for source in sources)
                 files = PatchedFiles(Movement(old, new, upstream), upstream, changes)
-            files.made |= task.made
+            files.made |= task.news
             pickle.dump(_made(files, task.file), made)
             made.flush()
 
@@ -211,4 +211,4 @@ def _made(files: PatchedFiles, file: FileMerge) -> _Made:
     files = files.before(file.number)
     seen = files.digests.copy()
     merged = files.merge(file)
-    return _Made(merged, file.updates(merged), files.looked, seen)
+    return _Made(merged, file.probable_updates(merged), files.looked, seen)

@@ -31,7 +31,7 @@ class FileMerge:
     sides: tuple[bytes, bytes, bytes]
     """Base, ours and theirs."""
 
-    def updates(self, merged: Merge) -> Sequence["FileUpdate"]:
+    def probable_updates(self, merged: Merge) -> Sequence["FileUpdate"]:
         """Return what a merge probably makes of files."""
         data = likely_content(*self.sides[:2], merged) if merged.conflicts else merged.data
         others = (FileUpdate(path, Blob(data)) for path, data in merged.others.items())

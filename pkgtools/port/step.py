@@ -48,7 +48,11 @@ _Ported = tuple[list[FileChange], list[HunkReport]]
 _DEFINITION: Final = re.compile(
     rb"^(?:@|async |class |def )[^\n]*\n(?:(?:[ \t)\]}][^\n]*)?\n)*", re.MULTILINE
 )
-"""A function or class of a module: most of the text, and its imports do not count."""
+"""A function or class of a module: most of the text, and its imports do not count.
+
+The trees of what is outside of them take 0.04 s for 55 files of SGLang, of whole files 0.35 s, and
+the process that merges ahead waits for the order of the files.
+"""
 
 
 @dataclass(eq=False)
@@ -119,7 +123,7 @@ class PortStep:
         return ported, StepReport(self.old.label, self.new.label, tuple(reports))
 
     def _ask_ahead(self, path: str) -> None:
-        """Have the next merge of a file made ahead, if both a patch and upstream change it."""
+        """Have the next merge of a file made ahead, or tell what upstream left as it was."""
         number, theirs = next(iter(self._coming[path]), None), self.files.read(path)
         if number is None or path in self.waiting:
             return
