@@ -92,23 +92,38 @@ def test_the_last_state_is_stored_as_it_was_before_it_was_scaled_for_the_head(
     request = stubs.Request("r", 3)
     wire = {"store_id": "s", "sample_id": "r", "gen": 0, "replace": False, "passthrough": []}
     capture.attach(request, {**wire, "features": {"aux": "aux", "last_hidden": "last"}})
-    is_extend = SimpleNamespace(is_extend=lambda: True)
-    capture.begin(
-        SimpleNamespace(forward_mode=is_extend, reqs=[request], extend_lens=[3], prefix_lens=[0])
-    )
+    _begin(capture, request)
     hidden = torch.arange(3.0 * _WIDTH).reshape(3, _WIDTH)
     seen: list[Any] = []
     model.processor.register_forward_pre_hook(lambda _, args: seen.append(args[1]))
     model(hidden)
-    deadline = time.monotonic() + 10
-    while capture.busy() and time.monotonic() < deadline:
-        capture.poll([])
-        time.sleep(0.001)
+    _finish(capture)
     assert request.spec_capture.result["features"]["last"]["shape"] == [1, 3, _WIDTH]
     assert torch.equal(_stored(store, "last"), hidden)
     assert torch.equal(_stored(store, "aux"), hidden + 1)
     # The head itself gets what it got without capture.
     assert torch.equal(seen[0], hidden / (multiplier or 1))
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_taken_key_is_refused_before_its_prefill_is_captured(
+    module: Any, stubs: Any, is_taken: bool
+) -> None:
+    model, store = _Muped(stubs.LogitsProcessor(), None), _Store()
+    if is_taken:
+        store.objects["s/r/g0/last"] = b"another run's"
+    capture = module.SpecCapture.create(_scheduler(module, model, store))
+    request = stubs.Request("r", 3)
+    wire = {"store_id": "s", "sample_id": "r", "gen": 0, "replace": False, "passthrough": []}
+    capture.attach(request, {**wire, "features": {"aux": "aux", "last_hidden": "last"}})
+    _begin(capture, request)
+    refused = request.spec_capture.result
+    assert (refused is not None) == is_taken
+    if is_taken:
+        assert "replace is not set" in refused["error"]
+        model(torch.zeros(3, _WIDTH))
+        _finish(capture)
+        assert store.objects == {"s/r/g0/last": b"another run's"}
 
 
 def test_ranks_agree_on_when_a_waiting_request_may_run_and_seldom_speak(
@@ -146,13 +161,11 @@ def test_ranks_agree_on_when_a_waiting_request_may_run_and_seldom_speak(
         scheduler.attn_tp_cpu_group = f"rank {rank}"
         ranks.append((module.SpecCapture.create(scheduler), stubs.Request("next", 3)))
     wire = {"store_id": "s", "gen": 0, "replace": False, "passthrough": []}
-    is_extend = SimpleNamespace(is_extend=lambda: True)
     for capture, request in ranks:
         first = stubs.Request("first", 3)
         for each in (first, request):
             capture.attach(each, {**wire, "sample_id": each.rid, "features": {"aux": "aux"}})
-        batch = SimpleNamespace(reqs=[first], extend_lens=[3], prefix_lens=[0])
-        capture.begin(SimpleNamespace(forward_mode=is_extend, **vars(batch)))
+        _begin(capture, first)
     decisions = []
     for number in range(40):
         if number == 20:  # its features reach the store
@@ -168,6 +181,21 @@ def test_ranks_agree_on_when_a_waiting_request_may_run_and_seldom_speak(
     # Once in four rounds, none once all is done, and nobody waits in the round in which it begins.
     assert len(told) == len(heard) <= 28 / 4
     assert min(waits) > 0
+
+
+def _begin(capture: Any, request: Any) -> None:
+    """Begin a prefill of three tokens."""
+    forward_mode = SimpleNamespace(is_extend=lambda: True)
+    capture.begin(
+        SimpleNamespace(forward_mode=forward_mode, reqs=[request], extend_lens=[3], prefix_lens=[0])
+    )
+
+
+def _finish(capture: Any) -> None:
+    deadline = time.monotonic() + 10
+    while capture.busy() and time.monotonic() < deadline:
+        capture.poll([])
+        time.sleep(0.001)
 
 
 def _stored(store: _Store, name: str) -> Any:
