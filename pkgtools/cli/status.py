@@ -8,13 +8,14 @@ from typing import Final
 from pkgtools.catalog import Catalog
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
-from pkgtools.cli.next_step import given, next_line, shell
+from pkgtools.cli.next_step import given, next_line, next_step, shell
 from pkgtools.errors import ForeignError, PartialError
+from pkgtools.source import Tree
 from pkgtools.source.choose import open_trees
 from pkgtools.transaction import reading
 from pkgtools.tree.choose import patched_trees
 from pkgtools.tree.state import State
-from pkgtools.tree.status import AppliedSeries, Status, status_of
+from pkgtools.tree.status import AppliedSeries, Status, refusal_of, status_of
 
 _EXIT: Final = {
     State.PRISTINE: 0,
@@ -41,14 +42,24 @@ def status(tree: Path | None, python: str | None, catalog: Catalog) -> Output:
     """
     trees = open_trees(catalog, catalog.upstreams, tree, python)
     with reading(trees, common.Progress()):
-        found = [status_of(catalog, each) for each in patched_trees(trees)]
+        patched = patched_trees(trees)
+        found = [status_of(catalog, each) for each in patched]
+        steps = [_next_step(catalog, each, now) for each, now in zip(patched, found, strict=True)]
     stack = tuple(entry for each in found for entry in each.stack)
-    lines = (line for each in found for line in _lines(each))
+    lines = (line for each, step in zip(found, steps, strict=True) for line in _lines(each, step))
     code = next((code for each in found if (code := _EXIT[each.state])), 0)
     return Output(replace(found[0], stack=stack), lines, code)
 
 
-def _lines(found: Status) -> Iterator[str]:
+def _next_step(catalog: Catalog, tree: Tree, found: Status) -> str | None:
+    """Return what `apply` would ask for, of a tree that is neither pristine nor patched."""
+    if not _EXIT[found.state] or found.interrupted:
+        return None
+    error = refusal_of(catalog, tree)
+    return next_step(error) if error is not None else f"`{_command('apply', found.target)}`"
+
+
+def _lines(found: Status, step: str | None) -> Iterator[str]:
     yield found.tree
     revisions = f" ({common.short(found.revisions)})" if found.revisions else ""
     yield f"  {found.state}" + (f", {found.target}{revisions}" if found.target else "")
@@ -76,6 +87,8 @@ def _lines(found: Status) -> Iterator[str]:
         yield "  the receipt is void: the files were replaced since they were patched"
     if found.interrupted:
         yield next_line("a run was killed here: `pkgtools recover`")
+    elif step:
+        yield f"  next: {step}"
 
 
 def _command(verb: str, target: str | None) -> str:

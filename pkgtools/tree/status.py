@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pkgtools.catalog import Catalog, Target
+from pkgtools.errors import PkgtoolsError
 from pkgtools.source import Tree
 from pkgtools.source.receipt import StackEntry
 from pkgtools.transaction.journal import load_journal
+from pkgtools.tree.check import judge
+from pkgtools.tree.choose import target_of
 from pkgtools.tree.shadow import shadowed
 from pkgtools.tree.stack import Stack, is_unnamed, load_stack
 from pkgtools.tree.state import FileState, State, identify
@@ -107,6 +110,16 @@ def status_of(catalog: Catalog, tree: Tree) -> Status:
         shadowed=shadowed(tree, sorted(written)) if stands else {},
         stack=applied,
     )
+
+
+def refusal_of(catalog: Catalog, tree: Tree) -> PkgtoolsError | None:
+    """Return the error that `apply` without a target would raise, if any."""
+    try:
+        target, _ = target_of(catalog, [tree])
+        judge(catalog, target, AppliedStack(load_stack(tree), tree, tree))
+    except PkgtoolsError as error:
+        return error
+    return None
 
 
 def _applied(catalog: Catalog, tree: Tree, stack: Stack, entry: StackEntry) -> AppliedSeries:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,7 +55,9 @@ def test_pristine_then_patched_then_edited(layout: str, project: Project, tmp_pa
     assert done.code == 5
     assert (done.facts["state"], done.facts["edited"]) == ("foreign", ["src/widget/core.py"])
     tree.file("src/widget/core.py").write_bytes(project.releases["1.0"]["src/widget/core.py"].data)
-    assert _status(project, tree.root).code == 4
+    done = _status(project, tree.root)
+    assert done.code == 4
+    assert "  next: put the rest back too" in done.out
 
 
 def test_an_older_series_says_what_to_do(project: Project, tmp_path: Path) -> None:
@@ -93,6 +97,35 @@ def test_a_void_receipt_is_told(project: Project, tmp_path: Path) -> None:
     done = _status(project, root, "--json")
     assert done.code == 0
     assert (done.facts["state"], done.facts["receipt_is_void"]) == ("pristine", True)
+
+
+def test_files_left_beside_another_revision_are_taken_out(project: Project, tmp_path: Path) -> None:
+    """`git checkout --force` leaves the files that a series added."""
+    root = tmp_path / "tree"
+    git(tmp_path, "clone", "--quiet", "--branch", "v1.0", project.repository, root)
+    apply(project, project.tree(root))
+    git(root, "checkout", "--quiet", "--force", "v1.1")
+    done = _status(project, root)
+    assert done.code == 4
+    _follow(done)
+    assert git(root, "status", "--porcelain") == ""
+    assert _status(project, root, "--json").facts["state"] == "pristine"
+
+
+def test_an_edit_says_what_to_do(project: Project, tmp_path: Path) -> None:
+    tree = make_tree(project, "site", tmp_path)
+    tree.file("src/widget/core.py").write_bytes(b"mine\n")
+    assert "next: undo the edits if these are yours" in _status(project, tree.root).out
+    tree.file("src/widget/core.py").write_bytes(project.releases["1.0"]["src/widget/core.py"].data)
+    apply(project, tree)
+    tree.file("src/widget/core.py").write_bytes(b"mine\n")
+    done = _status(project, tree.root)
+    assert f"`pkgtools refresh --series w-1.0 --tree {tree.root} --catalog" in done.out
+
+
+def _follow(done: Result) -> None:
+    (command,) = re.findall(r"^  next: .*`pkgtools ([^`]+)`$", done.out, re.MULTILINE)
+    assert call(*shlex.split(command)).code == 0
 
 
 def test_a_tree_that_can_only_be_read(project: Project, tmp_path: Path) -> None:
