@@ -18,7 +18,7 @@ pure: bytes in, bytes and a record of each decision out (`model`). `three_way` r
    (`checks.landing` says where these went): names, calls, attributes and classes, and what both
    sides change together.
 4. Whatever is unsure or fails a check is merged again with the names that upstream uses now
-   (`rules.renames`), or by words where these prove the result right (`rules.proven`). What is left
+   (`rules.renames`), or by words where these prove the result right (`proven`). What is left
    is a **conflict** (`markers` writes it as git does); `proposals` finds a likely answer for a
    person.
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.result import Elsewhere
-from pkgtools.merge.syntax.blocks import Block
+from pkgtools.merge.result import Find
 
 
 class How(StrEnum):
@@ -50,8 +49,7 @@ def _no_files(_: object) -> Iterable[str]:
 class OtherFiles:
     """Access to the other files of base and theirs."""
 
-    find: Callable[[Block], Elsewhere | None] = _nothing
-    """Finds a definition of base in the other files of theirs."""
+    find: Find = _nothing
     old: Callable[[str], bytes | None] = _nothing
     """Returns a module by its dotted name, as ours uses it; None if there is none."""
     new: Callable[[str], bytes | None] = _nothing

@@ -3,8 +3,8 @@
 from pkgtools.merge.model import Merge, OtherFiles
 from pkgtools.merge.result import Edit
 from pkgtools.merge.rules.layout import apply_edits, line_end, line_start
-from pkgtools.merge.rules.order import is_import
 from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.given import is_import
 from pkgtools.merge.three_way import merge
 
 

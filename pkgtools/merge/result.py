@@ -1,7 +1,7 @@
 """The result of carrying a change over: edits, or the reason for a conflict."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pkgtools.merge.syntax.blocks import Block
@@ -33,6 +33,10 @@ class Elsewhere:
     path: str
     module: Block
     block: Block
+
+
+Find = Callable[[Block], Elsewhere | None]
+"""Finds a definition of base in the other files of theirs."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import Final
 
 from pkgtools.merge.comparison import Comparison, problem
 from pkgtools.merge.lines import Chunk
-from pkgtools.merge.result import Carried, Elsewhere, Unsure, carried
+from pkgtools.merge.result import Carried, Elsewhere, Find, Unsure, carried
 from pkgtools.merge.rules.layout import apply_edits
 from pkgtools.merge.rules.placing import place_lines
-from pkgtools.merge.rules.transplant import Find, Transplant
+from pkgtools.merge.rules.transplant import Transplant
 from pkgtools.merge.syntax.blocks import Block, is_sound, parse
 
 RENESTING: Final = {"moved-statement", "neighbours-moved", "wrapped-statement"}

@@ -1,21 +1,24 @@
 """The stages of a merge: by lines, then each conflict by structure, then the checks."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import tree_sitter
+
 from pkgtools.merge.checks.faults import find_faults
 from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
+from pkgtools.merge.proven import with_proven
 from pkgtools.merge.result import Unsure
 from pkgtools.merge.rules.imports import with_imports
-from pkgtools.merge.rules.proven import with_proven
 from pkgtools.merge.rules.renames import renamed_sides
 from pkgtools.merge.rules.twins import doubled
 from pkgtools.merge.structure import RENESTING, merge_structure
 from pkgtools.merge.syntax.blocks import Block, is_deep, is_sound, parse
-from pkgtools.merge.syntax.names import definitions, inside, new_names, owner_of_lines
+from pkgtools.merge.syntax.names import definitions, inside, is_bound_here, owner_of_lines
 from pkgtools.merge.versions import Versions
 
 Lines = tuple[list[bytes], list[bytes], list[bytes]]
@@ -192,8 +195,23 @@ def _captured(versions: Versions, group: Sequence[Chunk]) -> set[bytes]:
     """Return the names that one side begins to bind and the other one to use."""
     base, ours, theirs = (n.raw[0] for n in (versions.base, versions.ours, versions.theirs))
     rivals = [c for c in versions.upstream if any(touches(c, one) for one in group)]
-    mine, yours = new_names(base, ours, group), new_names(base, theirs, rivals)
+    mine, yours = _new_names(base, ours, group), _new_names(base, theirs, rivals)
     return (mine[0] & yours[1]) | (yours[0] & mine[1])
+
+
+def _new_names(
+    old: tree_sitter.Node, new: tree_sitter.Node, chunks: Sequence[Chunk]
+) -> tuple[set[bytes], set[bytes]]:
+    """Return the names that some chunks bind, and all that they use, more than before."""
+    found: list[Counter[bytes]] = []
+    for root, spans in (
+        (old, [range(c.old, c.old_end) for c in chunks]),
+        (new, [range(c.new, c.new_end) for c in chunks]),
+    ):
+        nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
+        found += [Counter(n.text or b"" for n in nodes if is_bound_here(n))]
+        found += [Counter(n.text or b"" for n in nodes)]
+    return {*(found[2] - found[0])}, {*(found[3] - found[1])}
 
 
 def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:

@@ -3,7 +3,7 @@
 from functools import cached_property
 
 from pkgtools.merge.lines import diff
-from pkgtools.merge.rules.transplant import Find
+from pkgtools.merge.result import Find
 from pkgtools.merge.syntax.blocks import Block, is_sound, parse
 from pkgtools.util.lines import split
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landing, nodes_on
+from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.syntax.modules import Definition, Module
 from pkgtools.merge.syntax.names import (
     class_around,
@@ -21,7 +21,7 @@ from pkgtools.merge.syntax.names import (
 )
 
 
-def lost_attribute(use: Landing) -> str | None:
+def lost_attribute(use: LandedLines) -> str | None:
     """Return an attribute of ``self`` that neither the class nor its base classes have any more."""
     looked = set()
     for raw in use.attributes():
@@ -48,7 +48,7 @@ def lost_attribute(use: Landing) -> str | None:
     return None
 
 
-def _lost_where_it_landed(use: Landing, raw: tree_sitter.Node, name: bytes) -> str | None:
+def _lost_where_it_landed(use: LandedLines, raw: tree_sitter.Node, name: bytes) -> str | None:
     """Return that the class into which upstream moved a method does not have an attribute.
 
     The old class may inherit the method from there: then it has what the old class has.
@@ -83,7 +83,7 @@ def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[byte
     return host.attributes() if host is not None and host.is_class else frozenset()
 
 
-def undefined_attribute(use: Landing) -> str | None:
+def undefined_attribute(use: LandedLines) -> str | None:
     """Return an attribute of any object that upstream took from the whole package."""
     theirs, looked = use.theirs.root.text or b"", set()
     for raw in use.attributes():
@@ -96,7 +96,7 @@ def undefined_attribute(use: Landing) -> str | None:
     return None
 
 
-def unread_attribute(use: Landing) -> str | None:
+def unread_attribute(use: LandedLines) -> str | None:
     """Return an attribute that upstream read from an object of that name, and reads nowhere now.
 
     An object of another name can still have it.
@@ -116,7 +116,7 @@ def unread_attribute(use: Landing) -> str | None:
     return None
 
 
-def attribute_of_a_part(use: Landing) -> str | None:
+def attribute_of_a_part(use: LandedLines) -> str | None:
     """Return an attribute of an attribute that upstream reads from a part of it now."""
     base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
     for raw in use.attributes():

@@ -11,7 +11,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import WORD, Landed, nodes_on
+from pkgtools.merge.checks.landing import WORD, LandedFile, nodes_on
 from pkgtools.merge.checks.signatures import misfit, result_of, signature_of
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.blocks import parse
@@ -72,7 +72,7 @@ def fits(module: Module, call: tree_sitter.Node) -> bool:
     return signature is not None and misfit(call, signature) is None
 
 
-def misawaited(file: Landed) -> dict[Chunk, str]:
+def misawaited(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks carried by a rule if a call is awaited, or not, as in none of the sides.
 
     One side may rename what is called, and the other one await it no more.
@@ -90,7 +90,7 @@ def misawaited(file: Landed) -> dict[Chunk, str]:
     return dict.fromkeys(file.by_rule, reason.format(names[0].decode(errors="replace")))
 
 
-def _hands_over(file: Landed, chunk: Chunk, side: int) -> bool:
+def _hands_over(file: LandedFile, chunk: Chunk, side: int) -> bool:
     """Whether a chunk changes lines so that they await or yield more, or less."""
     old = b"".join(file.versions.lines[0][chunk.old : chunk.old_end])
     return bool(old) and len(_HANDED.findall(old)) != len(_HANDED.findall(file.text(chunk, side)))
@@ -111,7 +111,7 @@ def _is_right(module: Module, call: tree_sitter.Node) -> bool:
     return call.parent.type != "yield" and is_coroutine == (call.parent.type == "await")
 
 
-def misgiven(file: Landed) -> dict[Chunk, str]:
+def misgiven(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks that may give a call of theirs what that does not take."""
     faults = {}
     for call in _unproven(file) if file.done else ():
@@ -123,7 +123,7 @@ def misgiven(file: Landed) -> dict[Chunk, str]:
     return faults
 
 
-def _unproven(file: Landed) -> Iterator[tree_sitter.Node]:
+def _unproven(file: LandedFile) -> Iterator[tree_sitter.Node]:
     """Yield calls of a result where one side changes what is called, the other what is given.
 
     Calls that are known to fit are left out.
@@ -156,14 +156,14 @@ def _kinds(call: tree_sitter.Node) -> Counter[bytes]:
     )
 
 
-def unfit_callers(file: Landed) -> dict[Chunk, str]:
+def unfit_callers(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks that change a function which upstream begins to call in another file."""
     changed = () if file.merged.conflicts else sorted(_changed_definitions(file))
     why = next(filter(None, (_unfit_caller(file, path) for path in changed)), None)
     return dict.fromkeys(file.done, why) if why else {}
 
 
-def _changed_definitions(file: Landed) -> set[tuple[bytes, ...]]:
+def _changed_definitions(file: LandedFile) -> set[tuple[bytes, ...]]:
     """Return the definitions that the chunks let take or give something else."""
     paths: set[tuple[bytes, ...]] = set()
     for c in file.done:
@@ -189,7 +189,7 @@ def _facts(module: Module, path: tuple[bytes, ...]) -> object:
     return signature_of(one, bound=len(path) > 1), None if one.is_class else result_of(one.node)
 
 
-def _unfit_caller(file: Landed, path: tuple[bytes, ...]) -> str | None:
+def _unfit_caller(file: LandedFile, path: tuple[bytes, ...]) -> str | None:
     """Return the file in which upstream begins to call a function that takes no such call now."""
     sides = [m.resolve(path[0]) for m in (file.theirs, file.made)] if len(path) == 1 else []
     told = [signature_of(one, bound=False) for one in sides if one is not None]

@@ -7,12 +7,12 @@ for each field, and with two of one name the program does not start.
 import re
 from typing import Final
 
-from pkgtools.merge.checks.landing import Landing
+from pkgtools.merge.checks.landing import LandedLines
 
 _OPTION: Final = re.compile(rb"\badd_argument\(\s*(?:['\"]-\w['\"],\s*)?['\"]--([\w-]+)['\"]")
 
 
-def derived_option(use: Landing) -> str | None:
+def derived_option(use: LandedLines) -> str | None:
     """Return an option of ours that theirs makes of a field by itself.
 
     That is: theirs removed options of a file that are fields of a class which the file imports,

@@ -21,7 +21,7 @@ from pkgtools.merge.checks.derived import derived_option
 from pkgtools.merge.checks.flow import crossed_name, name_for_types
 from pkgtools.merge.checks.formats import misplaced
 from pkgtools.merge.checks.inherited import field_behind_default, misfit_in_class
-from pkgtools.merge.checks.landing import WORD, Landed, Landing
+from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines
 from pkgtools.merge.checks.lost import lost_import, lost_name, orphan
 from pkgtools.merge.checks.reshaped import other_siblings, other_subject, other_value
 from pkgtools.merge.checks.undone import undone
@@ -38,8 +38,8 @@ from pkgtools.merge.checks.uses import (
 from pkgtools.merge.comparison import reads_as_well
 from pkgtools.merge.lines import Chunk, encoding_of, shift
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
-from pkgtools.merge.rules.twins import repeated
 from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.given import repeated
 from pkgtools.merge.syntax.modules import Module
 from pkgtools.merge.syntax.names import bound, owner_of_lines
 from pkgtools.merge.versions import Versions
@@ -72,7 +72,7 @@ def find_faults(
     if is_new and not reads_as_well(parse(merged.data), versions.theirs):
         return {c.chunk: "the result is not Python" for c in merged.chunks}
     paths = ("", *merged.others)
-    files = {path: Landed(versions, merged, others, path, strict=strict) for path in paths}
+    files = {path: LandedFile(versions, merged, others, path, strict=strict) for path in paths}
     faults: dict[Chunk, str] = {}
     for check in _OF_A_FILE:
         faults |= check(files[""])
@@ -93,7 +93,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
     root, nothing = parse(data).raw[0], parse(b"").raw[0]
     lines = range(data.count(b"\n") + 1)
     made = Module(root, others.package, others.new)
-    use = Landing(
+    use = LandedLines(
         base=Module(nothing, others.package, others.old),
         ours=Module(root, others.package, others.old),
         theirs=Module(nothing, others.package, others.new),
@@ -108,7 +108,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
     return _misuse(use)
 
 
-def _fault_of_chunk(file: Landed, merge: ChunkMerge) -> str | None:
+def _fault_of_chunk(file: LandedFile, merge: ChunkMerge) -> str | None:
     """Return what a chunk uses, and the file into which it went or its package does not have."""
     use = file.landing(merge.chunk)
     # That rule has looked up the names where its lines are, which upstream may have split off.
@@ -117,15 +117,15 @@ def _fault_of_chunk(file: Landed, merge: ChunkMerge) -> str | None:
     return lost or _misuse(use)
 
 
-def _misuse(use: Landing) -> str | None:
+def _misuse(use: LandedLines) -> str | None:
     return next((found for check in _OF_LINES if (found := check(use))), None)
 
 
-def _doubled(file: Landed) -> dict[Chunk, str]:
+def _doubled(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks after which a name is given more often than either side gives it."""
     found = repeated(file.block, rows=file.added) if file.added else Counter()
     faults = {}
-    for name, number in found.items():
+    for name, number in sorted(found.items()):
         sides, word = (file.versions.ours, file.versions.theirs), b"".join(WORD.findall(name)[:1])
         if any(repeated(side, within=word)[name] >= number for side in sides):
             continue
@@ -135,14 +135,14 @@ def _doubled(file: Landed) -> dict[Chunk, str]:
     return faults
 
 
-def _misencoded(file: Landed) -> dict[Chunk, str]:
+def _misencoded(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks with bytes that mean other letters in the encoding of theirs."""
     ours, theirs = map(encoding_of, file.versions.lines[1:])
     foreign = [c for c in file.done if not file.text(c).isascii()] if ours != theirs else []
     return dict.fromkeys(foreign, "upstream changed the file's encoding")
 
 
-def _orphans(file: Landed) -> dict[Chunk, str]:
+def _orphans(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks that rename or remove what new lines of theirs use, here or elsewhere."""
     words = frozenset().union(*(old for old, _ in file.changed_words.values()))
     if not words:
@@ -165,7 +165,7 @@ def _orphans(file: Landed) -> dict[Chunk, str]:
     return {}
 
 
-def _outdated(file: Landed) -> dict[Chunk, str]:
+def _outdated(file: LandedFile) -> dict[Chunk, str]:
     """Return chunks that change what new lines of theirs use as it was: the nearest one of each."""
     versions, faults = file.versions, {}
     known = {c.reason for c in file.merged.conflicts}
@@ -189,7 +189,7 @@ def _outdated(file: Landed) -> dict[Chunk, str]:
     return faults
 
 
-_OF_A_FILE: Final[tuple[Callable[[Landed], dict[Chunk, str]], ...]] = (
+_OF_A_FILE: Final[tuple[Callable[[LandedFile], dict[Chunk, str]], ...]] = (
     _doubled,
     _orphans,
     _misencoded,
@@ -204,7 +204,7 @@ _OF_A_FILE: Final[tuple[Callable[[Landed], dict[Chunk, str]], ...]] = (
     other_value,
 )
 """The last one that finds a fault of a chunk gives the reason."""
-_OF_LINES: Final[tuple[Callable[[Landing], str | None], ...]] = (
+_OF_LINES: Final[tuple[Callable[[LandedLines], str | None], ...]] = (
     lost_import,
     lost_attribute,
     undefined_attribute,

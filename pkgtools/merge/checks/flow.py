@@ -14,7 +14,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landing, nodes_on
+from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.names import (
     COMPREHENSIONS,
@@ -91,7 +91,7 @@ class _Name:
         return self.lines[raw.start_point.row - self.function.start_point.row]
 
 
-def crossed_name(use: Landing) -> str | None:
+def crossed_name(use: LandedLines) -> str | None:
     """Return a name of some lines that has another value, or none, where they landed."""
     for path, names in _local_names(use).items():
         modules = use.base, use.ours, use.theirs
@@ -107,7 +107,7 @@ def crossed_name(use: Landing) -> str | None:
 
 
 def _crossed(
-    use: Landing, path: tuple[tree_sitter.Node, ...], sides: Sequence[_Name]
+    use: LandedLines, path: tuple[tree_sitter.Node, ...], sides: Sequence[_Name]
 ) -> str | None:
     base, ours, theirs, made = sides
     shown = made.name.decode(errors="replace")
@@ -133,7 +133,7 @@ def _crossed(
     return None
 
 
-def name_for_types(use: Landing) -> str | None:
+def name_for_types(use: LandedLines) -> str | None:
     """Return a name that lines of ours need when they run, and upstream imports for types alone."""
     names = _for_types(use.made.root) - _for_types(use.ours.root)
     for raw in nodes_on(use.made.root, use.rows) if names else ():
@@ -157,7 +157,7 @@ def _for_types(module: tree_sitter.Node) -> frozenset[bytes]:
     return frozenset(found[True] - found[False])
 
 
-def _local_names(use: Landing) -> dict[tuple[tree_sitter.Node, ...], set[bytes]]:
+def _local_names(use: LandedLines) -> dict[tuple[tree_sitter.Node, ...], set[bytes]]:
     """Return the names that some lines read or set, by the function in which they do."""
     found: dict[tuple[tree_sitter.Node, ...], set[bytes]] = {}
     for raw in nodes_on(use.made.root, use.rows):
@@ -202,7 +202,7 @@ def _takes_turns(made: _Name, ours: set[bytes], theirs: set[bytes]) -> bool:
     return is_crossed and {*setters} >= {b"ours", b"theirs"}
 
 
-def _has_lost_its_loop(use: Landing, made: _Name, known: set[bytes]) -> bool:
+def _has_lost_its_loop(use: LandedLines, made: _Name, known: set[bytes]) -> bool:
     """Whether lines that ours has in a loop over a name are in none, and nothing new sets it."""
     sides = (nodes_on(use.ours.root, use.lines), nodes_on(use.made.root, use.rows))
     named = ([n for n in nodes if last_name(n) == made.name and is_read(n)] for nodes in sides)

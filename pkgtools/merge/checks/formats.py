@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from pkgtools.merge.checks.landing import Landed
+from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.tokens import raw_walk, tokens_of
@@ -16,7 +16,7 @@ from pkgtools.merge.syntax.tokens import raw_walk, tokens_of
 _PLACE: Final = re.compile(rb"%(?:\(\w+\))?[-#+ .*\d]*[a-zA-Z]|\{[^{}]*\}")
 
 
-def misplaced(file: Landed) -> dict[Chunk, str]:
+def misplaced(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks carried by a rule if a text has values that a side gives to others."""
     done, versions = file.by_rule, file.versions
     rivals = [c for c in versions.upstream if any(touches(c, one) for one in done)]

@@ -10,7 +10,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landing, nodes_on
+from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.checks.signatures import misordered_field, signature_of
 from pkgtools.merge.syntax.modules import Definition
 from pkgtools.merge.syntax.names import bound, class_around, inside, last_name, name_of, owners
@@ -20,7 +20,7 @@ _Sides = tuple[Definition, Definition]
 """One class in ours and in the result."""
 
 
-def misfit_in_class(use: Landing) -> str | None:
+def misfit_in_class(use: LandedLines) -> str | None:
     """Return what some lines do in a class that fitted there and does not any more."""
     for raw in inside(use.ours.root, use.lines):
         check = _CHECKS.get(raw.type)
@@ -37,7 +37,7 @@ def misfit_in_class(use: Landing) -> str | None:
     return None
 
 
-def field_behind_default(use: Landing) -> str | None:
+def field_behind_default(use: LandedLines) -> str | None:
     """Return a field that cannot stand behind one with a default, as it does in neither side."""
     for scope in nodes_on(use.made.root, use.rows):
         name = misordered_field(scope) if scope.type == "class_definition" else None

@@ -1,7 +1,7 @@
 """What a merge did to one file: where the lines of ours landed.
 
-A check asks a `Landed` file, or one `Landing` in it: the patch's lines 10 to 12, say, which are
-the lines 14 to 16 of what was made.
+A check asks a `LandedFile`, or some `LandedLines` of it: the patch's lines 10 to 12, say, which
+are the lines 14 to 16 of what was made.
 """
 
 import re
@@ -25,7 +25,7 @@ WORD: Final = re.compile(rb"[\w\x80-\xff]+")
 
 
 @dataclass(frozen=True)
-class Landing:
+class LandedLines:
     """Lines of ours, and the module into which they were merged."""
 
     base: Module
@@ -64,7 +64,7 @@ class Landing:
         return [node for node in found if node is not None]
 
 
-class Landed:
+class LandedFile:
     """A file into which chunks went: the merged file, or one with a path into which they moved."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Landed:
         self.made = Module(self.block.raw[0], package, others.new)
         home = Module(versions.theirs.raw[0], others.package, others.new)
         self.theirs = self.made if path else home
-        self._use = Landing(
+        self._use = LandedLines(
             base=self.base,
             ours=self.ours,
             theirs=self.theirs,
@@ -125,7 +125,7 @@ class Landed:
         """Return what a chunk puts into ours, or a chunk of upstream (2) into theirs."""
         return b"".join(self.versions.lines[side][chunk.new : chunk.new_end])
 
-    def landing(self, chunk: Chunk) -> Landing:
+    def landing(self, chunk: Chunk) -> LandedLines:
         """Return where the lines of a chunk went."""
         lines = self.versions.lines[1][chunk.new : chunk.new_end]
         wanted = {line.strip() for line in lines} - {b""}
@@ -133,7 +133,7 @@ class Landed:
         span = range(chunk.new, chunk.new_end)
         return replace(self._use, text=b"".join(lines), lines=span, rows=rows)
 
-    def upstream_landing(self, chunk: Chunk, rows: Iterable[int]) -> Landing:
+    def upstream_landing(self, chunk: Chunk, rows: Iterable[int]) -> LandedLines:
         """Return where the lines of a chunk of upstream are in what ours made of theirs."""
         text = self.text(chunk, 2)
         return replace(

@@ -9,7 +9,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landing
+from pkgtools.merge.checks.landing import LandedLines
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Definition
 from pkgtools.merge.syntax.names import (
@@ -32,7 +32,7 @@ _BINDING: Final = ("assignment", "for_in_clause", "for_statement", "named_expres
 _COMMENT: Final = re.compile(rb"#.*")
 
 
-def lost_name(use: Landing, *, whole: bool) -> str | None:
+def lost_name(use: LandedLines, *, whole: bool) -> str | None:
     """Return a name that lines of ours use and that is no longer defined.
 
     Args:
@@ -62,7 +62,7 @@ def lost_name(use: Landing, *, whole: bool) -> str | None:
     return None
 
 
-def lost_import(use: Landing) -> str | None:
+def lost_import(use: LandedLines) -> str | None:
     """Return what some lines take from another module that does not have it any more."""
     checks = {
         "import_from_statement": _lost_from,
@@ -74,7 +74,7 @@ def lost_import(use: Landing) -> str | None:
     return next((found for n in nodes if (found := checks[n.type](use, n))), None)
 
 
-def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
+def _lost_from(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     old, new = use.ours.absolute(raw), use.made.absolute(raw)
     before, behind = use.ours.read(old), use.made.read(new)
     if before is None:
@@ -95,7 +95,7 @@ def _lost_from(use: Landing, raw: tree_sitter.Node) -> str | None:
     return None
 
 
-def _lost_star(use: Landing, raw: tree_sitter.Node) -> str | None:
+def _lost_star(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     """Return a name that ``import *`` of a module of the package does not give any more."""
     path, name = owners(raw), raw.text or b""
     if b"*" not in bound(use.ours.root) or name not in use.words or not is_read(raw):
@@ -106,7 +106,7 @@ def _lost_star(use: Landing, raw: tree_sitter.Node) -> str | None:
     return f"no `import *` gives `{name.decode()}` any more" if is_lost else None
 
 
-def _lost_member(use: Landing, raw: tree_sitter.Node) -> str | None:
+def _lost_member(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     """Return that a module or class of which some lines use a member does not have it any more."""
     owner, member = raw.child_by_field_name("object"), last_name(raw)
     if owner is None or member not in use.words:
@@ -133,7 +133,7 @@ def _lost_of_class(old: Definition, new: Definition, member: bytes) -> str | Non
     return f"`{shown}` has no `{member.decode()}` any more" if is_lost and is_known else None
 
 
-def _lost_export(use: Landing, raw: tree_sitter.Node) -> str | None:
+def _lost_export(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     """Return a name in `__all__` that the module does not have any more."""
     outer = raw.parent.parent if raw.parent is not None else None
     left = outer.child_by_field_name("left") if outer is not None else None

@@ -8,7 +8,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landed, Landing
+from pkgtools.merge.checks.landing import LandedFile, LandedLines
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.syntax.names import inside, is_read, last_name
 from pkgtools.merge.syntax.tokens import ancestors, arguments, tokens_of
@@ -28,7 +28,7 @@ _ITERATED: Final = {*(b"enumerate", b"items", b"keys", b"range", b"values", b"zi
 """What calls give to a loop that is not what they get."""
 
 
-def other_value(file: Landed) -> dict[Chunk, str]:
+def other_value(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks carried by a rule that use a name to which upstream gives another value."""
     faults = {}
     for chunk in file.by_rule:
@@ -75,7 +75,7 @@ def _is_part(one: tree_sitter.Node, other: tree_sitter.Node) -> bool:
     return is_of and tokens_of(other.children[0]) == tokens_of(one)
 
 
-def other_subject(use: Landing) -> str | None:
+def other_subject(use: LandedLines) -> str | None:
     """Return that a ``case`` of some lines is held against another value than in ours."""
     for pair in use.pairs("case_clause"):
         subjects = [_subject(case) for case in pair]
@@ -90,7 +90,7 @@ def _subject(case: tree_sitter.Node) -> tree_sitter.Node:
     return match.child_by_field_name("subject") or case
 
 
-def other_siblings(use: Landing) -> str | None:
+def other_siblings(use: LandedLines) -> str | None:
     """Return that upstream changes the kind of all values beside one that some lines add."""
     for node, twin in use.pairs("pair"):
         old, new = _forms(twin), _forms(node)

@@ -12,9 +12,8 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.rules.order import is_record
 from pkgtools.merge.syntax.modules import Definition
-from pkgtools.merge.syntax.names import name_of, statements_of
+from pkgtools.merge.syntax.names import is_record, name_of, statements_of
 from pkgtools.merge.syntax.tokens import arguments, raw_walk
 
 _MANAGER: Final = b"contextmanager"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from keyword import iskeyword
 from typing import Final
 
-from pkgtools.merge.checks.landing import Landed
+from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.model import How
 from pkgtools.merge.syntax.align import matching_blocks
@@ -36,7 +36,7 @@ _NEAR: Final = 2
 """Lines between two changes of one statement, as an ``else:`` is."""
 
 
-def undone(file: Landed) -> dict[Chunk, str]:
+def undone(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks carried by a rule that do not fit what upstream changes there.
 
     Either both sides only exchange or negate words, and one at least exchanges; or one negates the
@@ -57,7 +57,7 @@ def undone(file: Landed) -> dict[Chunk, str]:
     return faults
 
 
-def _is_import(file: Landed, chunk: Chunk) -> bool:
+def _is_import(file: LandedFile, chunk: Chunk) -> bool:
     """Whether the lines are part of an import, in which each name stands for itself."""
     nodes = inside(file.ours.root, range(chunk.new, chunk.new_end))
     names = (n for n in nodes if n.type == "identifier")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landed
+from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Module
@@ -17,13 +17,13 @@ from pkgtools.merge.syntax.names import IMPORTS, inside
 from pkgtools.merge.syntax.tokens import raw_walk
 
 
-def unproven_imports(file: Landed) -> dict[Chunk, str]:
+def unproven_imports(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks carried by a rule if the result imports as no side does, or twice."""
     why = _unproven(file) if file.by_rule else None
     return dict.fromkeys(file.by_rule, why) if why else {}
 
 
-def _unproven(file: Landed) -> str | None:
+def _unproven(file: LandedFile) -> str | None:
     made, sides = file.made, (file.ours, file.theirs)
     near = [n for rows in file.spans for n in inside(made.root, rows)]
     near = [n for n in near if "import" in n.type or n.type == "dotted_name"]

@@ -12,7 +12,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import Landed
+from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.names import inside
 from pkgtools.merge.syntax.tokens import raw_walk
@@ -20,7 +20,7 @@ from pkgtools.merge.syntax.tokens import raw_walk
 _LEAVES: Final = {"break_statement", "continue_statement", "raise_statement", "return_statement"}
 
 
-def unreachable(file: Landed) -> dict[Chunk, str]:
+def unreachable(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks if lines of the merge are behind a `return` as in none of the sides."""
     nodes = (n for rows in file.spans for n in inside(file.made.root, rows))
     new = _cut_off(nodes) if file.done else {}

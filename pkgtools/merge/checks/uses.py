@@ -11,7 +11,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.checks.calls import called, fits, resolve_call
-from pkgtools.merge.checks.landing import Landing, nodes_on
+from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.checks.signatures import (
     given_twice,
     misfit,
@@ -40,7 +40,7 @@ _SHARED: Final[dict[str, Callable[[Definition], tuple[bytes, ...]]]] = {
 }
 
 
-def refused_call(use: Landing) -> str | None:
+def refused_call(use: LandedLines) -> str | None:
     """Return a call that fitted what it calls, which takes or gives something else now."""
     before = [c for c in nodes_on(use.ours.root, use.lines) if c.type == "call"]
     for call in nodes_on(use.made.root, use.rows) if before else ():
@@ -84,7 +84,7 @@ def _is_as_it_was(old: Definition, new: Definition) -> bool:
     return not old.is_class and not new.is_class and old.whole.text == new.whole.text
 
 
-def keyword_twice(use: Landing) -> str | None:
+def keyword_twice(use: LandedLines) -> str | None:
     """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
     for function in nodes_on(use.made.root, use.rows):
         if function.type != "function_definition" or b"**" not in (function.text or b""):
@@ -98,7 +98,7 @@ def keyword_twice(use: Landing) -> str | None:
     return None
 
 
-def other_number_of_values(use: Landing) -> str | None:
+def other_number_of_values(use: LandedLines) -> str | None:
     """Return a call whose values some lines unpack, and that returns another number of them."""
     for node in nodes_on(use.made.root, use.rows):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -119,7 +119,7 @@ def _values(module: Module, call: tree_sitter.Node) -> int | None:
     return returned_values(found[0].node) if found and not found[0].is_class else None
 
 
-def other_return(use: Landing) -> str | None:
+def other_return(use: LandedLines) -> str | None:
     """Return that some lines return what the other returns of the function do not any more."""
     for node, twin in use.pairs("return_statement"):
         others, before = _returns(node, use.rows), _returns(twin, use.lines)
@@ -136,7 +136,7 @@ def other_return(use: Landing) -> str | None:
     return None
 
 
-def returned_by_generator(use: Landing) -> str | None:
+def returned_by_generator(use: LandedLines) -> str | None:
     """Return that a generator gets a return with a value, which a caller does not see."""
     for node in nodes_on(use.made.root, use.rows):
         function = owners(node)[-1:] if node.type in ("return_statement", "yield") else ()
@@ -167,7 +167,7 @@ def _is_other(node: tree_sitter.Node) -> bool:
     return value.type in _LITERALS or re.match(rb"_*[A-Z]\w*\.\w+\Z", value.text or b"") is not None
 
 
-def lone_definition(use: Landing) -> str | None:
+def lone_definition(use: LandedLines) -> str | None:
     """Return what upstream took from the definitions beside one that the lines add."""
     for node in inside(use.ours.root, use.lines):
         if node.type not in DEFINITIONS:
@@ -192,7 +192,7 @@ def lone_definition(use: Landing) -> str | None:
 
 
 def _changed_base(
-    use: Landing, added: tuple[Definition, Definition], known: Definition | None
+    use: LandedLines, added: tuple[Definition, Definition], known: Definition | None
 ) -> str | None:
     """Return that a base class that is added is not the class, or dataclass, that it was."""
     ours, made = added

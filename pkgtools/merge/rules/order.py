@@ -9,16 +9,12 @@ import tree_sitter
 
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import effects, independent
+from pkgtools.merge.syntax.given import is_registration
+from pkgtools.merge.syntax.names import IMPORTS, is_record
 from pkgtools.merge.syntax.tokens import tokens_of
 
-_EXCLUSIVE: Final = {
-    *("assignment", "class", "default_parameter", "function", "identifier", "keyword_argument"),
-    *("pair", "typed_default_parameter", "typed_parameter"),
-}
-_IMPORTS: Final = {"import_from_statement", "import_statement", "future_import_statement"}
 _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
-_RECORD: Final = re.compile(rb"\b(?:dataclass|attrs?|define|frozen|NamedTuple|Struct)\b")
 _TAKES: Final = re.compile(rb":=|\bnext\(|\.(?:pop|popitem|popleft|read|readline|recv)\(")
 """What gives another value each time."""
 
@@ -46,7 +42,7 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
     if siblings.kind == "import_names":
         return Order.SORTED
     if siblings.kind in ("module", "block"):
-        if code and all(n.kind in _IMPORTS for n in code):
+        if code and all(n.kind in IMPORTS for n in code):
             return Order.SORTED
         # The order of a dataclass's fields is that of its positional arguments.
         if owner == "class_definition" and all(_is_field(n) for n in code):
@@ -96,16 +92,6 @@ def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> boo
     return independent(effects(added), effects(others))
 
 
-def is_exclusive(node: Block) -> bool:
-    """Whether siblings must have different names."""
-    return node.kind in _EXCLUSIVE
-
-
-def is_import(node: Block) -> bool:
-    """Whether it is an import statement, or a name in one."""
-    return node.kind in (*_IMPORTS, "dotted_name", "aliased_import")
-
-
 def sorted_place(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
     """Return where imports go in a sorted run of them, and whether they belong to what follows.
 
@@ -114,7 +100,7 @@ def sorted_place(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int
     code = [n for n in added if not n.is_comment]
     if len(code) != len(added) or not code:
         return None
-    if code[0].kind in _IMPORTS:
+    if code[0].kind in IMPORTS:
         return _place_statement(siblings, code)
     for key in (_name_key, _text_key):
         names = [key(n) for n in siblings]
@@ -175,17 +161,6 @@ def _text_key(name: Block) -> tuple[int, bytes]:
     return 0, name.text.lower()
 
 
-def is_record(scope: tree_sitter.Node | None) -> bool:
-    """Whether a class takes its fields by position, in their order."""
-    outer = scope.parent if scope is not None else None
-    if scope is None or outer is None:
-        return False
-    marks = outer.named_children[:-1] if outer.type == "decorated_definition" else []
-    bases = scope.child_by_field_name("superclasses")
-    text = b"\n".join(n.text or b"" for n in (*marks, bases) if n is not None)
-    return _RECORD.search(text) is not None and b"kw_only=True" not in text
-
-
 def _is_field(node: Block) -> bool:
     raw = node.raw[0]
     return node.kind == "assignment" and raw.child_by_field_name("type") is not None
@@ -223,15 +198,6 @@ def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:
     before = [c for c in (raw.named_children if raw else []) if c.start_byte < added[0].start]
     stars = ("keyword_separator", "list_splat_pattern")
     return any(c.type in stars for c in before) and any(n.kind in stars for n in siblings.elements)
-
-
-def is_registration(block: Block) -> bool:
-    """Whether a call registers something under a name of its own, as argparse does."""
-    if block.kind != "call" or block.key is None:
-        return False
-    called, _, argument = block.key[1].rpartition(b"(")
-    name = called.split(b" ")[-1]
-    return bool(argument) and (name == b"add_argument" or name.startswith(b"register"))
 
 
 def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:

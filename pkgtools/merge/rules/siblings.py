@@ -15,7 +15,7 @@ from pkgtools.merge.rules.counterparts import (
     moved_definition,
     moved_statement,
 )
-from pkgtools.merge.rules.order import Order, is_import, order_of, sorted_place
+from pkgtools.merge.rules.order import Order, order_of, sorted_place
 from pkgtools.merge.rules.parts import (
     extends,
     guards,
@@ -36,6 +36,7 @@ from pkgtools.merge.rules.twins import as_good_behind, rival, twins
 from pkgtools.merge.rules.wrapping import carry_wrapped
 from pkgtools.merge.syntax.align import align
 from pkgtools.merge.syntax.blocks import Block, Shape, is_linted, same
+from pkgtools.merge.syntax.given import is_import
 
 if TYPE_CHECKING:
     from pkgtools.merge.result import Edit

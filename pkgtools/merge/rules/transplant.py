@@ -6,11 +6,11 @@ Whatever has no single right place comes back as `Unsure`: then a person decides
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pkgtools.merge.result import Carried, Edit, Elsewhere, Unsure, carried, join
+from pkgtools.merge.result import Carried, Edit, Find, Unsure, carried, join
 from pkgtools.merge.rules import layout
 from pkgtools.merge.rules.apart import carry_apart
 from pkgtools.merge.rules.counterparts import is_elsewhere
@@ -18,8 +18,6 @@ from pkgtools.merge.rules.layout import wraps
 from pkgtools.merge.rules.siblings import Siblings
 from pkgtools.merge.rules.wrapping import wrapped
 from pkgtools.merge.syntax.blocks import Block, Shape, parse, same
-
-Find = Callable[[Block], Elsewhere | None]
 
 _ADDED_AT_AN_END: Final = ("decorators", "clauses")
 """Parts that a patch can add without touching the other parts of a statement."""
@@ -35,7 +33,6 @@ class Transplant:
     module: Block
     """The module of theirs."""
     find: Find | None = None
-    """Finds a definition in the other files of theirs."""
 
     def carry(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         """Return the edits that make of `theirs` what `ours` is to `base`."""

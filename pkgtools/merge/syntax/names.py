@@ -2,7 +2,6 @@
 
 import builtins
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -10,7 +9,6 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, identifiers, raw_walk
@@ -44,24 +42,10 @@ _ROLES: Final = {
 _BINDING: Final = {
     *("dotted_name", "global_statement", "lambda_parameters", "parameters", "typed_parameter"),
 }
+_RECORD: Final = re.compile(rb"\b(?:dataclass|attrs?|define|frozen|NamedTuple|Struct)\b")
 _ATTRIBUTE: Final = re.compile(
     rb"\bself\.(\w+)\s*(?::(?:[^=\n\[]|\[[^=\]]*\])*)?(?:,[^=\n]*)?=(?!=)"
 )
-
-
-def new_names(
-    old: tree_sitter.Node, new: tree_sitter.Node, chunks: Sequence[Chunk]
-) -> tuple[set[bytes], set[bytes]]:
-    """Return the names that some chunks bind, and all that they use, more than before."""
-    found: list[Counter[bytes]] = []
-    for root, spans in (
-        (old, [range(c.old, c.old_end) for c in chunks]),
-        (new, [range(c.new, c.new_end) for c in chunks]),
-    ):
-        nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
-        found += [Counter(n.text or b"" for n in nodes if is_bound_here(n))]
-        found += [Counter(n.text or b"" for n in nodes)]
-    return {*(found[2] - found[0])}, {*(found[3] - found[1])}
 
 
 def sets(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
@@ -348,3 +332,14 @@ def class_around(
 def own_attributes(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return what a class gives its instances, without its base classes."""
     return bound(scope) | set(_ATTRIBUTE.findall(scope.text or b""))
+
+
+def is_record(scope: tree_sitter.Node | None) -> bool:
+    """Whether a class takes its fields by position, in their order."""
+    outer = scope.parent if scope is not None else None
+    if scope is None or outer is None:
+        return False
+    marks = outer.named_children[:-1] if outer.type == "decorated_definition" else []
+    bases = scope.child_by_field_name("superclasses")
+    text = b"\n".join(n.text or b"" for n in (*marks, bases) if n is not None)
+    return _RECORD.search(text) is not None and b"kw_only=True" not in text
