@@ -13,6 +13,7 @@ from pkgtools.catalog.series import (
     load_series,
     reference_of,
 )
+from pkgtools.catalog.writes import refuse_packaged
 from pkgtools.errors import UsageError
 from pkgtools.patch import Patch
 from pkgtools.util.files import new_folder, read_bytes, read_text, write_new
@@ -66,7 +67,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def refuse_existing(folder: Path) -> None:
-    """Raise unless `folder` is free or empty."""
+    """Raise unless `folder` is free or empty, and outside the packaged catalog."""
+    refuse_packaged(folder)
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"{folder} exists already", remedy="give another folder, or move it away")
 

@@ -11,7 +11,7 @@ from pkgtools.catalog.added import is_added_folder
 from pkgtools.catalog.marker import VARIABLES, requirement_fault, variables_of
 from pkgtools.catalog.model import Alias, Catalog, Revision, Target, TargetSet, Upstream
 from pkgtools.catalog.tomlfile import TomlFile
-from pkgtools.catalog.writes import recover_catalog
+from pkgtools.catalog.writes import PACKAGED, recover_catalog
 from pkgtools.errors import UsageError
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -78,10 +78,9 @@ def find_catalog(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / _FILE).is_file():
             return folder / _FILE
-    package = Path(__file__).resolve().parent.parent
-    packaged = package / "_catalog" / _FILE
+    packaged = PACKAGED / _FILE
     # In an editable install the file lies where the maintainer edits it.
-    return packaged if packaged.is_file() else package.parent / _FILE
+    return packaged if packaged.is_file() else PACKAGED.parents[1] / _FILE
 
 
 def load_catalog(path: Path, *, unfinished: bool = False) -> Catalog:

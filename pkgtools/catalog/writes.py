@@ -13,6 +13,7 @@ reads or writes the catalog does steps 3 and 4 again: both can be repeated.
 
 import contextlib
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -22,7 +23,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from pkgtools.blob import Blob
-from pkgtools.errors import MalformedError, TreeError
+from pkgtools.errors import MalformedError, TreeError, UsageError
 from pkgtools.util.files import (
     locked_folder,
     read_bytes,
@@ -35,6 +36,9 @@ from pkgtools.util.progress import Reporter
 
 _FOLDER: Final = ".pkgtools-writes"
 _JOURNAL: Final = "journal.json"
+PACKAGED: Final = Path(__file__).resolve().parents[1] / "_catalog"
+"""The catalog in an installed pkgtools; an editable install does not have it."""
+COPY: Final = f"copy it, and use the copy: `cp -r {shlex.quote(str(PACKAGED))} catalog`"
 
 
 class _Write(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,6 +88,7 @@ def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> list[Path]
     changed = {path: blob for path, blob in files.items() if read_file(path) != blob}
     if not changed:
         return []
+    refuse_packaged(folder)
     try:
         _prepare(folder, changed)
     except BaseException as error:
@@ -96,6 +101,20 @@ def write_catalog(folder: Path, files: Mapping[Path, Blob | None]) -> list[Path]
         ) from None
     _finish(folder)
     return list(changed)
+
+
+def is_packaged(path: Path) -> bool:
+    """Whether a path is in the packaged catalog."""
+    return path.resolve().is_relative_to(PACKAGED)
+
+
+def refuse_packaged(folder: Path) -> None:
+    """Refuse to write to the packaged catalog."""
+    if is_packaged(folder):
+        raise UsageError(
+            f"{folder} is in the installed pkgtools: its next upgrade would undo the change",
+            remedy=f"{COPY}, then run the command again with --catalog catalog",
+        )
 
 
 def _prepare(folder: Path, files: Mapping[Path, Blob | None]) -> None:

@@ -1,6 +1,7 @@
 """``pkgtools port``."""
 
 import difflib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 import click
 
 from pkgtools.catalog import load_catalog
+from pkgtools.catalog.writes import COPY, is_packaged
 from pkgtools.cli import common
 from pkgtools.cli.common import Output
 from pkgtools.cli.next_step import completed, shell
@@ -96,9 +98,9 @@ def port(
       pkgtools port --continue --accept sglang/srt/server_args.py -o next
       pkgtools port --abort -o next
     """
-    given = (series, start_name, end_name, *via, *sources.wheels, *sources.repositories)
+    begun = (series, start_name, end_name, *via, *sources.wheels, *sources.repositories)
     if go_on or drop:
-        if (drop and (go_on or write or accept)) or any(value is not None for value in given):
+        if (drop and (go_on or write or accept)) or any(value is not None for value in begun):
             raise UsageError(
                 "--continue and --abort stand alone, with -o",
                 remedy="give one of them, with -o NEWDIR at most: the port knows the rest",
@@ -197,14 +199,19 @@ def _next_lines(job: Job, report: PortReport, *, write: bool) -> Iterator[str]:
     """Yield the steps that are left until the new series has a target."""
     if report.copied:
         yield f"  next: correct {', '.join(report.copied)}: copied from {report.series}"
+    catalog, shelf, lock = Path(job.state.catalog), job.shelf, "pkgtools lock"
+    if is_packaged(catalog):
+        yield f"  next: {COPY}"
+        catalog, shelf = Path("catalog", catalog.name), Path("catalog/patches", job.upstream.name)
+        lock += f" --catalog {catalog}"
     if job.place(job.output) is None:
-        yield f"  next: move {report.output} into {job.shelf}"
+        yield f"  next: move {report.output} into {shelf}"
     if write:
         yield f"  added its target {job.output.name} to {job.state.catalog}"
     else:
-        yield f"  next: add its target to {job.state.catalog} (the next port does it with --write):"
+        yield f"  next: add its target to {catalog} (the next port does it with --write):"
         yield from (f"    {line}" for line in target_table(job, report).splitlines())
-    yield f"  next: {completed('`pkgtools lock`')}"
+    yield f"  next: {completed(f'`{lock} --target {shlex.quote(job.output.name)}`')}"
 
 
 def _patch_lines(patch: PatchReport) -> Iterator[str]:

@@ -357,7 +357,7 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
         '    series = "v1.1"',
         '    release = { version = "1.1", tag = "v1.1" }',
         '    absorbed = ["one/0001-one.patch"]',
-        f"  next: `pkgtools lock {wheels} --catalog {small.catalog}`",
+        f"  next: `pkgtools lock --target v1.1 {wheels} --catalog {small.catalog}`",
     ]
     with small.catalog.open("a") as catalog:
         catalog.writelines(f"{line[4:]}\n" for line in told.splitlines() if line[:4] == "    ")
@@ -388,7 +388,8 @@ def test_the_target_is_written(small: Small) -> None:
     conflict.write_text(A.replace("two = one * 2", "two = one * 7"))
     done = call("port", "--continue", "--write", "-o", new)
     assert done.code == 0, done.err
-    assert f"added its target v1.2 to {small.catalog}\n  next: `pkgtools lock`" in done.out
+    assert f"added its target v1.2 to {small.catalog}\n" in done.out
+    assert "  next: `pkgtools lock --target v1.2`" in done.out
     assert small.catalog.read_text().startswith(before + "\n[[target]]\n")
     wheel = "--wheel", small.wheel("1.2")
     locked = call("lock", "--catalog", small.catalog, "--target", "v1.2", *wheel)

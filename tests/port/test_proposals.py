@@ -94,7 +94,7 @@ def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
     another.rmdir()
     done = call(*where)
     assert done.code == 0, done.err
-    assert f"next: `pkgtools lock --catalog {small.catalog}`" in done.out
+    assert f"next: `pkgtools lock --target v1.1 --catalog {small.catalog}`" in done.out
 
 
 def test_all_proposals_are_taken(small: Small, tmp_path: Path) -> None:
