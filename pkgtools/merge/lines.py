@@ -11,6 +11,9 @@ from pygit2.enums import DiffOption
 
 _CODING: Final = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
+_DOES: Final = re.compile(rb"\w\(|\s[-+*/]?=\s")
+"""A short line that is a call or an assignment."""
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -51,6 +54,15 @@ def _diff(old: bytes, new: bytes) -> tuple[Chunk, ...]:
 def touches(one: Chunk, other: Chunk) -> bool:
     """Whether two chunks on the same old lines leave no line between them, as git sees it."""
     return one.old_end >= other.old and other.old_end >= one.old
+
+
+def moves(one: Chunk, other: Chunk, old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """Whether most lines that the first chunk takes away are what the second one puts elsewhere."""
+    # Moved code is often indented anew.
+    gone = [x.strip() for x in old[one.old : one.old_end]]
+    gone = [x for x in gone if len(x) > 8 or _DOES.search(x)]
+    there = {x.strip() for x in new[other.new : other.new_end]} if gone else set()
+    return bool(gone) and 2 * sum(x in there for x in gone) > len(gone)
 
 
 def shift(chunks: Sequence[Chunk], line: int) -> int:

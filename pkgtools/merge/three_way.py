@@ -1,6 +1,5 @@
 """The stages of a merge: by lines, then each conflict by structure, then the checks."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.checks.faults import find_faults
-from pkgtools.merge.lines import Chunk, has_crlf, shift, touches, without
+from pkgtools.merge.lines import Chunk, has_crlf, moves, shift, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.proven import with_proven
 from pkgtools.merge.result import Unsure
@@ -18,14 +17,20 @@ from pkgtools.merge.rules.renames import renamed_sides
 from pkgtools.merge.rules.twins import doubled
 from pkgtools.merge.structure import RENESTING, merge_structure
 from pkgtools.merge.syntax.blocks import Block, is_deep, is_sound, parse
-from pkgtools.merge.syntax.names import definitions, inside, is_bound_here, owner_of_lines
+from pkgtools.merge.syntax.names import (
+    definition_at,
+    definitions,
+    first_byte,
+    header_at,
+    inside,
+    is_bound_here,
+    owner_of_lines,
+)
 from pkgtools.merge.versions import Versions
 
 Lines = tuple[list[bytes], list[bytes], list[bytes]]
 
 
-_DOES: Final = re.compile(rb"\w\(|\s[-+*/]?=\s")
-"""A short line that is a call or an assignment."""
 _CAPTURING: Final = {*RENESTING, "wrapped-expression"}
 """Rules that put what one side changes into what the other one adds."""
 _ROUNDS: Final = 5
@@ -220,7 +225,7 @@ def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
 
 
 def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
-    """Return chunks that a merge of lines would put into another definition."""
+    """Return chunks that a merge of lines would put into another definition or block."""
     made = parse(_apply_clean(versions.lines, versions.upstream, clean))
     known, new = definitions(versions.base), definitions(versions.theirs)
     strayed = []
@@ -231,6 +236,15 @@ def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
         if chunk.new < chunk.new_end:
             before = owner_of_lines(versions.ours, chunk.new, chunk.new_end)
             after = owner_of_lines(made, line, line + chunk.new_end - chunk.new)
+            heads = [
+                header_at(module, first_byte(module, at, at + chunk.new_end - chunk.new))
+                for module, at in ((versions.ours, chunk.new), (made, line))
+            ]
+            scope = definition_at(versions.theirs.raw[0], before)
+            there = (scope.text or b"").splitlines() if scope and len({*heads}) > 1 else ()
+            if heads[0] in map(bytes.strip, there):
+                strayed.append(chunk)
+                continue
         else:
             line -= grown
             before = owner_of_lines(versions.base, chunk.old, chunk.old_end)
@@ -293,22 +307,5 @@ def _groups(left: Sequence[Chunk], lines: Lines) -> list[list[Chunk]]:
 
 def _halves(among: Sequence[Chunk], left: Sequence[Chunk], lines: Lines) -> list[Chunk]:
     """Return the chunks of `among` which only with one of `left` move something."""
-    return [c for c in among if left and _moves(left, c, lines)]
-
-
-def _moves(group: Sequence[Chunk], other: Chunk, lines: Lines) -> bool:
-
-    def removed(chunk: Chunk) -> list[bytes]:
-        # Moved code is often indented anew.
-        gone = [x.strip() for x in lines[0][chunk.old : chunk.old_end]]
-        return [x for x in gone if len(x) > 8 or _DOES.search(x)]
-
-    def added(chunk: Chunk) -> set[bytes]:
-        return {x.strip() for x in lines[1][chunk.new : chunk.new_end]}
-
-    for chunk in group:
-        for one, two in ((chunk, other), (other, chunk)):
-            gone = removed(one)
-            if gone and 2 * sum(x in added(two) for x in gone) > len(gone):
-                return True
-    return False
+    old, new, _ = lines
+    return [c for c in among if any(moves(c, n, old, new) or moves(n, c, old, new) for n in left)]

@@ -45,6 +45,16 @@ def f(self, x, y):
 _ALIAS: Final = _FUNCTION.replace("names = {}", "names = seen")
 _GIVEN: Final = _FUNCTION.replace("x, y):", "x, y, given=[]):")
 
+_CLASS: Final = """\
+class C:
+    @property
+    def total(self):
+        return self.n
+
+    def f(self, x, y):
+        first(x)
+        last(y)
+"""
 ORDERS: Final = (
     _case("a log beside a call", 'logger.info("at %s", x)', "g(y)", both=True),
     _case("a log beside another log", 'logger.info("a")', 'logger.info("b")', both=False),
@@ -104,6 +114,14 @@ ORDERS: Final = (
         around=_FUNCTION.replace("def f", "async def f"),
     ),
     _case("different attributes", "self.a = x", "self.b = y", both=True),
+    _case("an item of what may be one object", "x[0] = 1", "z = y[0]", both=False),
+    _case("different items", "x['a'] = 1", "z = y['b']", both=True),
+    _case("a class that reads a name at once", "class G:\n    n = q", "q = 1", both=False),
+    _case("a class with such a name of its own", "class G:\n    q = 2", "q = 1", both=True),
+    _case("a property of what is set", "self.n = x", "z = self.total", both=False, around=_CLASS),
+    _case("an attribute of its own", "self.n = x", "z = self.other", both=True, around=_CLASS),
+    _case("positional options", 'x.add_argument("a")', 'x.add_argument("b")', both=False),
+    _case("options", 'x.add_argument("--a")', 'x.add_argument("b")', both=True),
     _case(
         "different attributes under conditions",
         "if x:\n    self.a = 1",

@@ -6,6 +6,7 @@ import ast
 from textwrap import dedent
 
 import pytest
+from block_cases import BLOCKS
 from fit_cases import FITS
 from order_cases import ORDERS
 from part_cases import PARTS
@@ -16,7 +17,7 @@ from word_cases import WORDS
 
 from pkgtools.merge import How, merge
 
-CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS, *WORDS, *FITS)
+CASES = (*RULES, *TWINS, *RENAMES, *PARTS, *ORDERS, *WORDS, *FITS, *BLOCKS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -18,7 +18,7 @@ from pkgtools.merge.checks.attributes import (
 )
 from pkgtools.merge.checks.calls import misawaited, misgiven, unfit_callers
 from pkgtools.merge.checks.derived import derived_option
-from pkgtools.merge.checks.flow import crossed_name, name_for_types
+from pkgtools.merge.checks.flow import crossed_by_patch, crossed_name, name_for_types
 from pkgtools.merge.checks.formats import misplaced
 from pkgtools.merge.checks.inherited import field_behind_default, misfit_in_class
 from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines
@@ -36,7 +36,7 @@ from pkgtools.merge.checks.uses import (
     returned_by_generator,
 )
 from pkgtools.merge.comparison import reads_as_well
-from pkgtools.merge.lines import Chunk, encoding_of, shift
+from pkgtools.merge.lines import Chunk, encoding_of, moves, shift
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.given import repeated
@@ -165,6 +165,14 @@ def _orphans(file: LandedFile) -> dict[Chunk, str]:
     return {}
 
 
+def _half_moved(file: LandedFile) -> dict[Chunk, str]:
+    """Return the chunks that put elsewhere what upstream takes away, too."""
+    gone = [c.chunk for c in file.merged.chunks if c.how is How.ABSORBED]
+    old, new, _ = file.versions.lines
+    moved = [c for c in file.done if any(moves(one, c, old, new) for one in gone)]
+    return dict.fromkeys(moved, "both take these lines away, and the patch puts them elsewhere")
+
+
 def _outdated(file: LandedFile) -> dict[Chunk, str]:
     """Return chunks that change what new lines of theirs use as it was: the nearest one of each."""
     versions, faults = file.versions, {}
@@ -194,6 +202,8 @@ _OF_A_FILE: Final[tuple[Callable[[LandedFile], dict[Chunk, str]], ...]] = (
     _orphans,
     _misencoded,
     _outdated,
+    crossed_by_patch,
+    _half_moved,
     misgiven,
     misawaited,
     unproven_imports,

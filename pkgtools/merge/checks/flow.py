@@ -14,7 +14,8 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.checks.landing import LandedLines, nodes_on
+from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines, nodes_on
+from pkgtools.merge.lines import Chunk, shift
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.names import (
     COMPREHENSIONS,
@@ -97,6 +98,9 @@ def crossed_name(use: LandedLines) -> str | None:
         modules = use.base, use.ours, use.theirs
         found = (definition_at(m.root, qualified_name(path)) for m in modules)
         there = [n for n in found if n is not None]
+        taken = min((n for n in names if _is_taken(use, path, n)), default=b"")
+        if taken:
+            return f"`{taken.decode(errors='replace')}` is a local name of upstream's there"
         if len(there) < len(modules) or there[0].text == there[2].text:
             continue
         for name in sorted(names):
@@ -113,8 +117,9 @@ def _crossed(
     shown = made.name.decode(errors="replace")
     if not made.is_set():
         was_set = base.is_set() and ours.is_set() and bool(made.uses)
-        is_lost = was_set and not means(use.made.root, path[:-1], made.name)
-        return f"`{shown}` is not set there any more" if is_lost else None
+        if was_set and not means(use.made.root, path[:-1], made.name):
+            return f"`{shown}` is not set there any more"
+        return None
     if ours.is_declared() != made.is_declared():
         return f"`{shown}` is a local name of the function in one side alone"
     if not ours.is_set():
@@ -131,6 +136,46 @@ def _crossed(
     if is_looped and _has_lost_its_loop(use, made, {*base.lines, *ours.lines}):
         return f"upstream's loop does not set `{shown}` any more"
     return None
+
+
+def _is_taken(use: LandedLines, path: tuple[tree_sitter.Node, ...], name: bytes) -> bool:
+    """Whether a function gets a name from one around it that does not set it in ours."""
+    if len(path) < 2 or _Name(path[-1], name).is_set():
+        return False
+    inner = definition_at(use.ours.root, qualified_name(path))
+    sides = (path[:-1], owners(inner) if inner is not None else path)
+    functions = ([n for n in side if n.type == "function_definition"] for side in sides)
+    made, ours = (any(_Name(n, name).is_set() for n in side) for side in functions)
+    return made and not ours
+
+
+def crossed_by_patch(file: LandedFile) -> dict[Chunk, str]:
+    """Return chunks with which a name in new lines of upstream has another value, or none."""
+    texts = {c: {*WORD.findall(file.text(c) + file.text(c, 0))} for c in file.done}
+    known = frozenset[bytes]().union(*texts.values())
+    faults = {}
+    for rival in file.versions.upstream if texts else ():
+        if known.isdisjoint(WORD.findall(file.text(rival, 2))):
+            continue
+        rows = [shift(file.changes, n) for n in range(rival.new, rival.new_end)]
+        use = file.upstream_landing(rival, rows)
+        for path, names in _local_names(use).items():
+            theirs = definition_at(file.theirs.root, qualified_name(path))
+            for one in (_Name(theirs, n) for n in sorted(names & known)) if theirs else ():
+                if taken := _taken(use, path, one):
+                    faults.update({c: taken for c, words in texts.items() if one.name in words})
+    return faults
+
+
+def _taken(use: LandedLines, path: tuple[tree_sitter.Node, ...], theirs: _Name) -> str | None:
+    made, shown = _Name(path[-1], theirs.name), theirs.name.decode(errors="replace")
+    if not made.is_set() or made.is_set_first():
+        return None
+    if theirs.is_set_first():
+        return f"upstream uses `{shown}`, which the patch does not set before"
+    is_outer = not theirs.is_set() and means(use.ours.root, path[:-1], made.name)
+    is_taken = is_outer and not made.is_declared()
+    return f"upstream uses `{shown}`, a local name of the patch's there" if is_taken else None
 
 
 def name_for_types(use: LandedLines) -> str | None:

@@ -122,8 +122,9 @@ class LandedFile:
         return found
 
     def text(self, chunk: Chunk, side: int = 1) -> bytes:
-        """Return what a chunk puts into ours, or a chunk of upstream (2) into theirs."""
-        return b"".join(self.versions.lines[side][chunk.new : chunk.new_end])
+        """Return what a chunk puts into ours, takes from base (0), or puts into theirs (2)."""
+        span = slice(chunk.new, chunk.new_end) if side else slice(chunk.old, chunk.old_end)
+        return b"".join(self.versions.lines[side][span])
 
     def landing(self, chunk: Chunk) -> LandedLines:
         """Return where the lines of a chunk went."""

@@ -8,7 +8,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.syntax.blocks import Block
-from pkgtools.merge.syntax.effects import effects, independent
+from pkgtools.merge.syntax.effects import effects, independent, share
 from pkgtools.merge.syntax.given import is_registration
 from pkgtools.merge.syntax.names import IMPORTS, is_record
 from pkgtools.merge.syntax.tokens import tokens_of
@@ -17,6 +17,8 @@ _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
 _TAKES: Final = re.compile(rb":=|\bnext\(|\.(?:pop|popitem|popleft|read|readline|recv)\(")
 """What gives another value each time."""
+
+_PLACED: Final = re.compile(rb"add_argument\([\"'](?!-)")
 
 
 class Order(Enum):
@@ -81,7 +83,8 @@ def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> boo
         kinds = {raw.type for raw in patterns if raw is not None}
         return len({tokens_of(raw) for raw in patterns if raw}) == len(cases) and len(kinds) == 1
     # Two reads of one stream or container get each other's value if they change places.
-    if all(any(_TAKES.search(n.text) for n in side) for side in (added, others)):
+    taking = [any(_TAKES.search(n.text) for n in side) for side in (added, others)]
+    if all(taking) or (any(taking) and share(effects(added), effects(others))):
         return False
     if all(n.kind in ("keyword_argument", "pair", "string", *_DEFAULTED) for n in added):
         return kinds <= {"keyword_argument", "pair", "string", *_DEFAULTED}
@@ -203,4 +206,7 @@ def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:
 def _are_registrations(added: Sequence[Block], others: Sequence[Block]) -> bool:
     """Whether both only register things, under different names."""
     blocks = [n for n in (*added, *others) if not n.is_comment]
-    return all(map(is_registration, blocks)) and len({n.key for n in blocks}) == len(blocks)
+    # argparse takes positional arguments in the order in which they are added.
+    placed = [any(n.key and _PLACED.search(n.key[1]) for n in side) for side in (added, others)]
+    is_all = all(map(is_registration, blocks)) and not all(placed)
+    return is_all and len({n.key for n in blocks}) == len(blocks)

@@ -20,6 +20,7 @@ from pkgtools.merge.syntax.blocks import Block, Shape, same, starts_line
 from pkgtools.merge.syntax.effects import effects
 from pkgtools.merge.syntax.tokens import ancestors, identifiers, raw_walk
 
+_CLAUSES: Final = (b"elif", b"else", b"except", b"except*", b"finally")
 _LEAVES: Final = ("break_statement", "continue_statement")
 
 
@@ -152,7 +153,9 @@ def place_lines(
         indent_at(base.source, base.children[behind].start),
         indent_at(theirs.source, other.start),
     }
-    if len(depths) > 1 or not starts_line(theirs.source, other.start):
+    # An `else` would belong to what is above it, which may be another statement now.
+    is_clause = first.split(b":")[0].split()[:1] in ([word] for word in _CLAUSES)
+    if is_clause or len(depths) > 1 or not starts_line(theirs.source, other.start):
         return None
     start = line_end(theirs.source, one.end)
     return Edit(theirs.source, start, start, added)

@@ -54,20 +54,25 @@ class Siblings:
         self.into = into
         self.outer, self.outer_ours = theirs, ours
         self.base, self.ours, self.theirs = base.elements, ours.elements, theirs.elements
-        self.to_ours = self._without_wrapped(align(self.base, self.ours))
-        self.to_theirs = align(self.base, self.theirs)
+        self.to_ours = self._without_wrapped(self.ours)
+        self.to_theirs = self._without_wrapped(self.theirs)
         self.is_list = base.shape is Shape.LIST
 
-    def _without_wrapped(self, pairs: dict[int, int]) -> dict[int, int]:
-        """Return pairs without those whose old statement is, as it was, inside an added one."""
-        added = [n for j, n in enumerate(self.ours) if j not in pairs.values()]
-        inside = [n for outer in added for n in outer.walk() if n is not outer]
+    def _without_wrapped(self, side: Sequence[Block]) -> dict[int, int]:
+        """Return which are whose, without those which the side has, as they were, in a new one."""
+        pairs = align(self.base, side)
+        added = [n for j, n in enumerate(side) if j not in pairs.values()]
+
+        def is_inside(block: Block, other: Block) -> bool:
+            nodes = (n for outer in (*added, other) for n in outer.walk() if n is not outer)
+            return any(n.kind == block.kind and same(n, block) for n in nodes)
+
         return {
             i: j
             for i, j in pairs.items()
-            if same(self.base[i], self.ours[j])
+            if same(self.base[i], side[j])
             or self.base[i].shape is Shape.BODY
-            or not any(n.kind == self.base[i].kind and same(n, self.base[i]) for n in inside)
+            or not is_inside(self.base[i], side[j])
         }
 
     def carry(self) -> Carried | Unsure:

@@ -118,10 +118,11 @@ def _is_lost_with(mine: Effects, end: Effects) -> bool:
         and mine.in_function
         and end.in_function
     )
-    return is_local and not any(b"." in name for name in mine.writes) and not _share(mine, end)
+    return is_local and not any(b"." in name for name in mine.writes) and not share(mine, end)
 
 
-def _share(one: Effects, other: Effects) -> bool:
+def share(one: Effects, other: Effects) -> bool:
+    """Whether both use one name, or attributes of it."""
     roots = ({name.partition(b".")[0] for name in side.names} for side in (one, other))
     return not next(roots).isdisjoint(next(roots))
 
@@ -147,6 +148,10 @@ def _visit(raw: tree_sitter.Node, found: Effects) -> None:
         _visit_call(raw, found)
     elif kind in ("attribute", "identifier"):
         _read(raw, found)
+    elif kind == "subscript":
+        found.reads |= _item(raw)
+        for child in raw.named_children:
+            _visit(child, found)
     elif kind == "keyword_argument":
         value = raw.child_by_field_name("value")
         if value is not None:
@@ -161,8 +166,11 @@ def _visit(raw: tree_sitter.Node, found: Effects) -> None:
 def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
     for child in raw.named_children:
         if child.type == "block":
-            continue
-        if child == raw.child_by_field_name("name"):
+            if raw.type == "class_definition":  # which runs at once, with names of its own
+                body = Effects()
+                _visit(child, body)
+                found.reads |= body.reads - body.writes
+        elif child == raw.child_by_field_name("name"):
             found.writes.add(child.text or b"")
         elif child.type == "parameters":
             for parameter in child.named_children:
@@ -201,10 +209,20 @@ def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
             value = target.child_by_field_name("value")
             if value is not None:
                 found.writes.add(dotted_name(value) or value.text or b"")
+            found.writes |= _item(target)
             for child in target.named_children:
                 _visit(child, found)
         else:
             _write(target.named_children, found)
+
+
+def _item(raw: tree_sitter.Node) -> set[bytes]:
+    """Return an item of a container as if it were an attribute: two names may be one object."""
+    value = raw.child_by_field_name("value")
+    if value is None or _is_fresh(raw, value.text or b""):
+        return set()
+    owner, key = value.text or b"", (raw.text or b"")[value.end_byte - raw.start_byte :]
+    return {owner + b"." + key.replace(b".", b" ")}
 
 
 def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
@@ -266,10 +284,24 @@ def _read(raw: tree_sitter.Node, found: Effects) -> None:
     name = dotted_name(raw)
     if name:
         found.reads.add(name)
+        if _is_property(raw):
+            found.calls = True
+            found.handed_over.add(name.rpartition(b".")[0])
         return
     for child in raw.named_children:
         if child != raw.child_by_field_name("attribute"):
             _visit(child, found)
+
+
+def _is_property(raw: tree_sitter.Node) -> bool:
+    """Whether the class around an attribute of `self` has a decorated method of that name."""
+    name = (raw.text or b"").removeprefix(b"self.")
+    classes = (n for n in ancestors(raw) if n.type == "class_definition")
+    body = next(classes, raw).child_by_field_name("body")
+    made = body.named_children if body is not None and raw.type == "attribute" else ()
+    inner = (n.child_by_field_name("definition") for n in made)
+    names = (n.child_by_field_name("name") for n in inner if n is not None)
+    return any(n is not None and n.text == name for n in names)
 
 
 def dotted_name(raw: tree_sitter.Node) -> bytes:

@@ -58,6 +58,8 @@ def given_names(block: Block) -> frozenset[tuple[str, bytes]]:
     """Return the names that a block gives among its siblings, each of which can be given once."""
     if block.kind in IMPORTS:
         return frozenset(("name", name) for name in imported_names(block.raw[0]))
+    if is_import(block):  # a name in an import
+        return frozenset([("name", block.tokens[-1])])
     if block.key is None:
         return frozenset()
     kind, name = block.key

@@ -110,14 +110,37 @@ def owner_of_lines(module: Block, start: int, end: int) -> tuple[bytes, ...]:
 
     Lines count from 0.
     """
+    return owner_at(module, first_byte(module, start, end))
+
+
+def first_byte(module: Block, start: int, end: int) -> int:
+    """Return where the first of some lines that is not empty has its first character."""
     starts = module.line_starts
     at = starts[min(start, len(starts) - 1)]
     for first, last in pairwise(starts[start : end + 1]):
         line = module.source[first:last]
         if line.strip():
-            return owner_at(module, first + len(line) - len(line.lstrip()))
+            return first + len(line) - len(line.lstrip())
         at = last
-    return owner_at(module, min(at, max(len(module.source) - 1, 0)))
+    return min(at, max(len(module.source) - 1, 0))
+
+
+def header_at(module: Block, at: int) -> bytes:
+    """Return the line that heads the block with byte `at`; of a clause, the clause before it."""
+    raw = module.raw[0].descendant_for_byte_range(at, at)
+    node = raw if raw is not None else module.raw[0]
+    around = [n for n in (node, *ancestors(node)) if n.start_byte == at]
+    for one, outer in ((n, n.parent) for n in (*around, *ancestors(node))):
+        if one.type.endswith("_clause") and one in around and outer is not None:
+            before = [n for n in outer.children if n.type.endswith("_clause") and n.end_byte <= at]
+            return _first_line(before[-1] if before else outer)
+        if one.type == "block" and one not in around and outer is not None:
+            return _first_line(outer)
+    return b""
+
+
+def _first_line(raw: tree_sitter.Node) -> bytes:
+    return (raw.text or b"").partition(b"\n")[0].rstrip()
 
 
 def owner_at(module: Block, at: int) -> tuple[bytes, ...]:

@@ -1,0 +1,117 @@
+"""Changes of a block, a name or a place on which both sides count, in one function."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rule_cases import Case
+
+_F: Final = """\
+n = 0
+
+def f(x, y):
+    one(x)
+    two(x)
+    if x.a:
+        three(x)
+    try:
+        four(x)
+    except A:
+        five(x)
+    return y
+"""
+_IF: Final = "    if x.a:\n        three(x)\n"
+_TRY: Final = "    try:\n        four(x)\n    except A:\n        five(x)\n"
+_ELSE: Final = "    else:\n        log(x)\n"
+_EXCEPT: Final = "    except B:\n        six(x)\n"
+
+
+def _deep(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+_IF_IN_IF: Final = "    if y:\n" + _deep(_IF)
+_TRY_IN_TRY: Final = "    try:\n" + _deep(_TRY) + "    except C:\n        five(x)\n"
+
+
+def _case(
+    name: str, ours: tuple[str, str], theirs: tuple[str, str], made: tuple[str, str] | None
+) -> Case:
+    """Return a case in which each side replaces one text of the function by another one."""
+    sides = [_F.replace(*pair) if pair else None for pair in (ours, theirs, made)]
+    assert None not in sides[:2]
+    return Case(name, _F, str(sides[0]), str(sides[1]), sides[2])
+
+
+BLOCKS: Final = (
+    _case(
+        "an else of a condition that upstream puts under another one",
+        (_IF, _IF + _ELSE),
+        (_IF, _IF_IN_IF),
+        (_IF, "    if y:\n" + _deep(_IF + _ELSE)),
+    ),
+    _case(
+        "a condition around one to which upstream adds an else",
+        (_IF, _IF_IN_IF),
+        (_IF, _IF + _ELSE),
+        (_IF, "    if y:\n" + _deep(_IF + _ELSE)),
+    ),
+    _case(
+        "an except of a try that upstream puts into another one",
+        (_TRY, _TRY + _EXCEPT),
+        (_TRY, _TRY_IN_TRY),
+        (_TRY, _TRY_IN_TRY.replace(_deep(_TRY), _deep(_TRY + _EXCEPT))),
+    ),
+    _case(
+        "a renamed parameter that upstream changes",
+        ("f(x, y)", "f(x, z)"),
+        ("    one(x)\n", "    one(x)\n    y = y + 1\n"),
+        None,
+    ),
+    _case(
+        "a local name which upstream takes from the module",
+        ("    return y", "    n = y.n\n    return n"),
+        ("    one(x)\n", "    one(x)\n    zero(n)\n"),
+        None,
+    ),
+    _case(
+        "a local name which upstream takes from Python",
+        ("    return y", "    len = y.n\n    return len"),
+        ("    one(x)\n", "    one(x)\n    zero(len(x))\n"),
+        None,
+    ),
+    _case(
+        "a function with a name of the module that upstream makes a local one",
+        ("    one(x)\n", "    one(x)\n    def g():\n        return n\n"),
+        ("    return y", "    n = y.n\n    return n"),
+        None,
+    ),
+    Case(
+        "a statement that both move",
+        "one(x)\ntwo(x)\nthree(x)\nfour(x)\nfive(x)\n",
+        "one(x)\ntwo(x)\nfour(x)\nfive(x)\nthree(x)\n",
+        "three(x)\none(x)\ntwo(x)\nfour(x)\nfive(x)\n",
+        None,
+    ),
+    Case(
+        "a value that another argument uses",
+        "f(\n    a=1,\n)\n",
+        "f(\n    a=1,\n    b=(q := 1),\n)\n",
+        "f(\n    a=1,\n    c=q,\n)\n",
+        None,
+    ),
+    Case(
+        "an argument that takes from what another one reads",
+        "f(\n    a=1,\n)\n",
+        "f(\n    a=1,\n    b=x.pop(),\n)\n",
+        "f(\n    a=1,\n    c=len(x),\n)\n",
+        None,
+    ),
+    Case(
+        "two imports under one name",
+        "from x import (\n    a,\n)\n",
+        "from x import (\n    a,\n    b as d,\n)\n",
+        "from x import (\n    a,\n    c as d,\n)\n",
+        None,
+    ),
+)
