@@ -16,12 +16,14 @@ from pkgtools.cli.next_step import completed, shell
 from pkgtools.cli.output import note
 from pkgtools.cli.sources import accept_option, choose_series, from_option, source_options
 from pkgtools.errors import DoesNotApplyError, UsageError
+from pkgtools.merge.markers import marked_line
 from pkgtools.port.job import Route, new_job, only_output, unfinished_job
 from pkgtools.port.model import HunkOutcome, HunkReport, PatchReport, StepReport
 from pkgtools.port.route import newest_target
 from pkgtools.port.target import check_writable, target_table, write_target
 from pkgtools.port.work import Job, PortReport, abort, resume, start
 from pkgtools.source.at_hand import Sources
+from pkgtools.util.files import read_file
 
 _SHOWN: Final = 12
 """Lines of a proposal; the whole of it is in the file with the conflict."""
@@ -181,9 +183,12 @@ def _dropped_lines(step: StepReport) -> Iterator[str]:
 
 def _conflict_lines(report: PortReport, *, write: bool) -> Iterator[str]:
     yield f"{common.count(len(report.conflicts), 'file waits', 'files wait')} for you:"
-    yield from (f"  {path}" for path in report.conflicts)
+    for path in report.conflicts:
+        line = marked_line(blob.data) if (blob := read_file(Path(path))) is not None else None
+        yield f"  {path}" + (f":{line}" if line else "")
     again = ["--continue", *(["--write"] if write else []), "-o", str(report.output)]
-    yield f"  next: edit them, then `{shell('port', *again)}`"
+    them = "it" if len(report.conflicts) == 1 else "them"
+    yield f"  next: edit {them}, then `{shell('port', *again)}`"
     hunks = [h for step in report.steps[-1:] for p in step.patches for h in p.hunks]
     asked = [h for h in hunks if h.outcome is HunkOutcome.CONFLICT]
     if likely := sum(h.proposal is not None for h in asked):

@@ -66,6 +66,12 @@ def count_markers(data: bytes) -> int:
     return len(_MARKER.findall(data))
 
 
+def marked_line(data: bytes) -> int | None:
+    """Return the line of a file's first conflict marker, 1-based; None without one."""
+    found = _MARKER.search(data)
+    return data.count(b"\n", 0, found.start()) + 1 if found else None
+
+
 def mark(
     base: bytes,
     ours: bytes,

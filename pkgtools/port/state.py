@@ -88,9 +88,12 @@ def read_state(output: Path) -> PortState:
     """
     path = work_folder(output) / STATE
     if not path.is_file():
+        is_work = output.suffix == _SUFFIX and (output / STATE).is_file()
         raise UsageError(
             f"no port to {output} is under way: there is no {path}",
-            remedy="name the folder that the port was started with: -o NEWDIR",
+            remedy=f"leave {_SUFFIX} out: -o {output.with_suffix('')}"
+            if is_work
+            else "name the folder that the port was started with: -o NEWDIR",
         )
     try:
         state = msgspec.json.decode(read_bytes(path), type=PortState)

@@ -188,13 +188,16 @@ def _accept(job: Job, names: Sequence[str]) -> None:
 
 
 def _waiting_path(job: Job, name: str) -> str:
-    """Return the path of a file with conflicts, which a user names in the package or on disk."""
+    """Return the path of a file with conflicts, which a user names by its end or on disk."""
     paths = [waiting.path for waiting in job.state.waiting]
     for path in paths:
         if name == path or Path(name).absolute() == (job.folder / "conflicts" / path).absolute():
             return path
+    named = [path for path in paths if path.endswith(f"/{name}")]
+    if len(named) == 1:
+        return named[0]
     raise UsageError(
-        f"{name}: no conflict is in it",
+        f"{name} names {len(named) or 'no'} files with conflicts",
         remedy=f"name one of {', '.join(paths)}, or give --accept alone for all of them",
     )
 

@@ -66,6 +66,11 @@ def test_a_proposal_is_reported_and_stands_in_its_conflict(small: Small, tmp_pat
     marked = (tmp_path / "new.port/conflicts/src/widget/a.py").read_text()
     assert f"||||||| proposal 1\n{text}=======\n    theirs(x)\n>>>>>>> " in marked
     assert "proposal" not in (tmp_path / "new.port/conflicts/src/widget/c.txt").read_text()
+    named_so = call("port", "--abort", "-o", tmp_path / "new.port")
+    assert (named_so.code, f"next: leave .port out: -o {tmp_path / 'new'}\n" in named_so.err) == (
+        2,
+        True,
+    )
     refused = call("port", "--continue", "-o", tmp_path / "new")
     assert refused.code == 3
     assert "line 3 of the old source: " in refused.err
@@ -78,6 +83,8 @@ def test_the_next_steps_of_a_port_write_as_it_does(small: Small) -> None:
     assert (none.code, "no port waits in this folder or beside" in none.err) == (2, True)
     waiting = small.port("--to", "1.1", "--write")
     output = small.series.with_name("v1.1")
+    conflicts = output.with_name("v1.1.port") / "conflicts/src/widget"
+    assert f"3 files wait for you:\n  {conflicts / 'a.py'}:3\n" in waiting.out
     assert f"next: edit them, then `pkgtools port --continue --write -o {output}`" in waiting.out
     assert f"`pkgtools port --continue --write -o {output} --accept`" in waiting.out
     where = ("port", "--continue", "--write", "--catalog", small.catalog)
@@ -136,12 +143,10 @@ def test_what_a_proposal_drops_is_named(tmp_path: Path) -> None:
     assert small.made(tmp_path / "new", "1.1") == made
 
 
-@pytest.mark.parametrize("by_path", [False, True])
-def test_the_proposals_of_one_file_are_taken(
-    small: Small, tmp_path: Path, *, by_path: bool
-) -> None:
+@pytest.mark.parametrize("named", ["src/widget/b.py", "widget/b.py", "b.py", "on disk"])
+def test_the_proposals_of_one_file_are_taken(named: str, small: Small, tmp_path: Path) -> None:
     folder = started(small, tmp_path / "new")
-    name = str(folder / "b.py") if by_path else "src/widget/b.py"
+    name = str(folder / "b.py") if named == "on disk" else named
     done = call("port", "--continue", "--accept", name, "-o", tmp_path / "new")
     assert done.code == 3
     assert (folder / "b.py").read_text() == CALLS_BOTH
@@ -154,7 +159,8 @@ def test_the_proposals_of_one_file_are_taken(
     ("arguments", "message"),
     [
         (["--continue", "--accept", "src/widget/c.txt"], "no conflict with a proposal is in it"),
-        (["--continue", "--accept", "src/widget/d.py"], "no conflict is in it"),
+        (["--continue", "--accept", "src/widget/d.py"], "names no files with conflicts"),
+        (["--continue", "--accept", ".py"], "names no files with conflicts"),
         (["--abort", "--accept"], "stand alone"),
         (["--series", "one", "--to", "1.1", "--accept"], "--accept goes with --continue"),
     ],
