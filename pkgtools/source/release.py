@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -91,7 +92,7 @@ def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str
             subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
         except subprocess.SubprocessError as error:
             raise SourceUnavailableError(
-                f"pip could not download a wheel of {requirement}: {last_words(error)}",
+                f"pip could not download a wheel of {requirement}: {_reason(error, version)}",
                 remedy="see `pip config list`, or give the wheel with --wheel",
             ) from None
         wheel = next(Path(scratch).glob("*.whl"), None)
@@ -109,6 +110,18 @@ def _download(upstream: Upstream, version: str, folder: Path, known: Mapping[str
             )
         # A rename in one file system is atomic: the cache never has half a wheel.
         return wheel.replace(folder / wheel.name)
+
+
+def _reason(error: subprocess.SubprocessError, version: str) -> str:
+    """Return why a download failed."""
+    text = str(getattr(error, "stderr", None) or "")
+    reason = last_words(error)  # without a network, pip also ends in "No matching distribution"
+    if re.search(r"^WARNING: Retrying ", text, re.MULTILINE):
+        return f"the package index did not answer; {reason}"
+    listed = re.search(r"\(from versions: (\d[^)]*)\)", text)
+    versions = listed[1].split(", ") if listed else []
+    found = get_close_matches(version, versions, cutoff=0.7) or versions[-3:]
+    return f"{reason}; pip finds {', '.join(found)}" if found else reason
 
 
 def _pip() -> list[str]:

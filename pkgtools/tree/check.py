@@ -222,6 +222,8 @@ def _stranger(
     if match.state is State.PARTIAL:
         refusal = Refusal(target.name, source.label, match, plan.rejections)
         return partial_error(source, match, refusal)
+    if (unproven := _unproven(catalog, target, source)) is not None:
+        return unproven
     others = [t for t in catalog.sound_targets if t.upstream == target.upstream and t != target]
     found = match_all(others, source)
     told = said(catalog, [each for each in found if each.is_known], source)
@@ -243,14 +245,31 @@ def _stranger(
             details=Refusal(target.name, source.label, nearest, ()),
         )
     fits = " (every hunk would apply to it)" if plan.ok else ""
+    unread = [name for name in catalog.problems if catalog.target(name).upstream == target.upstream]
     return ForeignError(
         f"{source.label} is not a revision that the catalog knows{fits}; nearest is "
-        f"{nearest.target} ({nearest.revision}), from which these files differ: {differing}",
+        f"{nearest.target} ({nearest.revision}), from which these files differ: {differing}"
+        + (f"; it was not compared with {', '.join(unread)}" if unread else ""),
         remedy=port_step(catalog, target, source, nearest.target)
-        or "undo the edits if these are yours; if it is a new upstream revision, add it to "
+        or ("see what was not compared: `pkgtools targets`; " if unread else "")
+        + "undo the edits if these are yours; if it is a new upstream revision, add it to "
         f"{catalog.path} and prove the series on it with `pkgtools lock`",
         details=refusal,
     )
+
+
+def _unproven(catalog: Catalog, target: Target, source: Source) -> ForeignError | None:
+    """Return the refusal of a release whose own target cannot be compared with it."""
+    version = getattr(source, "version", None)
+    for name, problem in catalog.problems.items():
+        other = catalog.target(name)
+        told = (is_release(version, revision.version) for revision in other.revisions)
+        if other.upstream == target.upstream and any(told):
+            return ForeignError(
+                f"{source.label} is {name} by its version: {problem.message}",
+                remedy=problem.remedy,
+            )
+    return None
 
 
 def _is_other(

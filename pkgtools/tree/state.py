@@ -130,11 +130,13 @@ def identify(catalog: Catalog, source: Source) -> tuple[Identity, ...]:
     """
     found = match_all(catalog.sound_targets, source)
     if not found:
-        problem = next(iter(catalog.problems.values()), None)
+        problems = list(catalog.problems.values())
         raise ForeignError(
             f"no target of {catalog.path} can be compared with {source.label}"
-            + (f": {problem.message}" if problem else ""),
-            remedy=(problem and problem.remedy) or "see `pkgtools targets`",
+            + "".join(f"\n  {problem.message}" for problem in problems),
+            remedy=problems[0].remedy
+            if len(problems) == 1
+            else "see what each needs: `pkgtools targets`",
         )
     same = [each for each in found if each.state is found[0].state]
     return tuple(said(catalog, same, source)) if found[0].is_known else (found[0],)

@@ -153,6 +153,37 @@ def _unknown_release(case: Case) -> Result:
     return done
 
 
+def _unproven(case: Case) -> Result:
+    """As after `port --write` without `lock`: the target is there, its lockfile is not."""
+    targets = case.project.copy_catalog(case.root / "c")
+    (targets.parent / "patches/widget/v1.1/lock.toml").unlink()
+    site = case.project.install(case.root / "next", "1.1").parent
+    done = call("apply", "--tree", site, "--catalog", targets)
+    assert f"{site} (widget_kit-1.1) is w-1.1 by its version: " in done.err
+    assert f"`pkgtools lock --target w-1.1 --catalog {targets}`" in done.err
+    return done
+
+
+def _none_proven(case: Case) -> Result:
+    targets = case.project.copy_catalog(case.root / "c")
+    locks = sorted(targets.parent.rglob("lock.toml"))
+    for lock in locks:
+        lock.unlink()
+    done = case.do("apply", catalog=targets)
+    assert all(f"{lock} is missing" in done.err for lock in locks), done
+    return done
+
+
+def _not_compared(case: Case) -> Result:
+    """Without a version, another target may be the right one."""
+    targets = case.project.copy_catalog(case.root / "c")
+    (targets.parent / "patches/widget/v1.1/lock.toml").unlink()
+    root = case.project.write_checkout(case.root / "checkout", "1.1")
+    done = call("apply", "--tree", root, "--catalog", targets)
+    assert "it was not compared with w-1.1\n" in done.err, done
+    return done
+
+
 _REFUSALS: dict[str, Callable[[Case], Result]] = {
     "foreign": _foreign,
     "foreign, dry run": _foreign_dry_run,
@@ -171,6 +202,9 @@ _REFUSALS: dict[str, Callable[[Case], Result]] = {
     "not whole": _not_whole,
     "unknown release": _unknown_release,
     "stale lock": _stale_lock,
+    "unproven": _unproven,
+    "none proven": _none_proven,
+    "not compared": _not_compared,
     "several fit": _several_fit,
     "several packages": _several_packages,
     "a set for one": _set_for_one,

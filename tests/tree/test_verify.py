@@ -220,7 +220,7 @@ def test_a_catalog_without_a_lock_says_so(project: Project, tmp_path: Path) -> N
         done = call(command, "--catalog", targets, "--tree", site)
         assert done.code == 5
         assert "the series was never proven" in done.err
-        assert "pkgtools lock --target" in done.err
+        assert "pkgtools targets --catalog" in done.err
 
 
 def test_a_patched_tree_is_not_called_pristine(project: Project, tmp_path: Path) -> None:
