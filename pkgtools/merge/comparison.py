@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import tree_sitter
 
 from pkgtools.merge.syntax.blocks import Block, is_sound
-from pkgtools.merge.syntax.tokens import block_tokens
+from pkgtools.merge.syntax.tokens import block_tokens, text_of
 
 _DEFINITIONS: Final = {"class_definition", "decorated_definition", "function_definition"}
 
@@ -81,7 +81,7 @@ def _difference(old: Block, new: Block) -> Counter[tuple[int, bytes]]:
     Most of a module stays as it is: what stands in both is not read.
     """
     before, behind = (
-        Counter((raw.text or b"", raw.type) for raw in units)
+        Counter((text_of(raw), raw.type) for raw in units)
         for units in (_units(old.raw[0]), _units(new.raw[0]))
     )
     found: Counter[tuple[int, bytes]] = Counter()
@@ -90,7 +90,7 @@ def _difference(old: Block, new: Block) -> Counter[tuple[int, bytes]]:
         (old, before - behind, found.subtract),
     ):
         for raw in _units(module.raw[0]) if left else ():
-            key = raw.text or b"", raw.type
+            key = text_of(raw), raw.type
             if left[key]:
                 left[key] -= 1
                 add(block_tokens(raw))

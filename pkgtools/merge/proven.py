@@ -32,8 +32,17 @@ from pkgtools.merge.rules.words import merge_words
 from pkgtools.merge.syntax.blocks import Block, parse
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import bound, imports_in, inside, is_read, last_name, means, owners
-from pkgtools.merge.syntax.tokens import identifiers
+from pkgtools.merge.syntax.names import (
+    bound,
+    imports_in,
+    inside,
+    is_read,
+    last_name,
+    means,
+    name_of,
+    owners,
+)
+from pkgtools.merge.syntax.tokens import identifiers, text_of
 from pkgtools.merge.versions import Versions
 
 _LISTS: Final = ("argument_list", "list", "set", "tuple")
@@ -128,11 +137,11 @@ def _lacks_names(made: bytes, conflict: ConflictLines, text: bytes, others: Othe
         return True
     told = _NAME.findall(conflict.base + conflict.ours + conflict.theirs)
     used = (node for name in {*told} for node in identifiers(module.root, name) if is_read(node))
-    if any(not means(module.root, owners(node), node.text or b"") for node in used):
+    if any(not means(module.root, owners(node), text_of(node)) for node in used):
         return True
     attributes = (n for n in inside(module.root, rows) if n.type == "attribute")
     return any(
-        module.has_attribute(n.children[0].text or b"", last_name(n)) is False for n in attributes
+        module.has_attribute(text_of(n.children[0]), last_name(n)) is False for n in attributes
     )
 
 
@@ -149,7 +158,7 @@ def _imported_for(versions: Versions, conflict: ConflictLines) -> bool:
     base, ours, theirs = (v.raw[0] for v in (versions.base, versions.ours, versions.theirs))
     imported = {name for one in imports_in(theirs) for name in imported_names(one)} - bound(base)
     for node in inside(ours, conflict.mine):
-        name = node.text or b""
+        name = text_of(node)
         if node.type == "identifier" and name in imported and is_read(node):
             is_there = means(ours, owners(node), name)
             if not is_there and not any(map(is_read, identifiers(theirs, name))):
@@ -175,7 +184,7 @@ def _imports(module: Module, rows: range) -> bool | None:
     if not found or any(n.type != "import_from_statement" for n in found):
         return None
     told = {
-        module.offers(module.absolute(statement), (n.child_by_field_name("name") or n).text or b"")
+        module.offers(module.absolute(statement), name_of(n) or text_of(n))
         for statement in found
         for n in statement.children_by_field_name("name")
     }

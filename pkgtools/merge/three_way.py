@@ -26,6 +26,7 @@ from pkgtools.merge.syntax.names import (
     is_bound_here,
     owner_of_lines,
 )
+from pkgtools.merge.syntax.tokens import text_of
 from pkgtools.merge.versions import Versions
 
 Lines = tuple[list[bytes], list[bytes], list[bytes]]
@@ -214,14 +215,14 @@ def _new_names(
         (new, [range(c.new, c.new_end) for c in chunks]),
     ):
         nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
-        found += [Counter(n.text or b"" for n in nodes if is_bound_here(n))]
-        found += [Counter(n.text or b"" for n in nodes)]
+        found += [Counter(text_of(n) for n in nodes if is_bound_here(n))]
+        found += [Counter(text_of(n) for n in nodes)]
     return {*(found[2] - found[0])}, {*(found[3] - found[1])}
 
 
 def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
     nodes = (n for c in group for n in inside(ours.raw[0], range(c.new, c.new_end)))
-    return any(n.type == "comment" and (n.text or b"") not in made for n in nodes)
+    return any(n.type == "comment" and text_of(n) not in made for n in nodes)
 
 
 def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:

@@ -15,19 +15,18 @@ from pkgtools.merge.syntax.names import (
     class_around,
     last_name,
     name_of,
-    own_attributes,
     owners,
     sets,
 )
+from pkgtools.merge.syntax.tokens import field_parts, field_text, text_of
 
 
 def lost_attribute(use: LandedLines) -> str | None:
     """Return an attribute of ``self`` that neither the class nor its base classes have any more."""
     looked = set()
     for raw in use.attributes():
-        owner = raw.child_by_field_name("object")
         path, name = owners(raw), last_name(raw)
-        if owner is None or owner.text != b"self" or (path, name) in looked:
+        if field_text(raw, "object") != b"self" or (path, name) in looked:
             continue
         looked.add((path, name))
         before, behind = class_around(use.base.root, path), class_around(use.theirs.root, path)
@@ -41,10 +40,8 @@ def lost_attribute(use: LandedLines) -> str | None:
             continue
         old = Definition(before or mine, use.ours).attributes() | _of_host(path, use.ours)
         new = Definition(behind or mine, use.made).attributes() | _of_host(path, use.made)
-        own = own_attributes(mine) - old if before else own_attributes(mine)
-        if name not in old or name in new or name in own or sets(use.ours.root, use.lines, name):
-            continue
-        return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
+        if name in old - new and not sets(use.ours.root, use.lines, name):
+            return f"`self.{name.decode()}` is not there any more{_instead(name, new - old)}"
     return None
 
 
@@ -64,7 +61,7 @@ def _lost_where_it_landed(use: LandedLines, raw: tree_sitter.Node, name: bytes) 
     if any(name_of(one.node) == name_of(scope) for one in host):
         known = known.union(*(one.attributes() for one in host))
     read = re.compile(rb"\bself\.%b\b" % re.escape(name))
-    lines = enumerate((scope.text or b"").splitlines(), scope.start_point.row)
+    lines = enumerate(text_of(scope).splitlines(), scope.start_point.row)
     is_read = any(read.search(line) for row, line in lines if row not in use.rows)
     is_whole = len(there.base_names) == len(list(there.lineage())) - 1
     if name in known or is_read or not is_whole:
@@ -76,19 +73,18 @@ def _lost_where_it_landed(use: LandedLines, raw: tree_sitter.Node, name: bytes) 
 def _of_host(path: Sequence[tree_sitter.Node], module: Module) -> frozenset[bytes]:
     """Return the attributes of the class that a mixin's method names as the type of ``self``."""
     methods = [n for n in path if n.type == "function_definition"]
-    parameters = methods[0].child_by_field_name("parameters") if methods else None
-    first = parameters.named_children[0] if parameters and parameters.named_children else None
-    named = first.child_by_field_name("type") if first is not None else None
-    host = module.resolve((named.text or b"").strip(b"\"'")) if named is not None else None
+    firsts = [p for n in methods[:1] for p in field_parts(n, "parameters")[:1]]
+    named = [name for p in firsts if (name := field_text(p, "type").strip(b"\"'"))]
+    host = module.resolve(named[0]) if named else None
     return host.attributes() if host is not None and host.is_class else frozenset()
 
 
 def undefined_attribute(use: LandedLines) -> str | None:
     """Return an attribute of any object that upstream took from the whole package."""
-    theirs, looked = use.theirs.root.text or b"", set()
+    theirs, looked = text_of(use.theirs.root), set()
     for raw in use.attributes():
         name = last_name(raw)
-        if not name or name in looked or _reads(theirs, b"", name):
+        if name in looked or _reads(theirs, b"", name):
             continue
         looked.add(name)
         if use.is_lost(name):
@@ -101,9 +97,9 @@ def unread_attribute(use: LandedLines) -> str | None:
 
     An object of another name can still have it.
     """
-    base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
+    base, theirs = text_of(use.base.root), text_of(use.theirs.root)
     for raw in use.attributes():
-        owner, _, name = (raw.text or b"").rpartition(b".")
+        owner, _, name = text_of(raw).rpartition(b".")
         last = owner.rpartition(b".")[2]
         pair = last + b"." + name
         if not re.fullmatch(rb"\w+\.\w+", pair) or pair.startswith((b"self.", b"cls.")):
@@ -118,9 +114,9 @@ def unread_attribute(use: LandedLines) -> str | None:
 
 def attribute_of_a_part(use: LandedLines) -> str | None:
     """Return an attribute of an attribute that upstream reads from a part of it now."""
-    base, theirs = use.base.root.text or b"", use.theirs.root.text or b""
+    base, theirs = text_of(use.base.root), text_of(use.theirs.root)
     for raw in use.attributes():
-        owner, _, name = (raw.text or b"").rpartition(b".")
+        owner, _, name = text_of(raw).rpartition(b".")
         if owner + b"." not in theirs or b"." + name not in theirs:
             continue
         if not re.fullmatch(rb"\w+(?:\.\w+)+", owner):

@@ -25,15 +25,21 @@ from pkgtools.merge.syntax.names import (
     owners,
     qualified_name,
 )
-from pkgtools.merge.syntax.tokens import DEFINITIONS, arguments, identifiers, raw_walk
+from pkgtools.merge.syntax.tokens import (
+    DEFINITIONS,
+    arguments,
+    field_text,
+    identifiers,
+    raw_walk,
+    text_of,
+)
 
 _HANDED: Final = re.compile(rb"\b(?:await|yield) ")
 
 
 def called(call: tree_sitter.Node) -> bytes:
     """Return what a call calls, as it names it."""
-    function = call.child_by_field_name("function")
-    return (function.text or b"") if function is not None else b""
+    return field_text(call, "function")
 
 
 def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] | None:
@@ -99,7 +105,7 @@ def _hands_over(file: LandedFile, chunk: Chunk, side: int) -> bool:
 def _calls(nodes: Sequence[tree_sitter.Node]) -> dict[tuple[bytes, bool], tree_sitter.Node]:
     """Return each kind of call by what it calls, and whether it awaits or yields from it."""
     calls = [(n, n.parent) for n in raw_walk(nodes) if n.type == "call" and n.parent]
-    return {(n.children[0].text or b"", o.type in ("await", "yield")): n for n, o in calls}
+    return {(text_of(n.children[0]), o.type in ("await", "yield")): n for n, o in calls}
 
 
 def _is_right(module: Module, call: tree_sitter.Node) -> bool:
@@ -115,8 +121,8 @@ def misgiven(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks that may give a call of theirs what that does not take."""
     faults = {}
     for call in _unproven(file) if file.done else ():
-        words = {*WORD.findall(call.text or b"")}
-        name = (call.children[0].text or b"").decode(errors="replace")
+        words = {*WORD.findall(text_of(call))}
+        name = text_of(call.children[0]).decode(errors="replace")
         reason = f"upstream calls `{name}` there, which may not take what is added"
         guilty = [c for c in file.done if not words.isdisjoint(file.changed_words[c][1])]
         faults.update(dict.fromkeys(guilty or file.done, reason))
@@ -129,14 +135,13 @@ def _unproven(file: LandedFile) -> Iterator[tree_sitter.Node]:
     Calls that are known to fit are left out.
     """
     sides = file.ours.root, file.theirs.root
-    ours, theirs = (root.text or b"" for root in sides)
+    ours, theirs = (text_of(root) for root in sides)
     for call in nodes_on(file.made.root, file.added):
-        given = call.child_by_field_name("arguments")
         # With all arguments of ours, the function has just another name.
-        if call.type != "call" or given is None or (given.text or b"") in ours:
+        if call.type != "call" or field_text(call, "arguments") in ours:
             continue
         mine, known = (_calls_of(called(call), root) for root in sides)
-        is_new = (call.text or b"") not in theirs and not mine
+        is_new = text_of(call) not in theirs and not mine
         is_new = is_new and all(_kinds(n) != _kinds(call) for n in known)
         if known and is_new and not fits(file.made, call):
             yield call
@@ -152,7 +157,7 @@ def _calls_of(name: bytes, root: tree_sitter.Node) -> list[tree_sitter.Node]:
 def _kinds(call: tree_sitter.Node) -> Counter[bytes]:
     """Return the keywords and stars of a call's arguments; of other values, how many."""
     return Counter(
-        name_of(n) or (n.text or b"" if n.type.endswith("splat") else b"") for n in arguments(call)
+        name_of(n) or (text_of(n) if n.type.endswith("splat") else b"") for n in arguments(call)
     )
 
 

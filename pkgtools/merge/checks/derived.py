@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from pkgtools.merge.checks.landing import LandedLines
+from pkgtools.merge.syntax.tokens import text_of
 
 _OPTION: Final = re.compile(rb"\badd_argument\(\s*(?:['\"]-\w['\"],\s*)?['\"]--([\w-]+)['\"]")
 
@@ -19,8 +20,8 @@ def derived_option(use: LandedLines) -> str | None:
     and the class has a field of the new option's name, too.
     """
     added = _options(use.text)
-    gone = _options(use.base.root.text or b"") if added else set()
-    gone -= _options(use.theirs.root.text or b"")
+    gone = _options(text_of(use.base.root)) if added else set()
+    gone -= _options(text_of(use.theirs.root))
     for name in sorted(use.theirs.imports) if gone else ():
         found = use.made.resolve(name)
         fields = found.attributes() if found is not None and found.is_class else frozenset()

@@ -30,7 +30,7 @@ from pkgtools.merge.syntax.names import (
     owners,
     qualified_name,
 )
-from pkgtools.merge.syntax.tokens import ancestors, identifiers
+from pkgtools.merge.syntax.tokens import ancestors, field_text, identifiers, text_of
 
 _CLAUSES: Final = ("for_in_clause", "lambda_parameters")
 _DECLARING: Final = ("global_statement", "nonlocal_statement")
@@ -74,7 +74,7 @@ class _Name:
     def is_deleted_first(self) -> bool:
         """Whether it is read behind a ``del`` without a value between."""
         is_gone = False
-        for raw in self.uses if re.search(rb"\bdel\b", self.function.text or b"") else ():
+        for raw in self.uses if re.search(rb"\bdel\b", text_of(self.function)) else ():
             outer = (n for n in ancestors(raw) if n.type not in ("expression_list", "tuple"))
             is_del = next(outer).type == "delete_statement"
             if is_gone and not is_del and not is_bound_here(raw):
@@ -85,7 +85,7 @@ class _Name:
     @cached_property
     def lines(self) -> list[bytes]:
         """The lines of the function, without indentation."""
-        return [line.strip() for line in (self.function.text or b"").splitlines()]
+        return [line.strip() for line in text_of(self.function).splitlines()]
 
     def line_of(self, raw: tree_sitter.Node) -> bytes:
         """Return the line of the function that has a syntax node."""
@@ -192,13 +192,12 @@ def name_for_types(use: LandedLines) -> str | None:
 @lru_cache(maxsize=8)
 def _for_types(module: tree_sitter.Node) -> frozenset[bytes]:
     """Return the names that a module imports only under ``if TYPE_CHECKING``."""
-    if not any(mark in (module.text or b"") for mark in _TYPING):
+    if not any(mark in text_of(module) for mark in _TYPING):
         return frozenset()
     found: tuple[set[bytes], set[bytes]] = set(), set()
     for node in imports_in(module):
-        outer = node.parent.parent if node.parent is not None else None
-        test = outer.child_by_field_name("condition") if outer is not None else None
-        found[test is not None and test.text in _TYPING].update(imported_names(node))
+        outer = node.parent and node.parent.parent
+        found[field_text(outer, "condition") in _TYPING].update(imported_names(node))
     return frozenset(found[True] - found[False])
 
 
@@ -209,7 +208,7 @@ def _local_names(use: LandedLines) -> dict[tuple[tree_sitter.Node, ...], set[byt
         if raw.type == "identifier" and (is_read(raw) or is_bound_here(raw)):
             path = owners(raw)
             if path and path[-1].type == "function_definition" and raw.parent != path[-1]:
-                found.setdefault(path, set()).add(raw.text or b"")
+                found.setdefault(path, set()).add(text_of(raw))
     return found
 
 
@@ -230,7 +229,7 @@ def _is_comprehended(raw: tree_sitter.Node) -> bool:
             break
         if node.type in COMPREHENSIONS:
             clauses = (c for c in node.named_children if c.type in _CLAUSES)
-            if any(is_bound_here(n) for c in clauses for n in identifiers(c, raw.text or b"")):
+            if any(is_bound_here(n) for c in clauses for n in identifiers(c, text_of(raw))):
                 return True
     return False
 
@@ -264,4 +263,4 @@ def _has_lost_its_loop(use: LandedLines, made: _Name, known: set[bytes]) -> bool
 def _is_in_loop(raw: tree_sitter.Node) -> bool:
     around = takewhile(lambda n: n.type != "function_definition", ancestors(raw))
     lefts = (n.child_by_field_name("left") for n in around if n.type == "for_statement")
-    return any(any(identifiers(left, raw.text or b"")) for left in lefts if left is not None)
+    return any(any(identifiers(left, text_of(raw))) for left in lefts if left is not None)

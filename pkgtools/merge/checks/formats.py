@@ -11,7 +11,7 @@ from typing import Final
 from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.syntax.blocks import Block
-from pkgtools.merge.syntax.tokens import raw_walk, tokens_of
+from pkgtools.merge.syntax.tokens import raw_walk, text_of, tokens_of
 
 _PLACE: Final = re.compile(rb"%(?:\(\w+\))?[-#+ .*\d]*[a-zA-Z]|\{[^{}]*\}")
 
@@ -45,8 +45,8 @@ def _texts_with_values(module: Block) -> set[tuple[bytes, tuple[bytes, ...], tup
             text = text.children[0]  # "{}".format(value)
         elif raw.type not in ("argument_list", "binary_operator"):
             continue
-        places = _PLACE.findall(text.text or b"") if "string" in text.type else []
+        places = _PLACE.findall(text_of(text)) if "string" in text.type else []
         if places and values:
             told = tuple(token for value in values for token in tokens_of(value))
-            found.add((text.text or b"", tuple(places), told))
+            found.add((text_of(text), tuple(places), told))
     return found

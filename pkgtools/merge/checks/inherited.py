@@ -14,6 +14,7 @@ from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.checks.signatures import misordered_field, signature_of
 from pkgtools.merge.syntax.modules import Definition
 from pkgtools.merge.syntax.names import bound, class_around, inside, last_name, name_of, owners
+from pkgtools.merge.syntax.tokens import field_text, text_of
 
 _ABSTRACT: Final = b"abstractmethod"
 _Sides = tuple[Definition, Definition]
@@ -73,12 +74,12 @@ def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | 
 def sets_attribute(side: Definition, name: bytes) -> bool:
     """Whether a class or a base class sets an attribute of ``self``."""
     setter = re.compile(rb"\bself\.%b\s*(?::[^=\n]*)?=(?!=)" % re.escape(name))
-    return any(setter.search(one.node.text or b"") for one in side.lineage())
+    return any(setter.search(text_of(one.node)) for one in side.lineage())
 
 
 def _attribute(raw: tree_sitter.Node, _: Definition, sides: _Sides) -> str | None:
-    owner, outer, name = raw.child_by_field_name("object"), raw.parent, last_name(raw)
-    if owner is None or outer is None or owner.text != b"self":
+    outer, name = raw.parent, last_name(raw)
+    if outer is None or field_text(raw, "object") != b"self":
         return None
     old, new = (side.method(name) for side in sides)
     is_set = outer.type == "assignment" and outer.child_by_field_name("left") == raw
@@ -99,7 +100,7 @@ def _attribute(raw: tree_sitter.Node, _: Definition, sides: _Sides) -> str | Non
 def _has_slots(one: Definition, name: bytes) -> bool:
     """Whether the instances of a class have only the attributes that it lists, without a name."""
     is_slotted = one.has_option(b"slots") or b"msgspec.Struct" in one.base_names
-    return b"__slots__" in (one.node.text or b"") or (is_slotted and name not in bound(one.node))
+    return b"__slots__" in text_of(one.node) or (is_slotted and name not in bound(one.node))
 
 
 def _is_frozen(side: Definition) -> bool:

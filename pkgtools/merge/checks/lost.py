@@ -27,6 +27,7 @@ from pkgtools.merge.syntax.names import (
     reads,
     sets,
 )
+from pkgtools.merge.syntax.tokens import field_text, text_of
 
 _BINDING: Final = ("assignment", "for_in_clause", "for_statement", "named_expression")
 _COMMENT: Final = re.compile(rb"#.*")
@@ -43,7 +44,7 @@ def lost_name(use: LandedLines, *, whole: bool) -> str | None:
     base, ours, theirs, made = (m.root for m in (use.base, use.ours, use.theirs, use.made))
     found = [n for n in inside(ours, use.lines) if n.type == "identifier" and n.text in use.words]
     read = (n for n in found if is_read(n))
-    for path, name in dict.fromkeys((owners(raw), raw.text or b"") for raw in read):
+    for path, name in dict.fromkeys((owners(raw), text_of(raw)) for raw in read):
         if not means(ours, path, name):
             continue
         was_there = means(base, path, name)
@@ -56,7 +57,7 @@ def lost_name(use: LandedLines, *, whole: bool) -> str | None:
         if not any(name in imported_names(n) for n in made.children if n.type in IMPORTS):
             return f"`{name.decode()}` is made of itself alone: upstream does not set it any more"
     there = (n for n in found if whole and is_bound_here(n))
-    for path, name in ((owners(n), n.text or b"") for n in there):
+    for path, name in ((owners(n), text_of(n)) for n in there):
         if min(reads(n, path, name) for n in (base, ours)) > reads(made, path, name):
             return f"nothing uses `{name.decode()}` there any more"
     return None
@@ -82,7 +83,7 @@ def _lost_from(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     if behind is None:
         return f"there is no module {new} any more" if old == new else f"there is no module {new}"
     for name in raw.children_by_field_name("name"):
-        plain = (name.child_by_field_name("name") or name).text or b""
+        plain = name_of(name) or text_of(name)
         word = re.compile(rb"\b" + re.escape(plain) + rb"\b")
         inner = (f"{dotted}.{plain.decode()}" for dotted in (old, new))
         is_module = use.ours.read(next(inner)) is not None and use.made.read(next(inner)) is None
@@ -97,7 +98,7 @@ def _lost_from(use: LandedLines, raw: tree_sitter.Node) -> str | None:
 
 def _lost_star(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     """Return a name that ``import *`` of a module of the package does not give any more."""
-    path, name = owners(raw), raw.text or b""
+    path, name = owners(raw), text_of(raw)
     if b"*" not in bound(use.ours.root) or name not in use.words or not is_read(raw):
         return None
     if any(means(module.root, path, name) for module in (use.ours, use.made)):
@@ -108,14 +109,14 @@ def _lost_star(use: LandedLines, raw: tree_sitter.Node) -> str | None:
 
 def _lost_member(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     """Return that a module or class of which some lines use a member does not have it any more."""
-    owner, member = raw.child_by_field_name("object"), last_name(raw)
-    if owner is None or member not in use.words:
+    owner, member = field_text(raw, "object"), last_name(raw)
+    if member not in use.words:
         return None
-    is_local = any(binds(scope, owner.text or b"") for scope in owners(raw))
-    classes = [None if is_local else m.resolve(owner.text or b"") for m in (use.ours, use.made)]
+    is_local = any(binds(scope, owner) for scope in owners(raw))
+    classes = [None if is_local else m.resolve(owner) for m in (use.ours, use.made)]
     if classes[0] and classes[1] and classes[0].is_class:
         return _lost_of_class(classes[0], classes[1], member)
-    old, new = (module.dotted(owner.text or b"") for module in (use.ours, use.made))
+    old, new = (module.dotted(owner) for module in (use.ours, use.made))
     if not old or not new or use.ours.read(old) is None or use.made.read(new) is None:
         return None
     if use.ours.offers(old, member) and use.made.offers(new, member) is False:
@@ -135,11 +136,9 @@ def _lost_of_class(old: Definition, new: Definition, member: bytes) -> str | Non
 
 def _lost_export(use: LandedLines, raw: tree_sitter.Node) -> str | None:
     """Return a name in `__all__` that the module does not have any more."""
-    outer = raw.parent.parent if raw.parent is not None else None
-    left = outer.child_by_field_name("left") if outer is not None else None
-    if left is None or left.text != b"__all__":
+    if field_text(raw.parent and raw.parent.parent, "left") != b"__all__":
         return None
-    name = (raw.text or b"").strip(b"\"'")
+    name = text_of(raw).strip(b"\"'")
     is_lost = name in use.words and name in bound(use.ours.root)
     is_lost = is_lost and not bound(use.made.root) & {name, b"*"}
     return f"`{name.decode()}` is not defined there any more" if is_lost else None
@@ -164,7 +163,7 @@ def orphan(
     """
     theirs, made = sides
     for raw in (n for n in inside(theirs, lines) if n.type == "identifier" and n.text in names):
-        path, name = owners(raw), raw.text or b""
+        path, name = owners(raw), text_of(raw)
         has_meaning = means(made, path, name)
         is_unset = is_read(raw) and means(theirs, path, name) and not has_meaning
         if is_unset and (not whole or reads(made, path, name)):

@@ -11,7 +11,7 @@ import tree_sitter
 from pkgtools.merge.checks.landing import LandedFile, LandedLines
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.syntax.names import inside, is_read, last_name
-from pkgtools.merge.syntax.tokens import ancestors, arguments, tokens_of
+from pkgtools.merge.syntax.tokens import ancestors, arguments, text_of, tokens_of
 
 _FORMS: Final = {
     **{
@@ -33,7 +33,7 @@ def other_value(file: LandedFile) -> dict[Chunk, str]:
     faults = {}
     for chunk in file.by_rule:
         nodes = inside(file.ours.root, range(chunk.new, chunk.new_end))
-        read = {n.text or b"" for n in nodes if n.type == "identifier" and is_read(n)}
+        read = {text_of(n) for n in nodes if n.type == "identifier" and is_read(n)}
         for rival in (c for c in file.versions.upstream if touches(chunk, c)):
             old = _values(file.base.root, range(rival.old, rival.old_end))
             new = _values(file.theirs.root, range(rival.new, rival.new_end))
@@ -52,7 +52,7 @@ def _values(root: tree_sitter.Node, rows: range) -> dict[bytes, tree_sitter.Node
         value = node.child_by_field_name("right") or node.child_by_field_name("value")
         is_value = node.type in ("assignment", "for_statement", "named_expression")
         if is_value and target is not None and value is not None and target.type == "identifier":
-            found[target.text or b""] = value
+            found[text_of(target)] = value
     return found
 
 

@@ -14,7 +14,7 @@ import tree_sitter
 
 from pkgtools.merge.syntax.modules import Definition
 from pkgtools.merge.syntax.names import is_record, name_of, statements_of
-from pkgtools.merge.syntax.tokens import arguments, raw_walk
+from pkgtools.merge.syntax.tokens import arguments, field_parts, field_text, raw_walk, text_of
 
 _MANAGER: Final = b"contextmanager"
 _RECORDS: Final = (b"NamedTuple", b"Struct", b"TypedDict")
@@ -59,8 +59,8 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     lineage = list(found.lineage())
     known = {n.rpartition(b".")[2] for one in lineage for n in one.base_names}
     resolved = {name_of(one.node) for one in lineage}
-    is_record = any(one.is_marked(b"dataclass") for one in lineage) or bool(known & set(_RECORDS))
-    if not is_record or known - resolved - set(_RECORDS) - {b"ABC", b"object", b"Generic"}:
+    takes_fields = known & {*_RECORDS} or any(one.is_marked(b"dataclass") for one in lineage)
+    if not takes_fields or known - resolved - {*_RECORDS, b"ABC", b"object", b"Generic"}:
         return None
     fields = [f for one in reversed(lineage) for f in _fields(one.node)]
     placed = [
@@ -79,17 +79,16 @@ def misfit(
     """Return why a signature does not take a call as the one before did, or None."""
     given = arguments(call)
     splats = {n.type for n in given if n.type in ("list_splat", "dictionary_splat")}
-    named = [n.child_by_field_name("name") for n in given if n.type == "keyword_argument"]
-    keywords = {n.text or b"" for n in named if n is not None}
-    count = len(given) - len(named) - sum(n.type in splats for n in given)
-    for name in sorted(keywords):
+    keywords = sorted(name_of(n) for n in given if n.type == "keyword_argument")
+    count = len(given) - len(keywords) - sum(n.type in splats for n in given)
+    for name in keywords:
         if name not in signature.keywords and not signature.takes_any:
             return f"it has no parameter `{name.decode()}`"
     if "list_splat" in splats:
         return None
     if count > len(signature.positional) and not signature.takes_more:
         return f"it takes {len(signature.positional)} positional arguments at most, not {count}"
-    missing = signature.required - keywords - set(signature.positional[:count])
+    missing = signature.required - {*keywords, *signature.positional[:count]}
     if missing and not splats:
         return f"it needs `{min(missing).decode()}`"
     positions = zip(before.positional[:count] if before else (), signature.positional, strict=False)
@@ -131,7 +130,7 @@ def other_result(old: Definition, new: Definition, role: str) -> str | None:
         return f"is {kinds[1]} now, not {kinds[0]}"
     shapes = [_shapes(one.node) for one in (old, new)]
     is_used = role not in ("await", "expression_statement")
-    is_stub = re.search(rb"NotImplemented|\.\.\.", new.node.text or b"") is not None
+    is_stub = re.search(rb"NotImplemented|\.\.\.", text_of(new.node)) is not None
     if is_used and not is_stub and None in shapes[0] and None not in shapes[1]:
         count = max(n or 0 for n in shapes[1])
         return f"returns {count} values now, not one" if count else "returns nothing any more"
@@ -166,16 +165,13 @@ def number_of_values(values: Sequence[tree_sitter.Node]) -> int | None:
 
 
 def _of_function(function: tree_sitter.Node, *, skip: bool) -> Signature:
-    listed = function.child_by_field_name("parameters")
-    nodes = list(listed.named_children if listed is not None else [])
     positional: list[bytes] = []
     keywords: set[bytes] = set()
     required: set[bytes] = set()
     more = anything = behind_star = False
-    for node in nodes:
-        kind = node.type
-        if kind == "typed_parameter":
-            kind = node.named_children[0].type
+    for node in field_parts(function, "parameters"):
+        inner = node.named_children[0] if node.type == "typed_parameter" else node
+        kind = inner.type
         if kind in ("list_splat_pattern", "keyword_separator"):
             behind_star = True
             more = more or kind == "list_splat_pattern"
@@ -184,7 +180,7 @@ def _of_function(function: tree_sitter.Node, *, skip: bool) -> Signature:
         elif kind == "positional_separator":
             keywords.clear()
         elif kind in ("identifier", "default_parameter", "typed_default_parameter"):
-            name = _parameter(node)
+            name = name_of(inner) or text_of(inner)
             keywords.add(name)
             if kind == "identifier":
                 required.add(name)
@@ -197,30 +193,20 @@ def _of_function(function: tree_sitter.Node, *, skip: bool) -> Signature:
     return Signature(tuple(positional), frozenset(keywords), frozenset(required), more, anything)
 
 
-def _parameter(node: tree_sitter.Node) -> bytes:
-    name = node.child_by_field_name("name")
-    if name is None:
-        name = node.named_children[0] if node.type == "typed_parameter" else node
-    return name.text or b""
-
-
 def _fields(scope: tree_sitter.Node) -> list[tuple[bytes, bool]]:
     """Return the fields of a class, each with whether it has a default."""
-    body = scope.child_by_field_name("body")
-    found = []
-    for statement in body.named_children if body is not None else []:
-        node = statement.named_children[0] if statement.named_children else statement
-        kind = node.child_by_field_name("type") if node.type == "assignment" else None
-        left = node.child_by_field_name("left")
-        if kind is None or left is None or (kind.text or b"").startswith(b"ClassVar"):
-            continue
-        found.append((left.text or b"", node.child_by_field_name("right") is not None))
-    return found
+    nodes = (n for statement in field_parts(scope, "body") for n in statement.named_children[:1])
+    typed = ((n, field_text(n, "type")) for n in nodes if n.type == "assignment")
+    return [
+        (field_text(n, "left"), n.child_by_field_name("right") is not None)
+        for n, kind in typed
+        if kind and not kind.startswith(b"ClassVar")
+    ]
 
 
 def misordered_field(scope: tree_sitter.Node) -> bytes | None:
     """Return a field of a class without a default behind one with a default, which fails."""
-    if not is_record(scope) or b"KW_ONLY" in (scope.text or b""):
+    if not is_record(scope) or b"KW_ONLY" in text_of(scope):
         return None
     has_default = False
     for name, is_set in _fields(scope):
@@ -239,22 +225,18 @@ def given_twice(scope: tree_sitter.Node) -> set[tuple[bytes, bytes]]:
     taken: set[tuple[bytes, bytes]] = set()
     given: set[tuple[bytes, bytes]] = set()
     for node in raw_walk([scope]):
-        if node.type == "assignment":
-            left = node.child_by_field_name("left")
-            if left is not None and left.type == "subscript":
-                put |= _entry(left, left.named_children[1:])
+        if node.type == "assignment" and node.children[0].type == "subscript":
+            put |= _entry(node.children[0], node.children[0].named_children[1:])
         elif node.type == "delete_statement":
             taken |= {e for n in node.named_children for e in _entry(n, n.named_children[1:])}
         elif node.type == "call":
-            function, inner = node.child_by_field_name("function"), arguments(node)
-            method = function.child_by_field_name("attribute") if function is not None else None
-            if function is not None and method is not None:
-                done = {b"setdefault": put, b"pop": taken}.get(method.text or b"")
-                if done is not None:
-                    done |= _entry(function, inner)
+            function, inner = node.children[0], arguments(node)
+            done = {b"setdefault": put, b"pop": taken}.get(field_text(function, "attribute"))
+            if done is not None:
+                done |= _entry(function, inner)
             names = {name_of(n) for n in inner if n.type == "keyword_argument"}
             splats = [n.named_children[0] for n in inner if n.type == "dictionary_splat"]
-            given |= {(n.text or b"", name) for n in splats for name in names}
+            given |= {(text_of(n), name) for n in splats for name in names}
     return (put & given) - taken
 
 
@@ -262,4 +244,4 @@ def _entry(owner: tree_sitter.Node, keys: Sequence[tree_sitter.Node]) -> set[tup
     """Return a dictionary and its key, where that is a plain string."""
     if not keys or keys[0].type != "string" or not owner.named_children:
         return set()
-    return {(owner.named_children[0].text or b"", (keys[0].text or b"").strip(b"\"'"))}
+    return {(text_of(owner.named_children[0]), text_of(keys[0]).strip(b"\"'"))}

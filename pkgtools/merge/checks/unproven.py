@@ -13,8 +13,8 @@ from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import IMPORTS, inside
-from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.syntax.names import IMPORTS, inside, name_of
+from pkgtools.merge.syntax.tokens import raw_walk, text_of
 
 
 def unproven_imports(file: LandedFile) -> dict[Chunk, str]:
@@ -68,7 +68,7 @@ def _bound_twice(module: Module) -> set[bytes]:
 def _imported(module: Module, nodes: Iterable[tree_sitter.Node]) -> set[tuple[bytes, str]]:
     """Return the names that some statements import, each with its module."""
     return {
-        ((n.child_by_field_name("name") or n).text or b"", module.absolute(statement))
+        (name_of(n) or text_of(n), module.absolute(statement))
         for statement in nodes
         if statement.type == "import_from_statement"
         for n in statement.named_children[1:]

@@ -15,7 +15,7 @@ import tree_sitter
 from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.names import inside
-from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.syntax.tokens import raw_walk, text_of
 
 _LEAVES: Final = {"break_statement", "continue_statement", "raise_statement", "return_statement"}
 
@@ -43,19 +43,17 @@ def _cut_off(nodes: Iterable[tree_sitter.Node]) -> dict[bytes, bytes]:
         if node.parent is not None and node.parent.type in ("block", "module"):
             near = [n for n in (_beside(node, -1), node, _beside(node, 1)) if n is not None]
             pairs = ((one, n) for one, n in pairwise(near) if one.type in _LEAVES)
-            found |= {n.text or b"": one.text or b"" for one, n in pairs}
+            found |= {text_of(n): text_of(one) for one, n in pairs}
         if node.type == "except_clause" and node.parent is not None:
             clauses = [n for n in node.parent.named_children if n.type == node.type]
             pairs = (pair for pair in combinations(clauses, 2) if _catches_all(*pair))
-            found |= {n.text or b"": one.text or b"" for one, n in pairs}
+            found |= {text_of(n): text_of(one) for one, n in pairs}
     return found
 
 
 def _catches_all(one: tree_sitter.Node, other: tree_sitter.Node) -> bool:
     """Whether an ``except`` catches all builtin exceptions of another one."""
-    names = (
-        re.findall(rb"[\w.]+", re.split(rb":| as ", n.text or b"")[0])[1:] for n in (one, other)
-    )
+    names = (re.findall(rb"[\w.]+", re.split(rb":| as ", text_of(n))[0])[1:] for n in (one, other))
     first, second = ([getattr(builtins, name.decode(), None) for name in side] for side in names)
     known = tuple(kind for kind in first if isinstance(kind, type))
     return bool(second) and all(isinstance(k, type) and issubclass(k, known) for k in second)

@@ -31,7 +31,7 @@ from pkgtools.merge.syntax.names import (
     qualified_name,
     statements_of,
 )
-from pkgtools.merge.syntax.tokens import DEFINITIONS, tokens_of
+from pkgtools.merge.syntax.tokens import DEFINITIONS, text_of, tokens_of
 
 _LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
 _SHARED: Final[dict[str, Callable[[Definition], tuple[bytes, ...]]]] = {
@@ -87,7 +87,7 @@ def _is_as_it_was(old: Definition, new: Definition) -> bool:
 def keyword_twice(use: LandedLines) -> str | None:
     """Return a keyword of a call that a dictionary has, too, and in neither side alone."""
     for function in nodes_on(use.made.root, use.rows):
-        if function.type != "function_definition" or b"**" not in (function.text or b""):
+        if function.type != "function_definition" or b"**" not in text_of(function):
             continue
         found, path = given_twice(function), (*owners(function), function)
         for there in use.on_sides(path) if found else ():
@@ -164,7 +164,7 @@ def _is_truth(node: tree_sitter.Node) -> bool:
 def _is_other(node: tree_sitter.Node) -> bool:
     """Whether a return has a literal or a member of an enumeration."""
     (value,) = node.named_children[:1]
-    return value.type in _LITERALS or re.match(rb"_*[A-Z]\w*\.\w+\Z", value.text or b"") is not None
+    return value.type in _LITERALS or re.match(rb"_*[A-Z]\w*\.\w+\Z", text_of(value)) is not None
 
 
 def lone_definition(use: LandedLines) -> str | None:

@@ -36,7 +36,7 @@ from pkgtools.merge.rules.layout import (
 )
 from pkgtools.merge.syntax.align import ALIKE, matching_blocks
 from pkgtools.merge.syntax.blocks import Block, parse
-from pkgtools.merge.syntax.tokens import raw_walk, tokens_of
+from pkgtools.merge.syntax.tokens import raw_walk, text_of, tokens_of
 
 _Nodes = tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
 """Of base, ours and theirs."""
@@ -133,7 +133,7 @@ def _replaced(nodes: _Nodes, blocks: tuple[Block, Block]) -> Edit | None:
     ours, theirs = (block.source for block in blocks)
     start, end = nodes[2].start_byte, nodes[2].end_byte
     old, new = indent_at(ours, nodes[1].start_byte), indent_at(theirs, start)
-    text = reindent(nodes[1].text or b"", old, new, frozenset(), first=False)
+    text = reindent(text_of(nodes[1]), old, new, frozenset(), first=False)
     edit = edit_of(theirs, start, end, text)
     return edit if isinstance(edit, Edit) else None
 
@@ -182,7 +182,7 @@ def _is_alike(words: Sequence[object], changes: Sequence[Chunk]) -> bool:
 def _words(block: Block) -> list[_Word]:
     found = []
     for raw in raw_walk(block.raw):
-        text = raw.text or b""
+        text = text_of(raw)
         if raw.type in _TEXTS and b" " in text:
             found += [
                 _Word(

@@ -9,7 +9,7 @@ import tree_sitter
 from pkgtools.merge.rules.layout import WORTH
 from pkgtools.merge.syntax.align import ALIKE
 from pkgtools.merge.syntax.blocks import Block, Shape, same, similarity, squeezed
-from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, tokens_of
+from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, text_of, tokens_of
 
 _RENAMED: Final = 0.8
 """The least share of common tokens of a definition and its renamed form."""
@@ -61,7 +61,7 @@ def made_within(base: Block, ours: Block, new: Sequence[Block]) -> Block | None:
 def is_elsewhere(base: tree_sitter.Node, theirs: tree_sitter.Node) -> bool:
     """Whether upstream has a part of a definition at another place of it."""
     # Most of what a patch changes is not at another place, which its bytes show without tokens.
-    if squeezed(base.text or b"") not in _squeezed(_definition(theirs)):
+    if squeezed(text_of(base)) not in _squeezed(_definition(theirs)):
         return False
     told = tokens_of(base)
     if len(told) < WORTH or told == tokens_of(theirs):
@@ -94,7 +94,7 @@ def _definition(node: tree_sitter.Node) -> tree_sitter.Node:
 
 @lru_cache(maxsize=256)  # every change in a definition asks for these
 def _squeezed(node: tree_sitter.Node) -> bytes:
-    return squeezed(node.text or b"")
+    return squeezed(text_of(node))
 
 
 @lru_cache(maxsize=256)

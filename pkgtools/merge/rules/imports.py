@@ -17,7 +17,8 @@ from pkgtools.merge.rules import layout
 from pkgtools.merge.rules.order import sorted_place
 from pkgtools.merge.syntax.blocks import Block, is_sound, parse
 from pkgtools.merge.syntax.effects import imported_names
-from pkgtools.merge.syntax.names import inside, is_read, means, owners, reads
+from pkgtools.merge.syntax.names import inside, is_read, means, name_of, owners, reads
+from pkgtools.merge.syntax.tokens import text_of
 from pkgtools.merge.versions import Versions
 
 _RULE: Final = "import-restored"
@@ -84,7 +85,7 @@ def _lost(versions: Versions, chunk: Chunk, data: bytes) -> list[bytes]:
     read = {}
     for raw in inside(ours, range(chunk.new, chunk.new_end)):
         if raw.type == "identifier" and is_read(raw):
-            read[raw.text or b""] = owners(raw)
+            read[text_of(raw)] = owners(raw)
     used = ((n, path) for n, path in read.items() if means(ours, path, n) and reads(made, path, n))
     return [n for n, path in used if not means(made, path, n)]
 
@@ -96,7 +97,7 @@ def _statement(module: Block, name: bytes) -> Block | None:
             continue
         head = b"from %b import " % _module(node) if node.kind != "import_statement" else b"import "
         for part in node.raw[0].children_by_field_name("name"):
-            statement = parse(head + (part.text or b"") + b"\n").elements[0]
+            statement = parse(head + text_of(part) + b"\n").elements[0]
             if imported_names(statement.raw[0]) == [name]:
                 return statement
     return None
@@ -109,7 +110,7 @@ def _module(statement: Block) -> bytes:
 def _original(statement: Block) -> bytes:
     """Return what the imported name is called in its module."""
     part = statement.raw[0].children_by_field_name("name")[0]
-    return (part.child_by_field_name("name") or part).text or b""
+    return name_of(part) or text_of(part)
 
 
 def _with_statement(made: Block, statement: Block, beside: list[Block]) -> bytes:

@@ -9,7 +9,7 @@ import tree_sitter
 
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.syntax.blocks import Block, parse, starts_line
-from pkgtools.merge.syntax.tokens import raw_walk, tokens_of
+from pkgtools.merge.syntax.tokens import raw_walk, text_of, tokens_of
 
 _ALIKE: Final = 0.6
 """The least share of common tokens of an expression and what it is changed to."""
@@ -187,7 +187,7 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
             start, end = found[0].start_byte, found[0].end_byte
             old = indent_at(ours.source, other.start_byte)
             new = indent_at(theirs.source, start)
-            text = reindent(other.text or b"", old, new, frozenset(), first=False)
+            text = reindent(text_of(other), old, new, frozenset(), first=False)
             edit = edit_of(theirs.source, start, end, text)
             return (
                 edit if isinstance(edit, Unsure) or stays_whole(edit, 0, len(edit.text)) else None

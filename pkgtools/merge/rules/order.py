@@ -11,7 +11,7 @@ from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import effects, independent, share
 from pkgtools.merge.syntax.given import is_registration
 from pkgtools.merge.syntax.names import IMPORTS, is_record
-from pkgtools.merge.syntax.tokens import tokens_of
+from pkgtools.merge.syntax.tokens import text_of, tokens_of
 
 _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
@@ -175,7 +175,7 @@ def _is_literal_case(node: Block) -> bool:
     pattern = _pattern(node)
     if pattern is None:
         return False
-    text = pattern.text or b""
+    text = text_of(pattern)
     tests = {"string": True, "integer": text.isdigit(), "dotted_name": b"." in text}
     return tests.get(pattern.type, False)
 

@@ -31,7 +31,7 @@ from pkgtools.merge.rules.apart import changes, has_word
 from pkgtools.merge.syntax.align import matching_blocks
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import is_log
-from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.syntax.tokens import raw_walk, text_of
 from pkgtools.util.lines import split
 
 _Piece = tuple[bytes, str]
@@ -210,9 +210,9 @@ def _spans(module: tree_sitter.Node, start: int, end: int) -> Iterator[tuple[int
     for raw in raw_walk([module]):
         if raw.end_byte <= start or end <= raw.start_byte:
             continue
-        if raw.type == "comment" and not _FOR_TOOLS.match(raw.text or b""):
+        if raw.type == "comment" and not _FOR_TOOLS.match(text_of(raw)):
             yield raw.start_byte, raw.end_byte, _COMMENT
-        elif raw.type == "string_content" and b" " in (raw.text or b"") and _is_told(raw):
+        elif raw.type == "string_content" and b" " in text_of(raw) and _is_told(raw):
             yield raw.start_byte, raw.end_byte, _STRING
         elif raw.type == "concatenated_string" and _is_told(raw.children[0].children[0]):
             for one, other in pairwise(raw.children):  # the marks at which a text is cut
@@ -237,9 +237,7 @@ def _is_told(content: tree_sitter.Node) -> bool:
         inner, node = node, node.parent
     call = node.parent if node is not None and node.type == "argument_list" else None
     if call is not None and call.parent is not None:
-        function = call.child_by_field_name("function")
-        is_logged = function is not None and is_log(function)
-        return is_logged or call.parent.type == "raise_statement"
+        return is_log(call.children[0]) or call.parent.type == "raise_statement"
     if node is None or node.type == "keyword_argument":
         return node is not None and node.children[0].text == b"help"
     if node.type == "assert_statement":

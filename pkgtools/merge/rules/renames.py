@@ -31,7 +31,7 @@ from pkgtools.merge.syntax.names import (
     owner_of_lines,
     scopes,
 )
-from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.syntax.tokens import raw_walk, text_of
 from pkgtools.merge.versions import Versions
 
 _BY_NAME: Final = re.compile(rb"(?<![\w.])(?:eval|exec|locals|vars)\(")
@@ -100,7 +100,7 @@ def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | No
         function = _function(versions, path)
         if function is None or function.nodes[0] in seen:
             continue
-        if _BY_NAME.search(function.nodes[1].text or b""):
+        if _BY_NAME.search(text_of(function.nodes[1])):
             continue
         seen.add(function.nodes[0])
         for old, new in _renames(function).items():
@@ -156,7 +156,7 @@ def _tokens(root: tree_sitter.Node) -> Iterator[_Token]:
         elif node.child_count:
             stack += reversed(node.children)
         elif node.type != "comment":
-            yield _Token(node.text or b"", node.start_byte, statement)
+            yield _Token(text_of(node), node.start_byte, statement)
 
 
 def _is_operand(node: tree_sitter.Node) -> bool:
@@ -221,7 +221,7 @@ def _hidden(function: tree_sitter.Node) -> set[bytes]:
         elif raw.type == "function_definition":
             found.add(name_of(raw))
         elif raw.type in ("keyword_pattern", "lambda_parameters", "parameters"):
-            found.update(n.text or b"" for n in raw_walk([raw]) if n.type == "identifier")
+            found.update(text_of(n) for n in raw_walk([raw]) if n.type == "identifier")
     return found
 
 

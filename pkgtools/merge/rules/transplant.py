@@ -18,6 +18,7 @@ from pkgtools.merge.rules.layout import wraps
 from pkgtools.merge.rules.siblings import Siblings
 from pkgtools.merge.rules.wrapping import wrapped
 from pkgtools.merge.syntax.blocks import Block, Shape, parse, same
+from pkgtools.merge.syntax.tokens import field_text
 
 _ADDED_AT_AN_END: Final = ("decorators", "clauses")
 """Parts that a patch can add without touching the other parts of a statement."""
@@ -153,8 +154,7 @@ def _carry_parameter(base: Block, ours: Block, theirs: Block) -> Carried | Unsur
     """Carry an annotation or a default, of which one side adds the other one."""
     text = base.key[1] if base.key else b""
     for role, sign in (("type", b": "), ("value", b"=")):
-        raws = [n.raw[0].child_by_field_name(role) for n in (base, ours, theirs)]
-        old, new, other = ((raw.text or b"") if raw is not None else b"" for raw in raws)
+        old, new, other = (field_text(n.raw[0], role) for n in (base, ours, theirs))
         if old not in (new, other) and new != other:
             return Unsure("both change the same expression")
         made = other if old == new else new

@@ -15,7 +15,7 @@ from pkgtools.merge.syntax.blocks import Block, Shape, same
 from pkgtools.merge.syntax.effects import effects, independent
 from pkgtools.merge.syntax.given import given_names, is_exclusive, is_import, is_registration
 from pkgtools.merge.syntax.names import IMPORTS
-from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.syntax.tokens import raw_walk, text_of
 
 _OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
 
@@ -82,7 +82,7 @@ def _sets_the_same(one: Block, other: Block) -> bool:
 
 def _assigned(block: Block) -> set[bytes]:
     nodes = (n for n in raw_walk(block.raw) if n.type == "assignment")
-    return {left.text or b"" for n in nodes if (left := n.child_by_field_name("left"))}
+    return {text_of(left) for n in nodes if (left := n.child_by_field_name("left"))}
 
 
 def _has_all(one: Block, block: Block) -> bool:

@@ -18,7 +18,7 @@ import tree_sitter
 
 from pkgtools.merge.syntax.keys import definition, sibling_key
 from pkgtools.merge.syntax.reparse import syntax_tree
-from pkgtools.merge.syntax.tokens import raw_walk, tokens
+from pkgtools.merge.syntax.tokens import raw_walk, text_of, tokens
 
 _DEEPEST: Final = 500
 """Nodes of the syntax tree; CPython's own parser takes 200 nested parentheses."""
@@ -152,7 +152,7 @@ class Block:
     def skeleton(self) -> tuple[bytes, ...]:
         """A record's keywords and operators, which its parts do not have."""
         raw = [definition(r) for r in self.raw]
-        words = [c.text or b"" for r in raw for c in r.children if not c.is_named]
+        words = [text_of(c) for r in raw for c in r.children if not c.is_named]
         return tuple(w for w in words if w not in (b",", b"(", b")"))
 
     @property

@@ -8,7 +8,14 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.syntax.blocks import Block
-from pkgtools.merge.syntax.tokens import ancestors, arguments, identifiers, raw_walk
+from pkgtools.merge.syntax.tokens import (
+    ancestors,
+    arguments,
+    field_text,
+    identifiers,
+    raw_walk,
+    text_of,
+)
 
 _ENDS: Final = {"assert_statement", "raise_statement", "return_statement"}
 """Statements that end the function."""
@@ -153,9 +160,7 @@ def _visit(raw: tree_sitter.Node, found: Effects) -> None:
         for child in raw.named_children:
             _visit(child, found)
     elif kind == "keyword_argument":
-        value = raw.child_by_field_name("value")
-        if value is not None:
-            _visit(value, found)
+        _visit(raw.children[-1], found)
     elif kind == "as_pattern_target":
         _write(raw.named_children, found)
     else:
@@ -171,7 +176,7 @@ def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
                 _visit(child, body)
                 found.reads |= body.reads - body.writes
         elif child == raw.child_by_field_name("name"):
-            found.writes.add(child.text or b"")
+            found.writes.add(text_of(child))
         elif child.type == "parameters":
             for parameter in child.named_children:
                 value = parameter.child_by_field_name("value")
@@ -186,7 +191,7 @@ def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
 
 def _annotated(raw: tree_sitter.Node | None) -> set[bytes]:
     nodes = raw_walk([raw]) if raw is not None else ()
-    return {node.text or b"" for node in nodes if node.type == "identifier"}
+    return {text_of(node) for node in nodes if node.type == "identifier"}
 
 
 def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
@@ -204,11 +209,11 @@ def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
 def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
     for target in targets:
         if target.type in ("identifier", "attribute"):
-            found.writes.add(dotted_name(target) or target.text or b"")
+            found.writes.add(dotted_name(target) or text_of(target))
         elif target.type == "subscript":
             value = target.child_by_field_name("value")
             if value is not None:
-                found.writes.add(dotted_name(value) or value.text or b"")
+                found.writes.add(dotted_name(value) or text_of(value))
             found.writes |= _item(target)
             for child in target.named_children:
                 _visit(child, found)
@@ -219,15 +224,15 @@ def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
 def _item(raw: tree_sitter.Node) -> set[bytes]:
     """Return an item of a container as if it were an attribute: two names may be one object."""
     value = raw.child_by_field_name("value")
-    if value is None or _is_fresh(raw, value.text or b""):
+    if value is None or _is_fresh(raw, text_of(value)):
         return set()
-    owner, key = value.text or b"", (raw.text or b"")[value.end_byte - raw.start_byte :]
+    owner, key = text_of(value), (raw.text or b"")[value.end_byte - raw.start_byte :]
     return {owner + b"." + key.replace(b".", b" ")}
 
 
 def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
-    function = raw.child_by_field_name("function")
-    name = (function.text or b"") if function is not None else b""
+    function = raw.children[0]
+    name = text_of(function)
     container, _, method = name.rpartition(b".")
     is_log, grows = _LOG.fullmatch(name) is not None, method in _GROWS and _is_fresh(raw, container)
     harmless = _is_harmless(name) or is_log or grows
@@ -236,18 +241,13 @@ def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
     if grows:
         found.grows = True
         found.writes.add(container)
-    if function is not None:
-        _visit(function, found)
-        if function.type == "attribute":
-            owner = function.child_by_field_name("object")
-            if owner is not None and dotted_name(owner):
-                found.handed_over.add(dotted_name(owner))
+    _visit(function, found)
+    handed = [] if harmless else arguments(raw)
+    if function.type == "attribute":
+        handed.append(function.children[0])
+    values = (n.children[-1] if n.type == "keyword_argument" else n for n in handed)
+    found.handed_over |= {*map(dotted_name, values)} - {b""}
     for argument in arguments(raw):
-        value = argument
-        if argument.type == "keyword_argument":
-            value = argument.child_by_field_name("value") or argument
-        if dotted_name(value) and not harmless:
-            found.handed_over.add(dotted_name(value))
         _visit(argument, found)
 
 
@@ -261,7 +261,7 @@ def _is_fresh(raw: tree_sitter.Node, name: bytes) -> bool:
     values = [n.child_by_field_name("right") for n in made]
     # A container from elsewhere can have another name, through which it is read.
     is_made = all(
-        value is not None and (value.type in _DISPLAYS or _EMPTY.fullmatch(value.text or b""))
+        value is not None and (value.type in _DISPLAYS or _EMPTY.fullmatch(text_of(value)))
         for value in values
     )
     return bool(made) and is_made and {_use(n) for n in uses} <= {"assignment", *_LOOKS}
@@ -307,13 +307,11 @@ def _is_property(raw: tree_sitter.Node) -> bool:
 def dotted_name(raw: tree_sitter.Node) -> bytes:
     """Return ``a.b.c`` for a name and its attributes, else nothing."""
     if raw.type == "identifier":
-        return raw.text or b""
+        return text_of(raw)
     if raw.type != "attribute":
         return b""
-    owner, name = raw.child_by_field_name("object"), raw.child_by_field_name("attribute")
-    if owner is None or name is None or not dotted_name(owner):
-        return b""
-    return dotted_name(owner) + b"." + (name.text or b"")
+    owner = dotted_name(raw.children[0])
+    return owner and owner + b"." + field_text(raw, "attribute")
 
 
 def is_log(function: tree_sitter.Node) -> bool:
@@ -323,13 +321,7 @@ def is_log(function: tree_sitter.Node) -> bool:
 
 def imported_names(raw: tree_sitter.Node) -> list[bytes]:
     """Return the names that an import binds."""
-    names = []
-    for node in raw.children_by_field_name("name"):
-        alias = node.child_by_field_name("alias")
-        if alias is not None:
-            names.append(alias.text or b"")
-        else:
-            text = node.text or b""
-            # `import a.b` binds `a`, `from a import b` binds `b`.
-            names.append(text if raw.type != "import_statement" else text.split(b".")[0])
-    return names
+    # `import a.b` binds `a`, `from a import b` binds `b`.
+    end = b"." if raw.type == "import_statement" else b" "
+    nodes = raw.children_by_field_name("name")
+    return [field_text(n, "alias") or text_of(n).partition(end)[0] for n in nodes]

@@ -14,7 +14,7 @@ from typing import Final
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.names import IMPORTS
-from pkgtools.merge.syntax.tokens import ancestors, arguments, tokens_of
+from pkgtools.merge.syntax.tokens import ancestors, arguments, field_text, text_of, tokens_of
 
 _EXCLUSIVE: Final = {
     *("assignment", "class", "default_parameter", "function", "identifier", "keyword_argument"),
@@ -75,12 +75,12 @@ def _registered(block: Block) -> Iterator[tuple[str, bytes]]:
     if is_registration(block) and block.key and b"add_argument" in block.key[1]:
         called = block.key[1].partition(b"(")[0]
         given = arguments(raw)
-        options = [(n.text or b"").strip(b"\"'") for n in given if n.type == "string"]
-        stored = [n.children[-1] for n in given if (n.text or b"").startswith(b"dest=")]
+        options = [text_of(n).strip(b"\"'") for n in given if n.type == "string"]
+        stored = [n.children[-1] for n in given if text_of(n).startswith(b"dest=")]
         yield from (("option", called + b" " + option) for option in options)
         # argparse stores the value under the first long option, unless `dest` names another.
         long = [option for option in options if option.startswith(b"--")] or options[:1]
-        under = [(n.text or b"").strip(b"\"'") for n in stored] or long[:1]
+        under = [text_of(n).strip(b"\"'") for n in stored] or long[:1]
         yield from (("dest", called + name.lstrip(b"-").replace(b"-", b"_")) for name in under)
     elif block.is_definition and "decorators" in block.parts:
         texts = (b"".join(n.tokens) for n in block.parts["decorators"].elements)
@@ -90,8 +90,7 @@ def _registered(block: Block) -> Iterator[tuple[str, bytes]]:
         if value is None or value.type not in _LITERALS:
             return
         outer = next(islice(ancestors(raw), 2, None), None)
-        bases = outer.child_by_field_name("superclasses") if outer is not None else None
-        if bases is not None and _ENUM.search(bases.text or b""):
+        if _ENUM.search(field_text(outer, "superclasses")):
             yield "value", b"".join(tokens_of(value))  # the later member would be an alias
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pkgtools.merge.syntax.tokens import raw_tokens
+from pkgtools.merge.syntax.tokens import arguments, raw_tokens, text_of
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -59,9 +59,7 @@ def sibling_key(node: Block) -> tuple[str, bytes] | None:
 
 def _first_argument(call: tree_sitter.Node) -> bytes:
     """Return the string that a call names something with, as in ``add_argument("--port")``."""
-    arguments = call.child_by_field_name("arguments")
-    named = arguments.named_children if arguments is not None else []
-    return (named[0].text or b"") if named and named[0].type == "string" else b""
+    return b"".join(text_of(n) for n in arguments(call)[:1] if n.type == "string")
 
 
 def definition(raw: tree_sitter.Node) -> tree_sitter.Node:

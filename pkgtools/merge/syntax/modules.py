@@ -15,7 +15,7 @@ import tree_sitter
 
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.names import bound, definitions_in, imports_in, name_of, own_attributes
-from pkgtools.merge.syntax.tokens import raw_walk
+from pkgtools.merge.syntax.tokens import field_parts, field_text, raw_walk, text_of
 
 Read = Callable[[str], bytes | None]
 
@@ -50,7 +50,7 @@ class Definition:
     @property
     def decorators(self) -> tuple[bytes, ...]:
         """Its decorators."""
-        return tuple(n.text or b"" for n in self.whole.named_children if n.type == "decorator")
+        return tuple(text_of(n) for n in self.whole.named_children if n.type == "decorator")
 
     def is_marked(self, mark: bytes) -> bool:
         """Whether a decorator has a word in it."""
@@ -58,8 +58,7 @@ class Definition:
 
     def has_option(self, name: bytes) -> bool:
         """Whether a decorator of a class, or the class itself, is given ``name=True``."""
-        listed = self.node.child_by_field_name("superclasses")
-        heads = (*self.decorators, (listed.text or b"") if listed is not None else b"")
+        heads = (*self.decorators, field_text(self.node, "superclasses"))
         return any(re.search(rb"\b%b\s*=\s*True\b" % name, head) for head in heads)
 
     @property
@@ -70,12 +69,9 @@ class Definition:
     @property
     def base_names(self) -> tuple[bytes, ...]:
         """The base classes of a class, as it names them."""
-        listed = self.node.child_by_field_name("superclasses")
-        nodes = listed.named_children if listed is not None else []
-        plain = (n.child_by_field_name("value") if n.type == "subscript" else n for n in nodes)
-        return tuple(
-            n.text or b"" for n in plain if n is not None and n.type in ("identifier", "attribute")
-        )
+        nodes = field_parts(self.node, "superclasses")
+        plain = (n.children[0] if n.type == "subscript" else n for n in nodes)
+        return tuple(text_of(n) for n in plain if n.type in ("identifier", "attribute"))
 
     def lineage(self, depth: int = _DEPTH) -> Iterator[Definition]:
         """Yield a class and its base classes, as far as they are in the package."""
@@ -175,7 +171,7 @@ class Module:
         is_starred = there.starred(name, depth - 1)
         # A word that binds nothing may still be set in some other way.
         word = rb"\b%b\b" % re.escape(name) + (b"" if lazy else b"|__getattr__")
-        is_sure = is_starred or not re.search(word, there.root.text or b"")
+        is_sure = is_starred or not re.search(word, text_of(there.root))
         return is_starred if is_sure else None
 
     def starred(self, name: bytes, depth: int = _DEPTH) -> bool | None:
@@ -209,7 +205,7 @@ class Module:
         if name in self.imports and depth:
             there, original = self._origin(name)
             return there._made_by(original, depth - 1) if there else None  # noqa: SLF001
-        calls = re.findall(rb"^%b = (.*)" % re.escape(name), self.root.text or b"", re.MULTILINE)
+        calls = re.findall(rb"^%b = (.*)" % re.escape(name), text_of(self.root), re.MULTILINE)
         found = re.fullmatch(rb"(\w+)\(\)", calls[0]) if len(calls) == 1 else None
         made = self.resolve(found[1]) if found else None
         return made if made and made.is_class else None
@@ -225,9 +221,8 @@ class Module:
         for node in imports_in(self.root):
             dotted = self.absolute(node) if node.type == "import_from_statement" else None
             for name in node.children_by_field_name("name"):
-                plain = name.child_by_field_name("name") or name
-                bound = (name.child_by_field_name("alias") or plain).text or b""
-                text = plain.text or b""
+                text = name_of(name) or text_of(name)
+                bound = field_text(name, "alias") or text
                 found[bound] = (text.decode(), b"") if dotted is None else (dotted, text)
         return found
 
@@ -267,8 +262,7 @@ class Module:
 
     def absolute(self, node: tree_sitter.Node) -> str:
         """Return the dotted name of the module from which a statement imports."""
-        module = node.child_by_field_name("module_name")
-        return self._absolute((module.text or b"").decode() if module is not None else "")
+        return self._absolute(field_text(node, "module_name").decode())
 
     def _absolute(self, text: str) -> str:
         name = text.lstrip(".")
@@ -280,7 +274,7 @@ class Module:
 
 
 def _strings(nodes: list[tree_sitter.Node]) -> list[bytes]:
-    return [n.text or b"" for n in raw_walk(nodes) if n.type == "string_content"]
+    return [text_of(n) for n in raw_walk(nodes) if n.type == "string_content"]
 
 
 @lru_cache(maxsize=256)  # a patch uses the same few modules again and again

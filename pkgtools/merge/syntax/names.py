@@ -11,7 +11,14 @@ import tree_sitter
 
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import imported_names
-from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, identifiers, raw_walk
+from pkgtools.merge.syntax.tokens import (
+    DEFINITIONS,
+    ancestors,
+    field_text,
+    identifiers,
+    raw_walk,
+    text_of,
+)
 
 _BUILTINS: Final = {n.encode() for n in (*dir(builtins), "__doc__", "__file__", "__name__")}
 IMPORTS: Final = ("import_statement", "import_from_statement", "future_import_statement")
@@ -73,7 +80,7 @@ def last_name(raw: tree_sitter.Node) -> bytes:
     """Return what a name or an attribute is called."""
     if raw.type == "attribute":
         raw = raw.child_by_field_name("attribute") or raw
-    return (raw.text or b"") if raw.type == "identifier" else b""
+    return text_of(raw) if raw.type == "identifier" else b""
 
 
 @lru_cache(maxsize=8192)
@@ -89,8 +96,7 @@ def qualified_name(path: Sequence[tree_sitter.Node]) -> tuple[bytes, ...]:
 
 def name_of(node: tree_sitter.Node) -> bytes:
     """Return the name of a definition; empty for a node without one."""
-    name = node.child_by_field_name("name")
-    return (name.text or b"") if name is not None else b""
+    return field_text(node, "name")
 
 
 @lru_cache(maxsize=8)
@@ -190,7 +196,7 @@ def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byte
     """Whether a name is bound in the definitions of that path, in the module, or built in."""
     if name in _BUILTINS or name in bound(module):
         return True
-    if not path or name not in (module.text or b""):
+    if not path or name not in text_of(module):
         return False
     names = qualified_name(path)
     found = scopes(module, names)
@@ -310,7 +316,7 @@ def bound(scope: tree_sitter.Node) -> frozenset[bytes]:
         elif raw.type == "wildcard_import":
             names.add(b"*")
         elif raw.type == "identifier" and is_bound_here(raw):
-            names.add(raw.text or b"")
+            names.add(text_of(raw))
     return frozenset(names)
 
 
@@ -354,15 +360,12 @@ def class_around(
 @lru_cache(maxsize=32)
 def own_attributes(scope: tree_sitter.Node) -> frozenset[bytes]:
     """Return what a class gives its instances, without its base classes."""
-    return bound(scope) | set(_ATTRIBUTE.findall(scope.text or b""))
+    return bound(scope) | set(_ATTRIBUTE.findall(text_of(scope)))
 
 
 def is_record(scope: tree_sitter.Node | None) -> bool:
     """Whether a class takes its fields by position, in their order."""
-    outer = scope.parent if scope is not None else None
-    if scope is None or outer is None:
-        return False
-    marks = outer.named_children[:-1] if outer.type == "decorated_definition" else []
-    bases = scope.child_by_field_name("superclasses")
-    text = b"\n".join(n.text or b"" for n in (*marks, bases) if n is not None)
+    outer = scope and scope.parent
+    marks = outer.named_children[:-1] if outer and outer.type == "decorated_definition" else []
+    text = b"\n".join((*map(text_of, marks), field_text(scope, "superclasses")))
     return _RECORD.search(text) is not None and b"kw_only=True" not in text

@@ -30,6 +30,23 @@ def _goto_next(cursor: tree_sitter.TreeCursor) -> bool:
     return True
 
 
+def text_of(raw: tree_sitter.Node | None) -> bytes:
+    """Return the text of a syntax node; nothing without one."""
+    return (raw.text or b"") if raw is not None else b""
+
+
+def field_text(raw: tree_sitter.Node | None, *fields: str) -> bytes:
+    """Return the text of the first of some fields that a syntax node has; nothing without one."""
+    found = (raw.child_by_field_name(field) for field in fields if raw is not None)
+    return text_of(next(filter(None, found), None))
+
+
+def field_parts(raw: tree_sitter.Node, field: str) -> list[tree_sitter.Node]:
+    """Return the named children of a field but comments; nothing without the field."""
+    found = raw.child_by_field_name(field)
+    return [n for n in (found.named_children if found else ()) if n.type != "comment"]
+
+
 def ancestors(raw: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """Yield the syntax nodes around one, innermost first."""
     outer = raw.parent
@@ -56,8 +73,7 @@ def identifiers(root: tree_sitter.Node, name: bytes) -> Iterator[tree_sitter.Nod
 
 def arguments(call: tree_sitter.Node) -> list[tree_sitter.Node]:
     """Return the arguments of a call."""
-    listed = call.child_by_field_name("arguments")
-    return [n for n in (listed.named_children if listed else ()) if n.type != "comment"]
+    return field_parts(call, "arguments")
 
 
 def tokens_of(raw: tree_sitter.Node) -> tuple[bytes, ...]:
@@ -71,8 +87,7 @@ def block_tokens(module: tree_sitter.Node) -> Iterator[tuple[int, bytes]]:
     while stack:
         node, depth = stack.pop()
         if not node.child_count or node.type in _LEAVES:
-            if node.text:
-                yield depth, _plain(node)
+            yield depth, _plain(node)
             continue
         inner = depth
         if node.type == "tuple" and node.named_child_count == 1:
