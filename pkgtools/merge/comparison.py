@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import tree_sitter
 
 from pkgtools.merge.syntax.blocks import Block, is_sound
-from pkgtools.merge.syntax.tokens import block_tokens, text_of
+from pkgtools.merge.syntax.tokens import block_tokens, is_within, text_of
 
 _DEFINITIONS: Final = {"class_definition", "decorated_definition", "function_definition"}
 
@@ -39,7 +39,9 @@ def problem(merge: Comparison, *, renested: bool) -> str | None:
     if not all(reads_as_well(made, theirs) for theirs, made in merge.ported):
         return "the result is not Python"
     wanted = _difference(merge.base, merge.ours)
-    made = _sum(_difference(old, new) for old, new in merge.ported)
+    made: Counter[tuple[int, bytes]] = Counter()
+    for old, new in merge.ported:
+        made.update(_difference(old, new))
     flat = _without_depth(wanted)
     flat.subtract(merge.absorbed)
     if _differ(flat, _without_depth(made)):
@@ -105,14 +107,10 @@ def _units(module: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     stack = list(module.children)
     while stack:
         raw = stack.pop()
-        if raw.type in _DEFINITIONS or (raw.type == "block" and _is_body(raw)):
+        if raw.type in _DEFINITIONS or (raw.type == "block" and is_within(raw, *_DEFINITIONS)):
             stack += raw.children
         else:
             yield raw
-
-
-def _is_body(block: tree_sitter.Node) -> bool:
-    return block.parent is not None and block.parent.type in _DEFINITIONS
 
 
 def _without_depth(counts: Counter[tuple[int, bytes]]) -> Counter[bytes]:
@@ -122,18 +120,8 @@ def _without_depth(counts: Counter[tuple[int, bytes]]) -> Counter[bytes]:
     return found
 
 
-def _sum(counters: Iterable[Counter[T]]) -> Counter[T]:
-    total: Counter[T] = Counter()
-    for counter in counters:
-        total.update(counter)
-    return total
-
-
 def _differ(one: Counter[T], other: Counter[T]) -> bool:
     """Whether two changes differ in more than what a formatter adds and takes away."""
-    return any(one[key] != other[key] for key in {*one, *other} if not _is_layout(key))
-
-
-def _is_layout(key: object) -> bool:
-    token = key[1] if isinstance(key, tuple) else key
-    return token in (b",", b"(", b")")
+    changed = (key for key in {*one, *other} if one[key] != other[key])
+    tokens = (key[1] if isinstance(key, tuple) else key for key in changed)
+    return any(token not in (b",", b"(", b")") for token in tokens)

@@ -1,13 +1,15 @@
 """Three-way merging of lines: what git's merge does, chunk by chunk and without markers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import pygit2
 from pygit2.enums import DiffOption
+
+T = TypeVar("T")
 
 _CODING: Final = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
@@ -23,6 +25,25 @@ class Chunk:
     old_end: int
     new: int
     new_end: int
+
+    @property
+    def old_lines(self) -> range:
+        """The lines that it replaces."""
+        return range(self.old, self.old_end)
+
+    @property
+    def new_lines(self) -> range:
+        """The lines that it puts there."""
+        return range(self.new, self.new_end)
+
+    @property
+    def growth(self) -> int:
+        """How many lines it adds."""
+        return len(self.new_lines) - len(self.old_lines)
+
+    def is_at(self, other: "Chunk") -> bool:
+        """Whether both replace the same lines, or are at the same place between two."""
+        return (self.old, self.old_end) == (other.old, other.old_end)
 
 
 def has_crlf(data: bytes) -> bool:
@@ -76,13 +97,18 @@ def shift(chunks: Sequence[Chunk], line: int) -> int:
 
 def without(lines: Sequence[bytes], base: Sequence[bytes], chunks: Sequence[Chunk]) -> bytes:
     """Return `lines`, the new version, with some of the chunks taken back."""
-    out: list[bytes] = []
+    spans = ((c.new_lines, base[c.old : c.old_end]) for c in chunks)
+    return b"".join(splice(lines, spans))
+
+
+def splice(items: Sequence[T], changes: Iterable[tuple[range, Iterable[T]]]) -> list[T]:
+    """Return a sequence with others in the place of some spans, which come in order."""
+    out: list[T] = []
     at = 0
-    for chunk in chunks:
-        out += lines[at : chunk.new]
-        out += base[chunk.old : chunk.old_end]
-        at = chunk.new_end
-    return b"".join([*out, *lines[at:]])
+    for span, others in changes:
+        out += [*items[at : span.start], *others]
+        at = span.stop
+    return [*out, *items[at:]]
 
 
 def encoding_of(lines: Sequence[bytes]) -> bytes:

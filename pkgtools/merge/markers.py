@@ -1,11 +1,11 @@
 """Conflict markers, as git writes them."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pkgtools.merge.lines import Chunk, diff, shift, touches, without
+from pkgtools.merge.lines import Chunk, diff, shift, splice, touches, without
 from pkgtools.merge.model import Merge
 from pkgtools.util.lines import split
 
@@ -16,6 +16,7 @@ _PROPOSED: Final = re.compile(
     re.MULTILINE,
 )
 """A conflict with a proposal, where no line of either looks like the marker between the sides."""
+_ALPHANUMERIC: Final = re.compile(rb"[A-Za-z0-9]")
 _NEAR: Final = 3
 """Git writes two conflicts as one where no more lines than these are between them."""
 
@@ -144,12 +145,8 @@ def _on_common(left: Sequence[Chunk]) -> dict[Chunk, Chunk]:
     for chunk in sorted(left, key=lambda c: c.new):
         old = chunk.new - grown
         found[Chunk(old, old + chunk.old_end - chunk.old, chunk.new, chunk.new_end)] = chunk
-        grown += _growth(chunk)
+        grown += chunk.growth
     return found
-
-
-def _growth(chunk: Chunk) -> int:
-    return chunk.new_end - chunk.new - chunk.old_end + chunk.old
 
 
 Files = tuple["Sequence[bytes]", "Sequence[bytes]", "Sequence[bytes]"]
@@ -173,7 +170,7 @@ def _regions(files: Files, mine: Sequence[Chunk], *, forced: bool) -> Iterator[R
         spans = []
         for chunks, within in zip((mine, upstream), inside, strict=True):
             first = shift([c for c in chunks if c not in within and c.old < end], start)
-            spans.append(range(first, first + end - start + sum(map(_growth, within))))
+            spans.append(range(first, first + end - start + sum(c.growth for c in within)))
         one, other = spans
         differ = files[1][one.start : one.stop] != files[2][other.start : other.stop]
         is_conflict = bool(inside[0]) and (forced or (bool(inside[1]) and differ))
@@ -219,7 +216,7 @@ def _simplified(files: Files, found: Sequence[Region]) -> list[Region]:
         last = joined[-1] if joined else None
         if last and last.is_conflict and region.is_conflict:
             between = files[1][last.ours.stop : region.ours.start]
-            if len(between) <= _NEAR or not any(_has_word(line) for line in between):
+            if len(between) <= _NEAR or not _ALPHANUMERIC.search(b"".join(between)):
                 joined[-1] = Region(
                     last.chunks + region.chunks,
                     range(last.base.start, region.base.stop),
@@ -232,10 +229,6 @@ def _simplified(files: Files, found: Sequence[Region]) -> list[Region]:
     return joined
 
 
-def _has_word(line: bytes) -> bool:
-    return any(bytes([c]).isalnum() for c in line)
-
-
 def _written(
     files: Files,
     found: Sequence[Region],
@@ -243,18 +236,14 @@ def _written(
     proposals: Mapping[int, tuple[int, bytes]] | None = None,
 ) -> bytes:
     """Return theirs with ours' side of each region, or a marked conflict with its proposal."""
-    out: list[bytes] = []
-    at = 0
-    for region in found:
-        out += files[2][at : region.theirs.start]
-        if region.is_conflict:
-            out += _conflict(files, region, markers, (proposals or {}).get(region.theirs.start))
-        elif region.chunks:
-            out += files[1][region.ours.start : region.ours.stop]
-        else:
-            out += files[2][region.theirs.start : region.theirs.stop]
-        at = region.theirs.stop
-    return b"".join([*out, *files[2][at:]])
+    sides: list[tuple[range, Iterable[bytes]]] = []
+    for r in found:
+        if r.is_conflict:
+            proposal = (proposals or {}).get(r.theirs.start)
+            sides.append((r.theirs, _conflict(files, r, markers, proposal)))
+        elif r.chunks:
+            sides.append((r.theirs, files[1][r.ours.start : r.ours.stop]))
+    return b"".join(splice(files[2], sides))
 
 
 def accept_proposals(data: bytes) -> tuple[bytes, list[int]]:

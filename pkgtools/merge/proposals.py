@@ -15,7 +15,7 @@ from typing import Final
 
 from pkgtools.merge.checks.faults import find_faults
 from pkgtools.merge.comparison import reads_as_well
-from pkgtools.merge.lines import has_crlf
+from pkgtools.merge.lines import has_crlf, splice
 from pkgtools.merge.markers import ConflictLines, conflicts_in
 from pkgtools.merge.model import How, Merge, OtherFiles, Proposal
 from pkgtools.merge.rules.twins import doubled
@@ -77,10 +77,8 @@ def with_proposals(merged: Merge, sides: tuple[bytes, bytes, bytes], others: Oth
 
 def filled(data: bytes, proposals: Sequence[Proposal]) -> bytes:
     """Return a merged file with the proposals in it."""
-    lines = split(data)
-    for proposal in sorted(proposals, key=lambda p: p.lines.start, reverse=True):
-        lines[proposal.lines.start : proposal.lines.stop] = [proposal.text]
-    return b"".join(lines)
+    chosen = sorted(proposals, key=lambda p: p.lines.start)
+    return b"".join(splice(split(data), ((p.lines, [p.text]) for p in chosen)))
 
 
 def likely_content(base: bytes, ours: bytes, merged: Merge) -> bytes:

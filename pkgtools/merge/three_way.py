@@ -8,7 +8,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.checks.faults import find_faults
-from pkgtools.merge.lines import Chunk, has_crlf, moves, shift, touches, without
+from pkgtools.merge.lines import Chunk, has_crlf, moves, shift, splice, touches, without
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.proven import with_proven
 from pkgtools.merge.result import Unsure
@@ -84,16 +84,13 @@ def _with_renames(versions: Versions, merged: Merge, others: OtherFiles) -> Merg
         return merged
     if not found.binds_first(again.data, versions.theirs.source):
         return merged
-    chunks = []
-    for one in again.chunks:
+    chunks = list(again.chunks)
+    for number, one in enumerate(chunks):
         span = slice(one.chunk.new, one.chunk.new_end)
-        is_written = versions.lines[1][span] != renamed.lines[1][span]
-        is_followed = is_written or one.chunk in left
+        is_followed = one.chunk in left or versions.lines[1][span] != renamed.lines[1][span]
         if is_followed and one.how in (How.MOVED, How.MERGED):
             rules = (*one.rules, "renamed-operand")
-            chunks.append(replace(one, how=How.MERGED, rules=rules, line=None))
-        else:
-            chunks.append(one)
+            chunks[number] = replace(one, how=How.MERGED, rules=rules, line=None)
     return replace(again, chunks=tuple(chunks))
 
 
@@ -152,7 +149,10 @@ def _by_lines(versions: Versions, chunks: Sequence[Chunk]) -> dict[Chunk, ChunkM
     found = {}
     for chunk in chunks:
         rivals = [c for c in versions.upstream if touches(chunk, c)]
-        twin = next((c for c in rivals if _is_twin(chunk, c, versions.lines)), None)
+        ours, theirs = versions.lines[1:]
+        text = ours[chunk.new : chunk.new_end]
+        twins = (c for c in rivals if c.is_at(chunk) and theirs[c.new : c.new_end] == text)
+        twin = next(twins, None)
         # Adjacent changes count as rivals, as in `git merge-file`.
         if not rivals:
             line = shift(versions.upstream, chunk.old) + 1
@@ -211,8 +211,8 @@ def _new_names(
     """Return the names that some chunks bind, and all that they use, more than before."""
     found: list[Counter[bytes]] = []
     for root, spans in (
-        (old, [range(c.old, c.old_end) for c in chunks]),
-        (new, [range(c.new, c.new_end) for c in chunks]),
+        (old, [c.old_lines for c in chunks]),
+        (new, [c.new_lines for c in chunks]),
     ):
         nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
         found += [Counter(text_of(n) for n in nodes if is_bound_here(n))]
@@ -221,7 +221,7 @@ def _new_names(
 
 
 def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
-    nodes = (n for c in group for n in inside(ours.raw[0], range(c.new, c.new_end)))
+    nodes = (n for c in group for n in inside(ours.raw[0], c.new_lines))
     return any(n.type == "comment" and text_of(n) not in made for n in nodes)
 
 
@@ -232,7 +232,7 @@ def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
     strayed = []
     for chunk in clean:
         # Chunks above this one have shifted its lines in the merged file.
-        grown = sum(c.new_end - c.new - c.old_end + c.old for c in clean if c.old < chunk.old)
+        grown = sum(c.growth for c in clean if c.old < chunk.old)
         line = shift(versions.upstream, chunk.old) + grown
         if chunk.new < chunk.new_end:
             before = owner_of_lines(versions.ours, chunk.new, chunk.new_end)
@@ -265,24 +265,15 @@ def _doubled(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
     return found
 
 
-def _is_twin(mine: Chunk, other: Chunk, lines: Lines) -> bool:
-    same_place = (mine.old, mine.old_end) == (other.old, other.old_end)
-    return same_place and (lines[1][mine.new : mine.new_end] == lines[2][other.new : other.new_end])
-
-
 def _apply_clean(
     lines: Lines,
     upstream: Sequence[Chunk],
     clean: Sequence[Chunk],
 ) -> bytes:
-    out: list[bytes] = []
-    at = 0
-    for chunk in clean:
-        start = shift(upstream, chunk.old)
-        out += lines[2][at:start]
-        out += lines[1][chunk.new : chunk.new_end]
-        at = start + chunk.old_end - chunk.old
-    return b"".join([*out, *lines[2][at:]])
+    starts = [shift(upstream, chunk.old) for chunk in clean]
+    spans = [range(at, at + len(c.old_lines)) for at, c in zip(starts, clean, strict=True)]
+    texts = [lines[1][c.new : c.new_end] for c in clean]
+    return b"".join(splice(lines[2], zip(spans, texts, strict=True)))
 
 
 def _groups(left: Sequence[Chunk], lines: Lines) -> list[list[Chunk]]:

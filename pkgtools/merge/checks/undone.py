@@ -17,7 +17,7 @@ from typing import Final
 from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk, touches
 from pkgtools.merge.model import How
-from pkgtools.merge.syntax.align import matching_blocks
+from pkgtools.merge.syntax.align import gaps, matching_blocks
 from pkgtools.merge.syntax.names import IMPORTS, inside
 from pkgtools.merge.syntax.tokens import ancestors
 from pkgtools.merge.versions import Versions
@@ -59,7 +59,7 @@ def undone(file: LandedFile) -> dict[Chunk, str]:
 
 def _is_import(file: LandedFile, chunk: Chunk) -> bool:
     """Whether the lines are part of an import, in which each name stands for itself."""
-    nodes = inside(file.ours.root, range(chunk.new, chunk.new_end))
+    nodes = inside(file.ours.root, chunk.new_lines)
     names = (n for n in nodes if n.type == "identifier")
     return all(any(outer.type in IMPORTS for outer in ancestors(n)) for n in names)
 
@@ -145,16 +145,13 @@ def _changed(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[set[bytes], ..
     """Return the words that some lines lose, those that they get, and those beside."""
     one, other = (_LEAF.findall(b"".join(lines)) for lines in (old, new))
     gone, come, beside = set[bytes](), set[bytes](), set[bytes]()
-    at_old = at_new = 0
-    for a, b, size in [*matching_blocks(one, other), (len(one), len(other), 0)]:
-        before, behind = one[at_old:a], other[at_new:b]
+    for c in gaps(one, other):
+        before, behind = one[c.old : c.old_end], other[c.new : c.new_end]
         gone.update(before)
         come.update(behind)
-        if before or behind:
-            first, last = ((*before[end], *behind[end]) for end in (slice(1), slice(-1, None)))
-            beside.update(one[at_old - 1 : at_old] if b"," not in first else ())
-            beside.update(one[a : a + 1] if b"," not in last else ())
-        at_old, at_new = a + size, b + size
+        first, last = ((*before[end], *behind[end]) for end in (slice(1), slice(-1, None)))
+        beside.update(one[c.old - 1 : c.old] if b"," not in first else ())
+        beside.update(one[c.old_end : c.old_end + 1] if b"," not in last else ())
     return gone, come, beside
 
 

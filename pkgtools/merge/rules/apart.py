@@ -17,7 +17,7 @@ Four things have to hold:
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import tree_sitter
@@ -27,16 +27,14 @@ from pkgtools.merge.result import Carried, Edit
 from pkgtools.merge.rules.counterparts import is_elsewhere
 from pkgtools.merge.rules.layout import (
     apply_edits,
-    edit_of,
-    indent_at,
     is_in_its_like,
-    reindent,
+    replace_span,
     stays_whole,
     wraps,
 )
-from pkgtools.merge.syntax.align import ALIKE, matching_blocks
+from pkgtools.merge.syntax.align import ALIKE, gaps
 from pkgtools.merge.syntax.blocks import Block, parse
-from pkgtools.merge.syntax.tokens import raw_walk, text_of, tokens_of
+from pkgtools.merge.syntax.tokens import is_within, raw_walk, text_of, tokens_of
 
 _Nodes = tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
 """Of base, ours and theirs."""
@@ -97,8 +95,9 @@ def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None
     if base == ours:
         return []
     if base == theirs:
-        edit = _replaced(nodes, blocks)
-        return [edit] if edit else None
+        sources = blocks[0].source, blocks[1].source
+        edit = replace_span(sources, nodes[1].byte_range, nodes[2].byte_range)
+        return [edit] if isinstance(edit, Edit) else None
     if is_elsewhere(nodes[0], nodes[2]):
         return None
     inner = nodes[0].type == "parenthesized_expression"
@@ -128,16 +127,6 @@ def _node_edits(nodes: _Nodes, blocks: tuple[Block, Block]) -> list[Edit] | None
     return None if None in edits else [edit for found in edits for edit in found or ()]
 
 
-def _replaced(nodes: _Nodes, blocks: tuple[Block, Block]) -> Edit | None:
-    """Return the edit that puts a node of ours in the place of the same one of theirs."""
-    ours, theirs = (block.source for block in blocks)
-    start, end = nodes[2].start_byte, nodes[2].end_byte
-    old, new = indent_at(ours, nodes[1].start_byte), indent_at(theirs, start)
-    text = reindent(text_of(nodes[1]), old, new, frozenset(), first=False)
-    edit = edit_of(theirs, start, end, text)
-    return edit if isinstance(edit, Edit) else None
-
-
 def _is_dotted(node: tree_sitter.Node) -> bool:
     """Whether it is a name with dots, which is one thing."""
     while node.type == "attribute":
@@ -160,23 +149,18 @@ def _apart(base: Block, ours: Block, theirs: Block) -> list[Edit] | None:
     again = _merged(back, changes(back[0], back[1]), changes(back[0], back[2]))
     if made is None or again is None or made != list(reversed(again)):
         return None
-    if not _is_alike(texts[0], upstream):
-        return None
+    gone = {n for c in upstream for n in c.old_lines}
+    told = {n for n, word in enumerate(texts[0]) if has_word([word])}
+    if len(told - gone) < ALIKE * len(told):
+        return None  # too few words stay for the statement to be the same one
     spans = [[_span(base.raw[0], sides[0], c) for c in side] for side in (mine, upstream)]
     if any(a[0] < b[1] and b[0] < a[1] for a in spans[0] for b in spans[1]):
         return None
-    told = [{_string_at(base.raw[0], a) for a, _ in side} - {None} for side in spans]
-    if not told[0].isdisjoint(told[1]):
+    strings = [{_string_at(base.raw[0], a) for a, _ in side} - {None} for side in spans]
+    if not strings[0].isdisjoint(strings[1]):
         return None
     edits = [_edit((ours, theirs), sides, upstream, chunk) for chunk in mine]
     return None if None in edits else [edit for edit in edits if edit]
-
-
-def _is_alike(words: Sequence[object], changes: Sequence[Chunk]) -> bool:
-    """Whether enough words stay for the statement to be the same one."""
-    told = {n for n, word in enumerate(words) if has_word([word])}
-    gone = {n for c in changes for n in range(c.old, c.old_end)}
-    return len(told - gone) >= ALIKE * len(told)
 
 
 def _words(block: Block) -> list[_Word]:
@@ -190,27 +174,19 @@ def _words(block: Block) -> list[_Word]:
                 )
                 for piece in _PIECE.finditer(text)
             ]
-        elif text and (raw.type in _TEXTS or not (raw.child_count or _is_in_text(raw))):
+        elif text and (raw.type in _TEXTS or not (raw.child_count or is_within(raw, *_TEXTS))):
             found.append(_Word(text, raw.start_byte, raw.end_byte, ""))
     return found
-
-
-def _is_in_text(raw: tree_sitter.Node) -> bool:
-    return raw.parent is not None and raw.parent.type in _TEXTS
 
 
 def changes(old: Sequence[object], new: Sequence[object]) -> list[Chunk]:
     """Return the changes; words without a letter or digit between two of them change, too."""
     found: list[Chunk] = []
-    at_old = at_new = 0
-    for a, b, size in [*matching_blocks(old, new), (len(old), len(new), 0)]:
-        if (at_old, at_new) != (a, b):
-            last = found[-1] if found else None
-            if last and not has_word(old[last.old_end : at_old]):
-                found[-1] = Chunk(last.old, a, last.new, b)
-            else:
-                found.append(Chunk(at_old, a, at_new, b))
-        at_old, at_new = a + size, b + size
+    for chunk in gaps(old, new):
+        if found and not has_word(old[found[-1].old_end : chunk.old]):
+            found[-1] = replace(found[-1], old_end=chunk.old_end, new_end=chunk.new_end)
+        else:
+            found.append(chunk)
     return found
 
 
@@ -269,13 +245,11 @@ def _edit(
 ) -> Edit | None:
     """Return the edit of theirs between the words around a change of ours."""
     ours, theirs = blocks
-    grown = sum(c.new_end - c.new - c.old_end + c.old for c in upstream if c.old_end <= chunk.old)
+    grown = sum(c.growth for c in upstream if c.old_end <= chunk.old)
     before, behind = chunk.old - 1 + grown, chunk.old_end + grown
     start = sides[2][before].end if before >= 0 else theirs.start
     end = sides[2][behind].start if behind < len(sides[2]) else theirs.end
     first = sides[1][chunk.new - 1].end if chunk.new else ours.start
     last = sides[1][chunk.new_end].start if chunk.new_end < len(sides[1]) else ours.end
-    text = ours.source[first:last]
-    old, new = indent_at(ours.source, first), indent_at(theirs.source, start)
-    made = edit_of(theirs.source, start, end, reindent(text, old, new, frozenset(), first=False))
+    made = replace_span((ours.source, theirs.source), (first, last), (start, end))
     return made if isinstance(made, Edit) else None

@@ -9,7 +9,7 @@ import tree_sitter
 
 from pkgtools.merge.result import Edit, Unsure
 from pkgtools.merge.syntax.blocks import Block, parse, starts_line
-from pkgtools.merge.syntax.tokens import raw_walk, text_of, tokens_of
+from pkgtools.merge.syntax.tokens import ancestors, raw_walk, tokens_of
 
 _ALIKE: Final = 0.6
 """The least share of common tokens of an expression and what it is changed to."""
@@ -121,35 +121,38 @@ def lines_of(nodes: Sequence[Block], indent: bytes) -> bytes | Unsure:
 
 def replace_block(theirs: Block, ours: Block) -> list[Edit | Unsure]:
     """Return the edits that put ours in the place of theirs."""
-    if theirs.kind == ours.kind == "import_names":
-        return _replace_names(theirs, ours)
-    old, new = indent_at(ours.source, ours.start), indent_at(theirs.source, theirs.start)
-    text = reindent(ours.text, old, new, frozen_lines([ours]), first=False)
-    return [edit_of(theirs.source, theirs.start, theirs.end, text)] if text != theirs.text else []
+    sources = ours.source, theirs.source
+    if theirs.kind == ours.kind == "import_names":  # with the parentheses that ours has
+        return [replace_span(sources, _with_brackets(ours), _with_brackets(theirs))]
+    spans = (ours.start, ours.end), (theirs.start, theirs.end)
+    edit = replace_span(sources, *spans, frozen_lines([ours]))
+    return [edit] if isinstance(edit, Unsure) or edit.text != theirs.text else []
 
 
-def _replace_names(theirs: Block, ours: Block) -> list[Edit | Unsure]:
-    """Return the edits for the names of an import, with the parentheses that ours has."""
-    spans = []
-    for node in (theirs, ours):
-        brackets = [c for c in node.raw[0].children if c.type in ("(", ")")]
-        start, end = (
-            (brackets[0].start_byte, brackets[-1].end_byte) if brackets else (node.start, node.end)
-        )
-        spans.append((start, end))
-    text = ours.source[slice(*spans[1])]
-    old, new = indent_at(ours.source, spans[1][0]), indent_at(theirs.source, spans[0][0])
-    return [edit_of(theirs.source, *spans[0], reindent(text, old, new, frozenset(), first=False))]
+def _with_brackets(names: Block) -> tuple[int, int]:
+    """Return where the names of an import are, with the parentheses around them."""
+    brackets = [c for c in names.raw[0].children if c.type in ("(", ")")]
+    spans = [*((c.start_byte, c.end_byte) for c in brackets), (names.start, names.end)]
+    return min(spans)[0], max(spans)[1]
+
+
+def replace_span(
+    sources: tuple[bytes, bytes],
+    span: tuple[int, int],
+    into: tuple[int, int],
+    frozen: frozenset[int] = frozenset(),
+) -> Edit | Unsure:
+    """Return the edit that puts a span of ours in the place of one of theirs, indented as that."""
+    ours, theirs = sources
+    old, new = indent_at(ours, span[0]), indent_at(theirs, into[0])
+    return edit_of(theirs, *into, reindent(ours[slice(*span)], old, new, frozen, first=False))
 
 
 def is_in_its_like(node: tree_sitter.Node) -> bool:
     """Whether an expression is in one of its kind that starts as it does."""
-    outer = node.parent
-    while outer is not None and node.children:
-        if outer.type == node.type and tokens_of(outer.children[0]) == tokens_of(node.children[0]):
-            return True
-        outer = outer.parent
-    return False
+    start = [tokens_of(n) for n in node.children[:1]]
+    outer = (n for n in ancestors(node) if n.type == node.type and start)
+    return any([tokens_of(n.children[0])] == start for n in outer)
 
 
 def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | None:
@@ -184,30 +187,23 @@ def inner_change(base: Block, ours: Block, theirs: Block) -> Edit | Unsure | Non
                 return None  # `a[0]` that becomes `a[f(a[0])]` is in it, or has another index
             if moved and wraps(other, inner):
                 return None  # both put it into something: which one is inside of the other?
-            start, end = found[0].start_byte, found[0].end_byte
-            old = indent_at(ours.source, other.start_byte)
-            new = indent_at(theirs.source, start)
-            text = reindent(text_of(other), old, new, frozenset(), first=False)
-            edit = edit_of(theirs.source, start, end, text)
-            return (
-                edit if isinstance(edit, Unsure) or stays_whole(edit, 0, len(edit.text)) else None
-            )
+            sources = ours.source, theirs.source
+            edit = replace_span(sources, other.byte_range, found[0].byte_range)
+            is_clear = isinstance(edit, Unsure) or stays_whole(edit, 0, len(edit.text))
+            return edit if is_clear else None
     return None
-
-
-def holds(outer: tree_sitter.Node, tokens: Sequence[bytes]) -> bool:
-    """Whether a part of an expression, but not all of it, has these tokens."""
-    if len(tokens_of(outer)) <= len(tokens):
-        return False
-    return any(tokens_of(inner) == tuple(tokens) for inner in raw_walk(outer.children))
 
 
 def wraps(outer: tree_sitter.Node, inner: tree_sitter.Node) -> bool:
     """Whether an expression has another one in it, perhaps changed."""
-    told = Counter(tokens_of(inner))
+    tokens = tokens_of(inner)
+    parts = list(raw_walk(outer.children)) if len(tokens_of(outer)) > len(tokens) else []
+    if any(tokens_of(raw) == tokens for raw in parts):
+        return True
+    told = Counter(tokens)
     whole = max(_share(outer, told), _ALIKE)
-    parts = (raw for raw in raw_walk(outer.children) if raw.type == inner.type)
-    return holds(outer, tokens_of(inner)) or any(_share(raw, told) > whole for raw in parts)
+    alike = (raw for raw in raw_walk(outer.children) if raw.type == inner.type)
+    return any(_share(raw, told) > whole for raw in alike)
 
 
 def _share(node: tree_sitter.Node, told: Counter[bytes]) -> float:

@@ -25,7 +25,7 @@ from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.lines import Chunk
+from pkgtools.merge.lines import Chunk, splice
 from pkgtools.merge.markers import ConflictLines
 from pkgtools.merge.rules.apart import changes, has_word
 from pkgtools.merge.syntax.align import matching_blocks
@@ -142,12 +142,8 @@ def _touch(one: _TextChange, other: _TextChange) -> bool:
 
 
 def _made(base: Sequence[_Piece], found: Sequence[_TextChange]) -> list[bytes]:
-    out: list[_Piece] = []
-    at = 0
-    for change in found:
-        out += [*base[at : change.chunk.old], *change.new]
-        at = change.chunk.old_end
-    return [piece for piece, _ in (*out, *base[at:])]
+    made = splice(base, ((change.chunk.old_lines, change.new) for change in found))
+    return [piece for piece, _ in made]
 
 
 def _is_prose(base: Sequence[_Piece], found: Sequence[_TextChange]) -> bool:
@@ -169,7 +165,7 @@ def _is_prose(base: Sequence[_Piece], found: Sequence[_TextChange]) -> bool:
         return False
     added = [{*_saying(p for c in side for p in c.told if p in c.new)} for side in sides]
     words = {n for n, (piece, kind) in enumerate(base) if kind and has_word([(piece,)])}
-    gone = [{n for c in side for n in range(c.chunk.old, c.chunk.old_end)} for side in sides]
+    gone = [{n for c in side for n in c.chunk.old_lines} for side in sides]
     known = {base[n][0] for n in words}
     is_new = all(len(one & known) < _REPEATED for one in added) and added[0].isdisjoint(added[1])
     is_apart = all(any(_saying(text)) for text in between)

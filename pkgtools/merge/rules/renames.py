@@ -20,18 +20,21 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.lines import Chunk
+from pkgtools.merge.result import Edit, Unsure
+from pkgtools.merge.rules.layout import apply_edits
 from pkgtools.merge.syntax.align import matching_blocks
 from pkgtools.merge.syntax.blocks import Block, parse
 from pkgtools.merge.syntax.effects import dotted_name, imported_names
 from pkgtools.merge.syntax.names import (
     IMPORTS,
     bound,
+    is_read,
     name_of,
     own_attributes,
     owner_of_lines,
     scopes,
 )
-from pkgtools.merge.syntax.tokens import raw_walk, text_of
+from pkgtools.merge.syntax.tokens import is_within, raw_walk, text_of
 from pkgtools.merge.versions import Versions
 
 _BY_NAME: Final = re.compile(rb"(?<![\w.])(?:eval|exec|locals|vars)\(")
@@ -93,7 +96,8 @@ def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | No
 
     None where no rename can be shown.
     """
-    edits: list[list[tuple[int, int, bytes]]] = [[], []]
+    edits: list[list[Edit]] = [[], []]
+    sources = versions.base.source, versions.ours.source
     roots: set[tuple[tuple[bytes, ...], bytes]] = set()
     seen: set[tree_sitter.Node] = set()
     for path in {owner_of_lines(versions.ours, c.new, c.new_end) for c in chunks}:
@@ -107,18 +111,11 @@ def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | No
             roots.add((path, new.partition(b".")[0]))
             for side in (0, 1):
                 spans = (t.start for t in function.tokens[side] if _starts_with(t, old))
-                edits[side] += [(at, at + len(old), new) for at in spans]
-    sides = zip((versions.base.source, versions.ours.source), edits, strict=True)
-    base, ours = (_replaced(*pair) for pair in sides)
-    return Renamed(base, ours, frozenset(roots)) if roots else None
-
-
-def _replaced(source: bytes, edits: Sequence[tuple[int, int, bytes]]) -> bytes:
-    out, at = [], 0
-    for start, end, text in sorted(edits):
-        out += [source[at:start], text]
-        at = end
-    return b"".join([*out, source[at:]])
+                edits[side] += [Edit(sources[side], at, at + len(old), new) for at in spans]
+    base, ours = map(apply_edits, sources, edits)
+    if not roots or isinstance(base, Unsure) or isinstance(ours, Unsure):
+        return None
+    return Renamed(base, ours, frozenset(roots))
 
 
 def _function(versions: Versions, path: tuple[bytes, ...]) -> _Function | None:
@@ -152,28 +149,12 @@ def _tokens(root: tree_sitter.Node) -> Iterator[_Token]:
         statement += in_block or node.type.endswith("_clause")
         name = dotted_name(node)
         if name and name == node.text:
-            yield _Token(name, node.start_byte, statement, is_operand=_is_operand(node))
+            is_operand = is_read(node) or is_within(node, "assignment")
+            yield _Token(name, node.start_byte, statement, is_operand=is_operand)
         elif node.child_count:
             stack += reversed(node.children)
         elif node.type != "comment":
             yield _Token(text_of(node), node.start_byte, statement)
-
-
-def _is_operand(node: tree_sitter.Node) -> bool:
-    parent = node.parent
-    if parent is None or parent.type in ("parameters", "lambda_parameters"):
-        return False
-    role = {
-        "attribute": "attribute",
-        "default_parameter": "name",
-        "function_definition": "name",
-        "keyword_argument": "name",
-        "typed_default_parameter": "name",
-    }
-    if parent.type == "typed_parameter":
-        return parent.child_by_field_name("type") == node
-    field = role.get(parent.type)
-    return field is None or parent.child_by_field_name(field) != node
 
 
 def _starts_with(token: _Token, name: bytes) -> bool:

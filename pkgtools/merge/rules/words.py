@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pkgtools.merge.lines import Chunk, diff
-from pkgtools.merge.syntax.align import matching_blocks
+from pkgtools.merge.syntax.align import gaps, matching_blocks
 from pkgtools.util.lines import split
 
 _WORD: Final = re.compile(rb"[\w\x80-\xff]+|[ \t]+|\r?\n|.", re.DOTALL)
@@ -24,13 +24,13 @@ def merge_words(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     if max(map(len, words)) > _MOST:
         return None
     mine, upstream = (list(_changes(sides[0], side)) for side in sides[1:])
-    gone = {n for c in (*mine, *upstream) for n in range(c.old, c.old_end)}
+    gone = {n for c in (*mine, *upstream) for n in c.old_lines}
     added: dict[int, list[bytes]] = {}
     for chunk in upstream:
         added.setdefault(chunk.old, []).extend(words[2][chunk.new : chunk.new_end])
     for chunk in mine:
         text = words[1][chunk.new : chunk.new_end]
-        twin = next((c for c in upstream if _span(c) == _span(chunk)), None)
+        twin = next((c for c in upstream if c.is_at(chunk)), None)
         if twin is not None and words[2][twin.new : twin.new_end] == text:
             continue
         if any(_meet(chunk, other) for other in upstream):
@@ -41,10 +41,6 @@ def merge_words(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         out += added.get(number, [])
         out += [word] if number not in gone else []
     return b"".join(out)
-
-
-def _span(chunk: Chunk) -> tuple[int, int]:
-    return chunk.old, chunk.old_end
 
 
 def _meet(one: Chunk, other: Chunk) -> bool:
@@ -67,25 +63,11 @@ def _words(lines: Sequence[bytes]) -> list[bytes]:
 
 def _changes(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[Chunk]:
     """Yield the chunks of words: whole lines that come or go, and words in lines that change."""
-    starts = [_starts(lines) for lines in (old, new)]
     for chunk in diff(old, new):
-        span = (starts[0][chunk.old], starts[0][chunk.old_end])
-        other = (starts[1][chunk.new], starts[1][chunk.new_end])
+        at_old, at_new = len(_words(old[: chunk.old])), len(_words(new[: chunk.new]))
         one, two = _words(old[chunk.old : chunk.old_end]), _words(new[chunk.new : chunk.new_end])
-        at_old = at_new = 0
-        end = (len(one), len(two), 0)
-        for a, b, size in [*matching_blocks(one, two), end] if one and two else [end]:
-            if (at_old, at_new) != (a, b):
-                yield Chunk(span[0] + at_old, span[0] + a, other[0] + at_new, other[0] + b)
-            at_old, at_new = a + size, b + size
-
-
-def _starts(lines: Sequence[bytes]) -> list[int]:
-    """Return before which word each line starts, and how many words there are."""
-    found = [0]
-    for line in lines:
-        found.append(found[-1] + len(_WORD.findall(line)))
-    return found
+        for c in gaps(one, two):
+            yield Chunk(at_old + c.old, at_old + c.old_end, at_new + c.new, at_new + c.new_end)
 
 
 def _moved_to(theirs: bytes, base: bytes, ours: bytes) -> tuple[bytes, bytes]:

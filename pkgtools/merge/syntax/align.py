@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.blocks import Block, similarity
 
 ALIKE: Final = 0.6
@@ -33,6 +34,15 @@ def matching_blocks(
     yield from _between(old, new, (start, len(old) - end), (start, len(new) - end))
     if end:
         yield len(old) - end, len(new) - end, end
+
+
+def gaps(old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[Chunk]:
+    """Yield the changes between the runs of equal items."""
+    at_old = at_new = 0
+    for one, other, size in [*matching_blocks(old, new), (len(old), len(new), 0)]:
+        if (at_old, at_new) != (one, other):
+            yield Chunk(at_old, one, at_new, other)
+        at_old, at_new = one + size, other + size
 
 
 def _between(
@@ -83,12 +93,8 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         # Patience sorting: the longest increasing subsequence in O(n log n).
         at = bisect.bisect_left(tails, number)
         before.append(where[at - 1] if at else -1)
-        if at == len(tails):
-            tails.append(number)
-            where.append(index)
-        else:
-            tails[at] = number
-            where[at] = index
+        tails[at : at + 1] = [number]
+        where[at : at + 1] = [index]
     chain = []
     index = where[-1] if where else -1
     while index >= 0:
@@ -107,22 +113,11 @@ def align(old: Sequence[Block], new: Sequence[Block]) -> dict[int, int]:
     for one, other, size in matching_blocks([n.text for n in old], [n.text for n in new]):
         pairs.update(zip(range(one, one + size), range(other, other + size), strict=True))
     # The surest label first: a name identifies a definition even after it was rewritten.
-    for label in (_key, _squeezed, _text):
-        _pair_unique(old, new, pairs, label)
+    _pair_unique(old, new, pairs, lambda node: node.key)
+    _pair_unique(old, new, pairs, lambda node: (node.kind, node.squeezed))
+    _pair_unique(old, new, pairs, lambda node: None if node.is_comment else node.text)
     _pair_alike(old, new, pairs)
     return pairs
-
-
-def _key(node: Block) -> Hashable:
-    return node.key
-
-
-def _squeezed(node: Block) -> Hashable:
-    return (node.kind, node.squeezed)
-
-
-def _text(node: Block) -> Hashable:
-    return None if node.is_comment else node.text
 
 
 def _pair_unique(

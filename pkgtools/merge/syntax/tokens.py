@@ -47,6 +47,11 @@ def field_parts(raw: tree_sitter.Node, field: str) -> list[tree_sitter.Node]:
     return [n for n in (found.named_children if found else ()) if n.type != "comment"]
 
 
+def is_within(raw: tree_sitter.Node, *kinds: str) -> bool:
+    """Whether a syntax node is right in one of some kinds."""
+    return raw.parent is not None and raw.parent.type in kinds
+
+
 def ancestors(raw: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """Yield the syntax nodes around one, innermost first."""
     outer = raw.parent
