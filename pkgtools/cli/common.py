@@ -245,9 +245,14 @@ def _run(function: Callable[..., Output], kind: str, options: dict[str, Any]) ->
         refusal = TreeError.of(error)
     else:
         return done.exit_code
-    from pkgtools.cli.render import show_refusal  # noqa: PLC0415 - only when refused
+    from pkgtools.cli.render import show_error, show_refusal  # noqa: PLC0415 - only when refused
 
-    show_refusal(refusal, kind, context)
+    try:
+        show_refusal(refusal, kind, context)
+    except BrokenPipeError:
+        raise
+    except OSError:  # stdout is on a full disk, which may be the refusal itself
+        show_error(refusal)
     return refusal.exit_code
 
 

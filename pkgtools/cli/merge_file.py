@@ -77,9 +77,14 @@ def merge_file(
       git config merge.pkgtools.driver "pkgtools merge-file --marker-size %L --path %P %O %A %B"
     """
     if show and not common.is_text():
-        raise NotMergedError("-p and --json both print to stdout: give one of them")
+        raise NotMergedError(
+            "-p and --json both print to stdout", remedy="leave one of them out, and run it again"
+        )
     if len(labels) > 3:
-        raise NotMergedError("-L can be given three times: for ours, base and theirs")
+        raise NotMergedError(
+            "-L is given more than three times",
+            remedy="give it for ours, base and theirs: `pkgtools merge-file --help`",
+        )
     one, two, three = (_read(path) for path in (base, ours, theirs))
     names = ("ours", "base", "theirs") if name else (str(ours), str(base), str(theirs))
     ours_label, base_label, theirs_label = (*labels, *names[len(labels) :])
@@ -105,7 +110,10 @@ def _read(path: Path) -> bytes:
     try:
         data = read_bytes(path)
     except OSError as error:
-        raise NotMergedError(f"{path}: it cannot be read: {error.strerror}") from None
+        raise NotMergedError(
+            f"{path}: it cannot be read: {error.strerror}",
+            remedy="name three files: `pkgtools merge-file BASE OURS THEIRS`",
+        ) from None
     if b"\0" in data:
         raise NotMergedError(
             f"{path} is binary: binary files cannot be merged",

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -16,6 +17,7 @@ from pkgtools.tree.state import Identity, State
 
 _SHOWN_LINES: Final = 14
 """The most lines to show of the nearest place."""
+_EXTRA: Final = re.compile(r"Got unexpected extra argument \((\S+)\)")
 _FORMAT: Final = re.compile(r"(?<!\S)--format[ =](json|github|junit|sarif)(?!\S)")
 
 
@@ -34,6 +36,8 @@ def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Conte
             missing = [p for p in behind if isinstance(p, click.Argument) and p.required]
         metavars = (param.make_metavar(context) for param in missing)
         remedy = f"`{shell(*words, *option)} {' '.join(metavars)}`"
+    elif extra := _EXTRA.fullmatch(error.message):
+        remedy = _with_option(extra[1], list(words), context.command) or remedy
     text = error.format_message().rstrip(".")
     message = f"{context.command_path}: {text[:1].lower()}{text[1:]}"
     named = context.command
@@ -41,6 +45,25 @@ def refuse_usage(error: click.UsageError, words: Sequence[str], top: click.Conte
     refusal: PkgtoolsError = getattr(named, "refusal", UsageError)(message, remedy=remedy)
     show_refusal(refusal, _asked_format(words, named), context)
     return refusal.exit_code
+
+
+def _with_option(value: str, words: list[str], named: click.Command) -> str | None:
+    """Return the command line with an option for a value that stands without one."""
+    kinds = {
+        "--wheel": value.endswith(".whl") and Path(value).is_file(),
+        "--tree": Path(value).is_dir(),
+        "--target": not Path(value).exists(),
+        "--series": not Path(value).exists(),
+    }
+    known = {name: param for param in named.params for name in param.opts}
+    option = next((option for option, is_one in kinds.items() if is_one and option in known), None)
+    if option is None or value not in words:
+        return None
+    if option in words and not getattr(known[option], "multiple", False):
+        return None
+    words.reverse()
+    words.remove(value)
+    return f"`{shell(*reversed(words), option, value)}`"
 
 
 def _asked_format(words: Sequence[str], named: click.Command) -> str:

@@ -334,6 +334,9 @@ def test_contradicting_options_are_refused_before_the_catalog_is_read(
     assert (done.code, done.facts["error"]["code"]) == (2, "usage")
 
 
+_EXTRA = ": got unexpected extra argument"
+
+
 @pytest.mark.parametrize(
     ("command", "error", "step"),
     [
@@ -350,6 +353,12 @@ def test_contradicting_options_are_refused_before_the_catalog_is_read(
             "`pkgtools status --help`",
         ),
         ("--nope", ": no such option '--nope'", "`pkgtools --help`"),
+        ("apply v1", f" apply{_EXTRA} (v1)", "`pkgtools apply --target v1`"),
+        ("port v1 --to v2", f" port{_EXTRA} (v1)", "`pkgtools port --to v2 --series v1`"),
+        ("status .", f" status{_EXTRA} (.)", "`pkgtools status --tree .`"),
+        ("identify v1", f" identify{_EXTRA} (v1)", "`pkgtools identify --help`"),
+        ("lock --target v1 v2", f" lock{_EXTRA} (v2)", "`pkgtools lock --target v1 --target v2`"),
+        ("refresh --series a b", f" refresh{_EXTRA} (b)", "`pkgtools refresh --help`"),
     ],
 )
 def test_a_usage_error_has_a_next_step(command: str, error: str, step: str) -> None:
@@ -509,6 +518,19 @@ def test_two_upstreams_in_one_catalog(project: Project, tmp_path: Path) -> None:
     done = call("status", "--tree", tmp_path / "catalog", "--catalog", targets)
     assert done.code == 2
     assert str(tmp_path / "catalog") in done.err
+
+
+def test_an_error_is_told_where_stdout_is_full(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pkgtools.cli.common.print_facts", refuse)
+    monkeypatch.setattr("pkgtools.cli.render.print_facts", refuse)
+    done = call("targets", "--catalog", project.targets, "--json")
+    assert (done.code, done.out) == (7, "")
+    assert "error: a file: No space left on device" in done.err
 
 
 def test_an_error_of_the_system_is_a_refusal(

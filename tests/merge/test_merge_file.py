@@ -102,6 +102,14 @@ def test_json_has_the_reasons(tmp_path: Path) -> None:
     assert other["reason"] == "both change the same expression"
 
 
+def test_two_replacements_of_a_value_are_named_so(tmp_path: Path) -> None:
+    texts = [f"def f(x):\n    return {value}\n" for value in ("x", "x * 2", "x + 1")]
+    done = _merge("--json", *_put(tmp_path, *texts))
+    assert [each["reason"] for each in done.facts["chunks"]] == [
+        "both replace or remove the identifier"
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -110,6 +110,8 @@ class Transplant:
                 if is_plain and not same(base, theirs):
                     yield Carried(rules=("tokens-disjoint",))
                 yield self.carry(old, new, other)
+            elif old and other is None:
+                yield Unsure(f"both replace or remove the {role}")
             elif new and other is None and role in _ADDED_AT_AN_END:
                 yield carried("", layout.add_part(theirs, new, role))
             elif new and other is None and role in _ANNOTATIONS:
