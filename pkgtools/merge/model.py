@@ -37,27 +37,19 @@ class ChunkMerge:
     """The 1-based line of theirs to which its lines went as they are."""
 
 
-def _nothing(_: object) -> None:
-    """Answer for a file that is merged alone."""
-
-
-def _no_files(_: object) -> Iterable[str]:
-    return ()
-
-
 @dataclass(frozen=True)
 class OtherFiles:
     """Access to the other files of base and theirs."""
 
-    find: Find = _nothing
-    old: Callable[[str], bytes | None] = _nothing
+    find: Find = lambda _: None
+    old: Callable[[str], bytes | None] = lambda _: None
     """Returns a module by its dotted name, as ours uses it; None if there is none."""
-    new: Callable[[str], bytes | None] = _nothing
+    new: Callable[[str], bytes | None] = lambda _: None
     """Returns a module of theirs."""
-    is_lost: Callable[[bytes], object] = _nothing
+    is_lost: Callable[[bytes], object] = lambda _: None
     """Returns whether the package defined an attribute before, and nowhere does now; of one with
     its object (``config.size``), whether nothing reads it now."""
-    users: Callable[[bytes], Iterable[str]] = _no_files
+    users: Callable[[bytes], Iterable[str]] = lambda _: ()
     """Returns the modules in which theirs begins to import a name of this one."""
     package: str = ""
     """The dotted package of the file, in which its relative imports start."""

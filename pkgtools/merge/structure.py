@@ -36,7 +36,7 @@ def merge_structure(
     ours_lines: Sequence[bytes],
     versions: tuple[Block, Block, Block],
     others: Mapping[str, bytes],
-    find: Find | None,
+    find: Find,
 ) -> Structured | Unsure:
     """Carry the change between two modules over to a third one.
 
@@ -81,11 +81,11 @@ def _made(
     return Structured(made[""].source, {**others, **changed}, change)
 
 
-def _current(find: Find | None, others: Mapping[str, bytes]) -> Find | None:
+def _current(find: Find, others: Mapping[str, bytes]) -> Find:
     """Return `find`, seeing what earlier chunks made of the other files."""
 
     def look(block: Block) -> Elsewhere | None:
-        found = find(block) if find else None
+        found = find(block)
         if found is None or found.path not in others:
             return found
         module = parse(others[found.path])

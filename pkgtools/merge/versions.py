@@ -11,7 +11,7 @@ from pkgtools.util.lines import split
 class Versions:
     """The three versions of a file, as lines and, where they are needed, as blocks."""
 
-    def __init__(self, base: bytes, ours: bytes, theirs: bytes, find: Find | None) -> None:
+    def __init__(self, base: bytes, ours: bytes, theirs: bytes, find: Find) -> None:
         self.find = find
         self.lines = split(base), split(ours), split(theirs)
         self.mine, self.upstream = (diff(self.lines[0], side) for side in self.lines[1:])

@@ -11,7 +11,7 @@ from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.effects import effects, independent, share
 from pkgtools.merge.syntax.given import is_registration
 from pkgtools.merge.syntax.names import IMPORTS, is_record
-from pkgtools.merge.syntax.tokens import text_of, tokens_of
+from pkgtools.merge.syntax.tokens import field_text, text_of, tokens_of
 
 _DEFAULTED: Final = {"default_parameter", "typed_default_parameter"}
 _NAME: Final = re.compile(rb"""(["'])[A-Za-z_][\w.]*\1""")
@@ -47,7 +47,8 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
         if code and all(n.kind in IMPORTS for n in code):
             return Order.SORTED
         # The order of a dataclass's fields is that of its positional arguments.
-        if owner == "class_definition" and all(_is_field(n) for n in code):
+        typed = [n.kind == "assignment" and field_text(n.raw[0], "type") for n in code]
+        if owner == "class_definition" and all(typed):
             is_plain = all(n.raw[0].child_by_field_name("right") is not None for n in code)
             return Order.APPEND if is_plain or not is_record(raw.parent) else Order.STRICT
         if owner == "match_statement":
@@ -105,7 +106,7 @@ def sorted_place(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int
         return None
     if code[0].kind in IMPORTS:
         return _place_statement(siblings, code)
-    for key in (_name_key, _text_key):
+    for key in (_name_key, lambda node: (0, node.text.lower())):
         names = [key(n) for n in siblings]
         if names == sorted(names) and len(code) == 1:
             return sum(n < key(code[0]) for n in names), False
@@ -118,35 +119,28 @@ def place_by_module(others: Sequence[Block], added: Sequence[Block]) -> int:
 
 
 def _place_statement(siblings: Sequence[Block], added: Sequence[Block]) -> tuple[int, bool] | None:
-    kind, module = added[0].kind, _module(added[0])
+    kind = added[0].kind
     if any(n.kind != kind for n in added):
         return None
     runs: list[list[int]] = []
     for index, node in enumerate(siblings):
         if node.kind != kind:
             continue
-        if runs and runs[-1][-1] == index - 1 and _touch(siblings[index - 1], node):
+        last = siblings[index - 1] if runs and runs[-1][-1] == index - 1 else None
+        if last and node.source.count(b"\n", last.end, node.start) <= 1:
             runs[-1].append(index)
         else:
             runs.append([index])
-    package = module.split(b".")[0]
-    listed = [(run, [_module(siblings[i]) for i in run]) for run in runs]
-    fitting = [pair for pair in listed if any(m.split(b".")[0] == package for m in pair[1])]
-    if len(fitting) != 1 or len(fitting[0][0]) < 2 or fitting[0][1] != sorted(fitting[0][1]):
+    package = _module(added[0]).split(b".")[0]
+    listed = [(run[0], [siblings[i] for i in run]) for run in runs]
+    fitting = [r for r in listed if any(_module(n).split(b".")[0] == package for n in r[1])]
+    first, run = fitting[0] if len(fitting) == 1 else (0, [])
+    if len(run) < 2 or run != sorted(run, key=_module):
         return None
-    run, modules = fitting[0]
-    if modules[-1] < _module(added[-1]) or len({_rank(modules, _module(n)) for n in added}) == 1:
-        before = _rank(modules, module)
-        return run[0] + before, before == 0
-    return None
-
-
-def _rank(modules: list[bytes], module: bytes) -> int:
-    return sum(m < module for m in modules)
-
-
-def _touch(one: Block, other: Block) -> bool:
-    return one.source.count(b"\n", one.end, other.start) <= 1
+    places = [place_by_module(run, [n]) for n in added]
+    if len({*places}) > 1 and _module(run[-1]) >= _module(added[-1]):
+        return None
+    return first + places[0], places[0] == 0
 
 
 def _module(node: Block) -> bytes:
@@ -158,15 +152,6 @@ def _name_key(node: Block) -> tuple[int, bytes]:
     name = node.text
     rank = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
     return rank, name.lower()
-
-
-def _text_key(name: Block) -> tuple[int, bytes]:
-    return 0, name.text.lower()
-
-
-def _is_field(node: Block) -> bool:
-    raw = node.raw[0]
-    return node.kind == "assignment" and raw.child_by_field_name("type") is not None
 
 
 def _is_literal_case(node: Block) -> bool:

@@ -85,18 +85,16 @@ class Siblings:
     def _all(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Carried | Unsure]:
         at_base = at_ours = 0
         for one, other in [*pairs, (len(self.base), len(self.ours))]:
-            yield self._gap((at_base, one), (at_ours, other))
+            removed, added = self.base[at_base:one], self.ours[at_ours:other]
+            if removed and added:
+                yield self._replace(at_base, removed, added)
+            elif added:
+                yield self._insert(at_base, added)
+            else:
+                yield from map(self._delete, range(at_base, one))
             if one < len(self.base) and not same(self.base[one], self.ours[other]):
                 yield self._changed(one, self.ours[other])
             at_base, at_ours = one + 1, other + 1
-
-    def _gap(self, old: tuple[int, int], new: tuple[int, int]) -> Carried | Unsure:
-        removed, added = self.base[slice(*old)], self.ours[slice(*new)]
-        if removed and added:
-            return self._replace(old, new)
-        if added:
-            return self._insert(old[0], new)
-        return join(self._delete(i) for i in range(*old))
 
     def _new(self, span: tuple[int, int] | None = None) -> list[Block]:
         """Return what upstream adds, all of it or between two places."""
@@ -139,8 +137,7 @@ class Siblings:
         fits = alone and index not in self.to_theirs and len(new) == 1
         return carry_apart(base, ours, new[0]) if fits else None
 
-    def _insert(self, index: int, new: tuple[int, int]) -> Carried | Unsure:
-        added = self.ours[slice(*new)]
+    def _insert(self, index: int, added: Sequence[Block]) -> Carried | Unsure:
         found = {node: self._twin(index, node) for node in added}
         left = [node for node, twin in found.items() if twin is None]
         parts = [
@@ -310,13 +307,14 @@ class Siblings:
             return Unsure("upstream replaced what the patch removes")
         return Carried(rules=("removed-upstream",), absorbed=taken_away(block))
 
-    def _replace(self, old: tuple[int, int], new: tuple[int, int]) -> Carried | Unsure:
-        removed, added = self.base[slice(*old)], self.ours[slice(*new)]
-        places = [self.to_theirs.get(i) for i in range(*old)]
+    def _replace(
+        self, index: int, removed: Sequence[Block], added: Sequence[Block]
+    ) -> Carried | Unsure:
+        places = [self.to_theirs.get(index + n) for n in range(len(removed))]
         known = [p for p in places if p is not None]
         lost = any(p is None for n, p in zip(removed, places, strict=True) if not n.is_comment)
         if lost or not known:
-            return self._take_ours(old, removed, added)
+            return self._take_ours(index, removed, added)
         run = self.theirs[min(known) : max(known) + 1]
         pairs = [(n, self.theirs[p]) for n, p in zip(removed, places, strict=True) if p is not None]
         if [n for n in run if not n.is_comment] != [n for o, n in pairs if not o.is_comment]:
@@ -325,22 +323,16 @@ class Siblings:
         if doubt or any(twins(n, self.base, self.theirs) for n in added if not n.is_comment):
             return doubt or _ELSEWHERE
         if self.is_list:
-            return self._replace_elements(removed, added, run)
+            is_each = len(removed) == len(added) == len(run)
+            each = map(self._replace_element, removed, added, run)
+            return join(each) if is_each else _SAME_ELEMENTS
         if all(is_linted(one, other) for one, other in pairs):
             rule = "comment-above" if len(run) != len(removed) else "neighbour-changed"
             linted = [pair for pair in pairs if not same(*pair)]
             parts = [Carried(absorbed=c) for o, n in linted for c in (n.counted, taken_away(o))]
             return join([carried(rule, layout.replace_statements(run, added)), *parts])
-        return carry_wrapped(self.into.carry, removed, added, run) or self._take_ours(
-            old, removed, added
-        )
-
-    def _replace_elements(
-        self, removed: Sequence[Block], added: Sequence[Block], run: Sequence[Block]
-    ) -> Carried | Unsure:
-        if not len(removed) == len(added) == len(run):
-            return _SAME_ELEMENTS
-        return join(map(self._replace_element, removed, added, run))
+        wrapped = carry_wrapped(self.into.carry, removed, added, run)
+        return wrapped or self._take_ours(index, removed, added)
 
     def _replace_element(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         if same(base, theirs):
@@ -350,14 +342,15 @@ class Siblings:
         return _SAME_ELEMENTS
 
     def _take_ours(
-        self, old: tuple[int, int], removed: Sequence[Block], added: Sequence[Block]
+        self, index: int, removed: Sequence[Block], added: Sequence[Block]
     ) -> Carried | Unsure:
         """Take ours whole where upstream made a part of the same change, and nothing else.
 
         That is: what was there grew to theirs, and theirs grows to ours.
         """
-        low = self.to_theirs.get(old[0] - 1, -1 if not old[0] else None)
-        high = self.to_theirs.get(old[1], len(self.theirs) if old[1] == len(self.base) else None)
+        end = index + len(removed)
+        low = self.to_theirs.get(index - 1, None if index else -1)
+        high = self.to_theirs.get(end, len(self.theirs) if end == len(self.base) else None)
         run = self.theirs[low + 1 : high] if low is not None and high is not None else ()
         grows = is_part(removed, run) and is_part(run, added) and not is_part(run, removed)
         if not run or self.is_list or not grows:

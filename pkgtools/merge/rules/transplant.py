@@ -33,7 +33,7 @@ class Transplant:
 
     module: Block
     """The module of theirs."""
-    find: Find | None = None
+    find: Find
 
     def carry(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         """Return the edits that make of `theirs` what `ours` is to `base`."""
@@ -64,7 +64,7 @@ class Transplant:
 
     def carry_elsewhere(self, base: Block, ours: Block) -> Carried | Unsure | None:
         """Carry the change of a definition that is in another file now; None if none has it."""
-        found = self.find(base) if self.find else None
+        found = self.find(base)
         if found is None:
             return None
         there = Transplant(found.module, self.find)

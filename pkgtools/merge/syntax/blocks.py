@@ -137,8 +137,10 @@ class Block:
             return tuple(_statements(self))
         if self.shape is Shape.LIST:
             # tree-sitter makes comments named children of a list.
-            raws = [c for r in self.raw for c in _list_children(r)]
-            return tuple(_make(self.source, c) for c in raws)
+            raw = self.raw[0]
+            is_import = raw.type == "import_from_statement"
+            raws = raw.children_by_field_name("name") if is_import else raw.named_children
+            return tuple(_make(self.source, c) for c in raws if c.type != "comment")
         if self.shape in (Shape.CLAUSES, Shape.DECORATORS):
             return tuple(_make(self.source, r) for r in self.raw)
         return ()
@@ -269,19 +271,9 @@ def _make(source: bytes, raw: tree_sitter.Node) -> Block:
     if kind == "decorated_definition":
         kind = _DEFINITIONS[definition(raw).type]
     kind = _DEFINITIONS.get(kind, kind)
-    if kind in _BODIES:
-        shape = Shape.BODY
-    elif kind in _LISTS:
-        shape = Shape.LIST
-    else:
-        shape = Shape.RECORD if kind in _RECORDS else Shape.ATOM
+    kinds = ((_BODIES, Shape.BODY), (_LISTS, Shape.LIST), (_RECORDS, Shape.RECORD))
+    shape = next((shape for among, shape in kinds if kind in among), Shape.ATOM)
     return Block(source, kind, shape, start, end, (raw,))
-
-
-def _list_children(raw: tree_sitter.Node) -> list[tree_sitter.Node]:
-    if raw.type == "import_from_statement":
-        return raw.children_by_field_name("name")
-    return [c for c in raw.named_children if c.type != "comment"]
 
 
 def _parts(node: Block) -> dict[str, Block]:
@@ -295,14 +287,8 @@ def _parts(node: Block) -> dict[str, Block]:
     if raw.type == "import_from_statement":
         names = raw.children_by_field_name("name")
         if names:
-            parts["names"] = Block(
-                node.source,
-                "import_names",
-                Shape.LIST,
-                names[0].start_byte,
-                names[-1].end_byte,
-                (raw,),
-            )
+            start, end = names[0].start_byte, names[-1].end_byte
+            parts["names"] = Block(node.source, "import_names", Shape.LIST, start, end, (raw,))
         module = raw.child_by_field_name("module_name")
         if module is not None:
             parts["module"] = _make(node.source, module)
