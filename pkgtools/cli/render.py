@@ -13,7 +13,7 @@ from pkgtools.cli.output import plain, print_facts, say
 from pkgtools.errors import PkgtoolsError, UsageError
 from pkgtools.plan import Rejection
 from pkgtools.tree.check import Refusal
-from pkgtools.tree.state import Identity, State
+from pkgtools.tree.state import Identity
 
 _SHOWN_LINES: Final = 14
 """The most lines to show of the nearest place."""
@@ -103,21 +103,19 @@ def error_facts(error: PkgtoolsError) -> dict[str, object]:
 
 def refusal_lines(refusal: Refusal) -> Iterator[str]:
     """Yield why a source was refused, per file and hunk."""
-    if refusal.nearest is not None:
+    if refusal.nearest is not None and not refusal.nearest.is_known:
         yield from match_lines(refusal.nearest)
     for rejection in refusal.rejections:
         yield from _rejection_lines(rejection)
 
 
 def match_lines(match: Identity) -> Iterator[str]:
-    """Yield each touched file's state."""
-    what = "it is" if match.is_known else "nearest"
-    yield f"  {what}: {match.target} ({match.revision}), {match.state}"
-    for file in match.files:
-        known = file.state not in (State.FOREIGN, State.MISSING)
+    """Yield the nearest revision of an unknown source, and the files that differ."""
+    yield f"  nearest: {match.target} ({match.revision}), {match.state}"
+    for file in match.differing:
         ids = f"  {file.found[:12] or 'no file'}, not {file.before[:12] or 'no file'}"
         note = " (only its line endings differ)" if file.crlf else ""
-        yield f"    {file.state:8} {file.path}{'' if known else ids}{note}"
+        yield f"    {file.state:8} {file.path}{ids}{note}"
 
 
 def _rejection_lines(rejection: Rejection) -> Iterator[str]:

@@ -257,7 +257,8 @@ def test_the_next_command_is_accepted(name: str, project: Project, tmp_path: Pat
 
 def _parse(words: list[str]) -> None:
     command: click.Command = main
-    context = click.Context(main, info_name="pkgtools")
+    # click keeps a command's help option: it must be that of the real context.
+    context = click.Context(main, info_name="pkgtools", **main.context_settings)
     while isinstance(command, click.Group):
         found = command.get_command(context, words[0])
         assert found is not None, words
@@ -295,6 +296,14 @@ def test_the_command_after_an_edit_names_the_edited_tree(
 def test_a_usage_error_without_a_remedy_names_the_help(project: Project, tmp_path: Path) -> None:
     case = Case(project, tmp_path, make_tree(project, "site", tmp_path).root)
     assert "next: see `pkgtools verify --help`" in case.do("verify", "--allow-missing").err
+
+
+def test_a_known_revision_is_told_once(project: Project, tmp_path: Path) -> None:
+    """The message names it; its files, each as it should be, are no reason."""
+    case = Case(project, tmp_path, make_tree(project, "site", tmp_path).root)
+    done = case.do("apply", "-t", "w-1.1")
+    assert done.err.count("pristine") == 1
+    assert done.err.splitlines()[1].startswith("  0001-"), done.err
 
 
 def test_options_are_repeated_where_the_command_takes_them() -> None:
