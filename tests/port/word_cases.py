@@ -17,6 +17,16 @@ _METHOD: Final = (
     "        was = self.on_cuda(m)\n        m.load()\n        return was\n"
 )
 _MARKED: Final = "@mark([one(1), two(1), three(1)])\ndef f(a):\n    run(a)\n"
+_MOVING: Final = (
+    "class A:\n    def keep(self):\n        return 1\n\n    def step(self, x):\n        one(x)\n"
+    "        two(x)\n        three(x)\n        return x\n\n\n"
+    "class B:\n    def other(self):\n        return 2\n"
+)
+_MOVED: Final = (
+    "class A:\n    def keep(self):\n        return 1\n\n\n"
+    "class B:\n    def other(self):\n        return 2\n\n    def step(self, x):\n"
+    "        one(x, 8)\n        two(x)\n        three(x, 9)\n        return x\n"
+)
 _METHODS: Final = """\
     class A:
         async def f(self, a):
@@ -861,5 +871,67 @@ WORDS: Final = (
         "def f(a):\n    y = g(a)\n    h(a)\n    k(a)\n    return y\n",
         "def f(a):\n    y = g(a)\n    h(a)\n    if a:\n        y = 2\n    k(a)\n    return y\n",
         "renamed-operand",
+    ),
+    Case(
+        "two conditions of one call, each negated by one side",
+        "x = f(a == b, c)\n",
+        "x = f(a != b, c)\n",
+        "x = f(a == b, not c)\n",
+        "x = f(a != b, not c)\n",
+        "tokens-disjoint",
+    ),
+    Case(
+        "an `and` that the patch replaces, and upstream adds another one",
+        "x = f(a and b, c)\n",
+        "x = f(a or b, c)\n",
+        "x = f(a and b, c and d)\n",
+        "x = f(a or b, c and d)\n",
+        "tokens-disjoint",
+    ),
+    Case(
+        "a condition that the patch turns around and upstream adds a line to",
+        "if a.x and b:\n    run(a)\n",
+        "if b and a.x:\n    run(a)\n",
+        "if a.x and b:\n    start(a)\n    run(a)\n",
+        "if b and a.x:\n    start(a)\n    run(a)\n",
+        "neighbour-changed",
+    ),
+    Case(
+        "an integer that upstream makes a fraction and the patch uses",
+        "def f():\n    n = 3\n    return n\n",
+        "def f():\n    n = 3\n    log(n)\n    return n\n",
+        "def f():\n    n = 3.5\n    return n\n",
+        "def f():\n    n = 3.5\n    log(n)\n    return n\n",
+        "neighbour-changed",
+    ),
+    Case(
+        "a value beside the only one of which upstream makes another kind",
+        "x = {\n    'a': 'b',\n}\n",
+        "x = {\n    'a': 'b',\n    'c': 'd',\n}\n",
+        "x = {\n    'a': 1,\n}\n",
+        "x = {\n    'a': 1,\n    'c': 'd',\n}\n",
+        "neighbour-changed",
+    ),
+    Case(
+        "values of which upstream makes another kind, and the patch adds one",
+        "x = {\n    'a': 'b',\n    'e': 'f',\n}\n",
+        "x = {\n    'a': 'b',\n    'e': 'f',\n    'c': 'd',\n}\n",
+        "x = {\n    'a': 1,\n    'e': 2,\n}\n",
+        None,
+    ),
+    Case(
+        "a name in a loop that upstream's loop does not set, and a line above does",
+        "def f(xs):\n    i = 0\n    for i in xs:\n        run(i)\n        a()\n",
+        "def f(xs):\n    i = 0\n    for i in xs:\n        run(i)\n        log(i)\n        a()\n",
+        "def f(xs):\n    i = 0\n    for j in xs:\n        run(j)\n        a()\n",
+        None,
+    ),
+    Case(
+        "a method that upstream moves into another class, and changes",
+        _MOVING,
+        _MOVING.replace("two(x)", "two(x, 7)"),
+        _MOVED,
+        _MOVED.replace("two(x)", "two(x, 7)"),
+        "moved-definition",
     ),
 )
