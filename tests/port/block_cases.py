@@ -94,6 +94,40 @@ BLOCKS: Final = (
         None,
     ),
     Case(
+        "a statement put into a block below one of upstream's that changes what it reads",
+        "def f(x):\n    a = x\n    with q:\n        g(a)\n    return 8\n",
+        "def f(x):\n    with z:\n        a = x\n        with q:\n            g(a, 5)\n"
+        "    return 8\n",
+        "def f(x):\n    a = x\n    x = close(x)\n    with q:\n        g(a)\n    return 8\n",
+        None,
+    ),
+    _case(
+        "a call behind which upstream adds one, put into a block",
+        ("    two(x)\n", "    with y:\n        two(x)\n"),
+        ("    two(x)\n", "    two(x)\n    zero(x)\n"),
+        None,
+    ),
+    _case(
+        "a call beside one that upstream puts into a block",
+        ("    two(x)\n", "    two(x)\n    zero(x)\n"),
+        ("    two(x)\n", "    with y:\n        two(x)\n"),
+        None,
+    ),
+    _case(
+        "a call that is wrapped beside an assignment of its own",
+        ("    two(x)\n", "    with y:\n        two(x)\n"),
+        ("    two(x)\n", "    two(x)\n    z = 1\n"),
+        ("    two(x)\n", "    with y:\n        two(x)\n    z = 1\n"),
+    ),
+    Case(
+        "a statement moved below a new one of upstream's that uses it",
+        "def f(x):\n    one(x)\n    x.a = 1\n    two(x)\n    three(x)\n    four(x)\n    five(x)\n",
+        "def f(x):\n    one(x)\n    two(x)\n    three(x)\n    four(x)\n    x.a = 1\n    five(x)\n",
+        "def f(x):\n    one(x)\n    x.a = 1\n    two(x)\n    new(x)\n    three(x)\n    four(x)\n"
+        "    five(x)\n",
+        None,
+    ),
+    Case(
         "a value that another argument uses",
         "f(\n    a=1,\n)\n",
         "f(\n    a=1,\n    b=(q := 1),\n)\n",

@@ -23,6 +23,7 @@ from pkgtools.merge.checks.formats import misplaced
 from pkgtools.merge.checks.inherited import field_behind_default, misfit_in_class
 from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines
 from pkgtools.merge.checks.lost import lost_import, lost_name, orphan
+from pkgtools.merge.checks.reordered import reordered
 from pkgtools.merge.checks.reshaped import other_siblings, other_subject, other_value
 from pkgtools.merge.checks.undone import undone
 from pkgtools.merge.checks.unproven import unproven_imports
@@ -204,6 +205,7 @@ _OF_A_FILE: Final[tuple[Callable[[LandedFile], dict[Chunk, str]], ...]] = (
     _outdated,
     crossed_by_patch,
     _half_moved,
+    reordered,
     misgiven,
     misawaited,
     unproven_imports,

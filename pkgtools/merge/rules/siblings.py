@@ -33,9 +33,10 @@ from pkgtools.merge.rules.placing import (
     reaches_out,
 )
 from pkgtools.merge.rules.twins import as_good_behind, rival, twins
-from pkgtools.merge.rules.wrapping import carry_wrapped
+from pkgtools.merge.rules.wrapping import carry_wrapped, wrapped_window
 from pkgtools.merge.syntax.align import align
 from pkgtools.merge.syntax.blocks import Block, Shape, is_linted, same
+from pkgtools.merge.syntax.effects import effects, independent
 from pkgtools.merge.syntax.given import is_import
 
 if TYPE_CHECKING:
@@ -231,8 +232,13 @@ class Siblings:
             found = sorted_place(self.theirs, added)
             if found is not None:
                 return Place(found[0], "insertion-beside-insertion", before=found[1])
-        previous = self.to_theirs.get(index - 1, self._container(index - 1, -1))
-        following = self.to_theirs.get(index, self._container(index, 0))
+        previous, following = (self.to_theirs.get(i) for i in (index - 1, index))
+        before = self._container(index - 1, -1) if previous is None else previous
+        behind = self._container(index, 0) if following is None else following
+        moved = {before, behind} - {previous, following}
+        if kind is Order.FLOW and any(self._may_go_in(at, added) for at in moved):
+            return Unsure("upstream puts the statement beside the insertion into a block")
+        previous, following = before, behind
         low, high = self._span(index)
         low = max(low, -1 if previous is None else previous + 1)
         high = min(high, len(self.theirs) if following is None else following)
@@ -265,6 +271,12 @@ class Siblings:
             return None
         found = [n for n in self._new() if has_at_end(n, self.base[index], end)]
         return self.theirs.index(found[0]) if len(found) == 1 else None
+
+    def _may_go_in(self, at: int | None, added: Sequence[Block]) -> bool:
+        """Whether an insertion beside a new block of upstream's may belong into it."""
+        block = [] if at is None else [self.theirs[at]]
+        is_apart = not block or independent(effects(added), effects(block))
+        return not (is_apart or reaches_out(added, block[0]))
 
     def _nested_place(self, index: int) -> tuple[Sequence[Block], Place] | None:
         """Return the place between both neighbours, where upstream put these into a block."""
@@ -326,6 +338,8 @@ class Siblings:
             is_each = len(removed) == len(added) == len(run)
             each = map(self._replace_element, removed, added, run)
             return join(each) if is_each else _SAME_ELEMENTS
+        if wrapped_window(removed, added) and self._is_crowded(min(known), max(known), added):
+            return Unsure("upstream adds a statement beside those that the patch puts into a block")
         if all(is_linted(one, other) for one, other in pairs):
             rule = "comment-above" if len(run) != len(removed) else "neighbour-changed"
             linted = [pair for pair in pairs if not same(*pair)]
@@ -333,6 +347,13 @@ class Siblings:
             return join([carried(rule, layout.replace_statements(run, added)), *parts])
         wrapped = carry_wrapped(self.into.carry, removed, added, run)
         return wrapped or self._take_ours(index, removed, added)
+
+    def _is_crowded(self, low: int, high: int, added: Sequence[Block]) -> bool:
+        """Whether upstream adds a statement beside a run, and it matters on which side of it."""
+        mine = set(self.to_theirs.values())
+        beside = [n for n in (low - 1, high + 1) if 0 <= n < len(self.theirs) and n not in mine]
+        known = [effects([self.theirs[n]]) for n in beside]
+        return not all(independent(one, effects(added)) for one in known)
 
     def _replace_element(self, base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
         if same(base, theirs):

@@ -78,11 +78,15 @@ class Effects:
 
 def effects(nodes: Iterable[Block]) -> Effects:
     """Return what running `nodes` does."""
+    return effects_of(raw for node in nodes for raw in node.raw)
+
+
+def effects_of(raws: Iterable[tree_sitter.Node]) -> Effects:
+    """Return what running some syntax nodes does."""
     found = Effects()
-    for node in nodes:
-        for raw in node.raw:
-            _visit(raw, found)
-            found.in_function = found.in_function and _is_plainly_in_function(raw)
+    for raw in raws:
+        _visit(raw, found)
+        found.in_function = found.in_function and _is_plainly_in_function(raw)
     return found
 
 

@@ -1,0 +1,64 @@
+"""Check that the statements of a function stay in the order in which a side has them.
+
+Example: the patch puts ``a = x`` into a block further down, and upstream adds ``x = y`` between.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+import tree_sitter
+
+from pkgtools.merge.checks.landing import LandedFile
+from pkgtools.merge.lines import Chunk
+from pkgtools.merge.syntax.effects import effects_of, independent
+from pkgtools.merge.syntax.names import definition_at, owners, qualified_name, statements_of
+from pkgtools.merge.syntax.tokens import DEFINITIONS, raw_walk
+
+_Order = dict[bytes, tuple[int, tree_sitter.Node]]
+
+
+def reordered(file: LandedFile) -> dict[Chunk, str]:
+    """Return the chunks after which statements run in another order than the sides have them in."""
+    faults: dict[Chunk, str] = {}
+    nodes = raw_walk([file.made.root]) if file.done and file.versions.upstream else ()
+    for made in (n for n in nodes if n.type == "function_definition"):
+        path = qualified_name((*owners(made), made))
+        ours, theirs = (definition_at(m.root, path) for m in (file.ours, file.theirs))
+        if ours is None or theirs is None or made.text in (ours.text, theirs.text):
+            continue
+        sides = _order(ours), _order(theirs)
+        for pair in (*_swapped(_order(made), *sides), *_swapped(_order(made), *reversed(sides))):
+            texts = {c: file.text(c) + file.text(c, 0) for c in file.done}
+            guilty = [c for c, text in texts.items() if pair[0] in text or pair[1] in text]
+            shown = [key.decode(errors="replace") for key in pair]
+            reason = f"`{shown[0]}` would run before `{shown[1]}`, unlike in one side"
+            faults.update(dict.fromkeys(guilty or file.done, reason))
+    return faults
+
+
+def _order(function: tree_sitter.Node) -> _Order:
+    """Return the statements that a function has once, by their first line."""
+    found: _Order = {}
+    twice = set()
+    for at, raw in enumerate(statements_of(function)):
+        is_statement = raw.parent is not None and raw.parent.type == "block"
+        if is_statement and raw.type not in ("comment", "pass_statement", *DEFINITIONS):
+            text = raw.text or b""
+            key = text if raw.type.startswith("expr") else text.partition(b"\n")[0].rstrip()
+            twice |= {key} & {*found}
+            found[key] = at, raw
+    return {key: one for key, one in found.items() if key not in twice}
+
+
+def _swapped(made: _Order, side: _Order, other: _Order) -> Iterator[tuple[bytes, bytes]]:
+    """Yield statements that are in another order than in a side, and not as the other has them."""
+    both = [key for key in made if key in side]
+    if all(side[one][0] < side[two][0] for one, two in pairwise(both)):
+        return
+    for one, two in combinations(both, 2):
+        if side[one][0] < side[two][0]:
+            continue
+        if one in other and two in other and other[one][0] < other[two][0]:
+            continue
+        if not independent(effects_of([made[one][1]]), effects_of([made[two][1]])):
+            yield one, two
