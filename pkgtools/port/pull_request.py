@@ -125,7 +125,7 @@ def _tasks(upgrade: Upgrade) -> Iterator[str]:
         for name in report.dropped:
             why = "absorbed" if report.absorbed else "absorbed or empty"
             yield f"see that {_code(name)} can go: it is {why}"
-    if upgrade.target is not None and upgrade.is_default:
+    if upgrade.is_default and upgrade.target not in (None, upgrade.start):
         yield (
             f"set `default` in targets.toml: it is `{upgrade.start.name}`, and `pkgtools build` "
             "takes it without --target"

@@ -122,6 +122,8 @@ def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
         again = upgrade(small, *arguments, "--json")
         assert (again.code, again.facts["outcome"]) == (0, "current")
         assert changed(small) == []
+    small.catalog.write_text(f'default = "v1.2"\n{small.catalog.read_text()}')
+    assert "set `default`" not in upgrade(small, "--json").facts["text"]
 
 
 def test_a_conflict_waits_and_the_same_command_goes_on(tmp_path: Path) -> None:
