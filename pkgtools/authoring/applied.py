@@ -46,6 +46,13 @@ def refuse_misfit(patches: Sequence[Patch], source: Source) -> Plan:
     with all_outside_named(source, {path for patch in patches for path in patch.paths}):
         plan = plan_series(patches, source.read)
     if not plan.ok:
+        hunks = sum(len(file.hunks) or 1 for patch in patches for file in patch.files)
+        absorbed = [rejection for rejection in plan.rejections if rejection.absorbed]
+        if len(absorbed) == hunks:
+            raise DoesNotApplyError(
+                f"{source.label} has every change of the series already",
+                remedy="give the source without it with --from, such as the release",
+            )
         raise DoesNotApplyError(
             f"the series does not apply to {source.label}",
             remedy="give the source that it is for with --from, or port the series to this one",

@@ -140,8 +140,12 @@ def _patch_files(path: Path) -> list[Mail]:
         return [_file(file) for file in sorted(found, key=_by_number)]
     if not path.is_file():
         what = "is not a file or a folder" if path.exists() else "does not exist"
+        is_url = path.parts[:1] in (("http:",), ("https:",))
         raise UsageError(
-            f"{path} {what}", remedy="name the patch files, or the folder that they lie in"
+            f"{path} {what}",
+            remedy="download it first, for example with `curl -LO URL`, and name the file"
+            if is_url
+            else "name the patch files, or the folder that they lie in",
         )
     return [_file(path)]
 

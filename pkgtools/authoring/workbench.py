@@ -203,8 +203,8 @@ class Workbench:
         if names := [os.fsdecode(line[3:]) for line in dirty if line]:
             raise UsageError(
                 f"{folder} has edits that no commit has: {', '.join(names)}",
-                remedy=f"commit them there: git -C {folder} add --all, then git commit --amend "
-                "for the last patch, or git commit for a new one",
+                remedy=f"commit them there: `git -C {folder} add --all`, then `git -C {folder} "
+                f"commit --amend` for the last patch, or `git -C {folder} commit` for a new one",
             )
         from pkgtools.source.git import Repository  # noqa: PLC0415 - slow to import
 

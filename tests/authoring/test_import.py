@@ -395,3 +395,27 @@ def test_a_missing_patch_file_says_what_to_name(tmp_path: Path) -> None:
     assert done.code == 2
     assert f"error: {tmp_path / 'gone.patch'} does not exist" in done.err
     assert "next: name the patch files" in done.err
+
+
+def test_a_link_says_to_download_it(tmp_path: Path) -> None:
+    done = call("import", "https://example.org/pull/1.patch", "-o", tmp_path / "new")
+    assert done.code == 2
+    assert "next: download it first, for example with `curl -LO URL`" in done.err
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_source_that_has_the_series(small: Small, tmp_path: Path, *, whole: bool) -> None:
+    """As a patched tree that --from names: the hunks' places say nothing then."""
+    root = tmp_path / "site"
+    small.put_release("1.0", root, "site")
+    edited = A.replace("A_0 = 0", "A_0 = 5")
+    (root / "widget/a.py").write_text(edited)
+    patch = tmp_path / "x.patch"
+    patch.write_text(f"--- a/src/widget/a.py\n+++ b/src/widget/a.py\n{EDIT}")
+    if not whole:
+        patch.write_text(f"{patch.read_text()}--- a/src/widget/b.py\n+++ b/src/widget/b.py\n{EDIT}")
+    where = ("--from", root, "--catalog", small.catalog)
+    done = call("import", patch, "-o", tmp_path / "new", *where)
+    assert done.code == 3
+    assert ("has every change of the series already" in done.err) is whole
+    assert ("already there at line 1 (absorbed)" in done.err) is not whole
