@@ -29,40 +29,30 @@ def describe(change: FileChange, merged: Merge, path: str, *, renamed: bool) -> 
         for chunk in proposal.chunks
     }
     rules = ("moved-file",) if renamed else ()
-    for number, group in enumerate(hunk_groups([c.chunk for c in merged.chunks]), 1):
-        for one in (c for c in merged.chunks if c.chunk in group):
-            line, proposal = one.chunk.old + 1, proposals.get(one.chunk)
-            of_conflict = sides.get(one.chunk) if one.how.value == HunkOutcome.CONFLICT else None
-            kind = HunkOutcome(one.how.value)
-            if kind is HunkOutcome.MOVED and one.line == line and not renamed:
-                kind = HunkOutcome.UNCHANGED
-            found.append(
-                HunkReport(
-                    change.path,
-                    kind,
-                    hunk=number,
-                    line=line,
-                    to=f"{path}:{one.line}" if kind is HunkOutcome.MOVED else None,
-                    rules=(*rules, *one.rules),
-                    reason=one.reason,
-                    absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
-                    sides=of_conflict,
-                    proposal=proposal,
-                    drops=bool(proposal and of_conflict and proposal.text == of_conflict.theirs),
-                )
+    number, end = 0, -2 * _CONTEXT - 1
+    for one in merged.chunks:
+        number += one.chunk.old - end > 2 * _CONTEXT  # nearer changes are one hunk in a diff
+        line, end, proposal = one.chunk.old + 1, one.chunk.old_end, proposals.get(one.chunk)
+        kind = HunkOutcome(one.how.value)
+        if kind is HunkOutcome.MOVED and one.line == line and not renamed:
+            kind = HunkOutcome.UNCHANGED
+        of_conflict = sides.get(one.chunk) if kind is HunkOutcome.CONFLICT else None
+        found.append(
+            HunkReport(
+                change.path,
+                kind,
+                hunk=number,
+                line=line,
+                to=f"{path}:{one.line}" if kind is HunkOutcome.MOVED else None,
+                rules=(*rules, *one.rules),
+                reason=one.reason,
+                absorbed_by=tuple(f"{path}:{at}" for at in one.lines),
+                sides=of_conflict,
+                proposal=proposal,
+                drops=bool(proposal and of_conflict and proposal.text == of_conflict.theirs),
             )
+        )
     return found
-
-
-def hunk_groups(hunks: Sequence[Chunk]) -> list[list[Chunk]]:
-    """Return the runs of changes that a diff with three lines of context shows as one hunk."""
-    groups: list[list[Chunk]] = []
-    for hunk in hunks:
-        if groups and hunk.old - groups[-1][-1].old_end <= 2 * _CONTEXT:
-            groups[-1].append(hunk)
-        else:
-            groups.append([hunk])
-    return groups
 
 
 def _sides(change: FileChange, merged: Merge) -> dict[Chunk, Sides]:

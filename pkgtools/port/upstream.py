@@ -12,6 +12,7 @@ from typing import Final
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge.result import Elsewhere
+from pkgtools.merge.syntax.align import clearly_best
 from pkgtools.merge.syntax.blocks import Block, is_sound, parse, similarity
 from pkgtools.merge.syntax.modules import Module
 from pkgtools.source import Source
@@ -118,7 +119,7 @@ class Movement:
         added = sorted(set(new.marks) - set(old.marks))
         name = path.rpartition("/")[2]
         lines = Counter(content.data.splitlines())
-        ratios = []
+        ratios: list[tuple[float, str]] = []
         for candidate in sorted(added, key=lambda p: p.rpartition("/")[2] != name):
             data = new.read(candidate)
             if not len(content.data) <= 4 * len(data) <= 16 * len(content.data):
@@ -127,11 +128,7 @@ class Movement:
             total = lines.total() + other.total()
             ratio = 2 * (lines & other).total() / max(total, 1)
             ratios.append((ratio, candidate))
-        ratios.sort(reverse=True)
-        if not ratios or ratios[0][0] < _SIMILAR:
-            return None
-        rival = ratios[1][0] if len(ratios) > 1 else 0.0
-        return ratios[0][1] if ratios[0][0] - rival >= _CLEAR else None
+        return clearly_best(ratios, least=_SIMILAR, lead=_CLEAR)
 
     def definition(self, path: str, node: Block) -> Elsewhere | None:
         """Return a definition of `path` that is in one other file now, and there alone."""
@@ -182,10 +179,7 @@ class Movement:
             if module is not None and is_sound(module):
                 classes = [n for n in module.walk() if n.kind == "class"]
                 found += [(similarity(n, node), Elsewhere(path, module, n)) for n in classes]
-        found.sort(key=lambda item: -item[0])
-        rival = found[1][0] if len(found) > 1 else 0.0
-        is_clear = bool(found) and found[0][0] >= _RENAMED and found[0][0] - rival >= _CLEAR
-        return found[0][1] if is_clear else None
+        return clearly_best(found, least=_RENAMED, lead=_CLEAR)
 
     def lost(self, name: bytes, path: str) -> bool:
         """Whether files of the old package define an attribute, and no file of the new one does.

@@ -95,6 +95,16 @@ class Job:
         return work_folder(self.output)
 
     @property
+    def conflicts(self) -> Path:
+        """Where a person edits files."""
+        return self.folder / "conflicts"
+
+    @property
+    def go_on(self) -> str:
+        """The command for a person who has edited them."""
+        return f"`pkgtools port --continue -o {self.output}`"
+
+    @property
     def shelf(self) -> Path:
         """The catalog's folder for series of the upstream."""
         return Path(self.state.catalog).resolve().parent / "patches" / self.upstream.name
@@ -113,7 +123,8 @@ def start(job: Job, reporter: Reporter) -> PortReport:
         DoesNotApplyError: the series does not apply to the first source.
 
     """
-    return _run(job, reporter)
+    with reading(job.sources, reporter):
+        return _port(job, reporter)
 
 
 def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortReport:
@@ -132,25 +143,24 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
     refuse_existing(job.output)
     if accept:
         _accept(job, accept)
-    edited = [(w, read_file(job.folder / "conflicts" / w.path)) for w in job.state.waiting]
+    edited = [(w, read_file(job.conflicts / w.path)) for w in job.state.waiting]
     # Without its file a conflict is asked again, unless a side does not have the file either.
     edited = [(w, blob) for w, blob in edited if blob is not None or w.is_removed]
     _refuse_others(job, edited)
     marked = [w for w, blob in edited if blob and count_markers(blob.data) > (w.markers or 0)]
     if marked:
         asked = "".join(f"\n  {line}" for waiting in marked for line in _asked(waiting))
-        again = f"pkgtools port --continue -o {job.output}"
+        again = f"; or accept the proposals: {job.go_on.removesuffix('`')} --accept`"
         likely = any({q.proposal for q in w.questions} - {None, *w.accepted} for w in marked)
         raise DoesNotApplyError(
             f"these files still have conflict markers:{asked}",
-            remedy=f"edit them in {job.folder / 'conflicts'}, then `{again}`"
-            + (f"; or accept the proposals: `{again} --accept`" if likely else ""),
-            details=MarkersLeft([str(job.folder / "conflicts" / w.path) for w in marked], marked),
+            remedy=f"edit them in {job.conflicts}, then {job.go_on}{again if likely else ''}",
+            details=MarkersLeft([str(job.conflicts / w.path) for w in marked], marked),
         )
     _refuse_broken(job, edited)
     job.state.answers += [_stored_answer(job, waiting, blob) for waiting, blob in edited]
     job.state.waiting = []
-    return _run(job, reporter)
+    return start(job, reporter)
 
 
 def _stored_answer(job: Job, waiting: Waiting, blob: Blob | None) -> Answer:
@@ -170,7 +180,7 @@ def _stored_answer(job: Job, waiting: Waiting, blob: Blob | None) -> Answer:
 
 def _accept(job: Job, names: Sequence[str]) -> None:
     """Put proposals in the place of their conflicts, in the files where a person edits these."""
-    folder = job.folder / "conflicts"
+    folder = job.conflicts
     everything = EVERY_FILE in names
     wanted = {_waiting_path(job, name) for name in names if name != EVERY_FILE}
     for waiting in job.state.waiting:
@@ -182,7 +192,7 @@ def _accept(job: Job, names: Sequence[str]) -> None:
         elif waiting.path in wanted:
             raise UsageError(
                 f"{waiting.path}: no conflict with a proposal is in it",
-                remedy=f"edit it in {folder}, then `pkgtools port --continue -o {job.output}`",
+                remedy=f"edit it in {folder}, then {job.go_on}",
             )
     write_state(job.output, job.state)
 
@@ -191,7 +201,7 @@ def _waiting_path(job: Job, name: str) -> str:
     """Return the path of a file with conflicts, which a user names by its end or on disk."""
     paths = [waiting.path for waiting in job.state.waiting]
     for path in paths:
-        if name == path or Path(name).absolute() == (job.folder / "conflicts" / path).absolute():
+        if name == path or Path(name).absolute() == (job.conflicts / path).absolute():
             return path
     named = [path for path in paths if path.endswith(f"/{name}")]
     if len(named) == 1:
@@ -208,11 +218,10 @@ def _refuse_others(job: Job, edited: Sequence[tuple[Waiting, Blob | None]]) -> N
         is_text = waiting.markers is None or blob is None or b"\0" not in blob.data
         is_file = blob is None or blob.mode not in (DIRECTORY, SYMLINK)
         if not (is_file and is_text):
-            path = job.folder / "conflicts" / waiting.path
+            what = "text any more" if is_file else "a regular file"
             raise DoesNotApplyError(
-                f"{path}: it is not {'text any more' if is_file else 'a regular file'}",
-                remedy=f"put the resolved text there, then "
-                f"`pkgtools port --continue -o {job.output}`",
+                f"{job.conflicts / waiting.path}: it is not {what}",
+                remedy=f"put the resolved text there, then {job.go_on}",
             )
 
 
@@ -224,8 +233,7 @@ def _refuse_broken(job: Job, edited: Sequence[tuple[Waiting, Blob | None]]) -> N
     if broken:
         raise DoesNotApplyError(
             f"these files do not compile, but both sides of their conflicts do:{broken}",
-            remedy=f"correct them in {job.folder / 'conflicts'}, then "
-            f"`pkgtools port --continue -o {job.output}`",
+            remedy=f"correct them in {job.conflicts}, then {job.go_on}",
         )
 
 
@@ -233,14 +241,14 @@ def _refuse_uncompilable(job: Job, written: Sequence[Patch]) -> None:
     """Raise where code of the new source compiles, and does not after the ported series."""
     source = job.sources[-1]
     for change, error in broken_by(plan_series(written, source.read), compile_for(source)):
-        edited = job.folder / "conflicts"
-        remedy = f"correct it in {job.series.directory}, then port again"
-        if (edited / change.path).exists():
-            remedy = f"correct it in {edited}, then `pkgtools port --continue -o {job.output}`"
+        is_edited = (job.conflicts / change.path).exists()
+        folder, again = (
+            (job.conflicts, job.go_on) if is_edited else (job.series.directory, "port again")
+        )
         raise DoesNotApplyError(
             f"{change.path} of {source.label} does not compile after "
             f"{' and '.join(change.patches)}: {error}",
-            remedy=remedy,
+            remedy=f"correct it in {folder}, then {again}",
         )
 
 
@@ -265,11 +273,6 @@ def abort(output: Path) -> Path:
     return folder
 
 
-def _run(job: Job, reporter: Reporter) -> PortReport:
-    with reading(job.sources, reporter):
-        return _port(job, reporter)
-
-
 def _port(job: Job, reporter: Reporter) -> PortReport:
     patches, stops = job.series.patches, job.state.stops
     finished = kept(job.folder, patches, stops)
@@ -288,14 +291,15 @@ def _port(job: Job, reporter: Reporter) -> PortReport:
 
 
 def _decision(job: Job, conflict: ConflictedFile) -> Decision | None:
-    for answer in job.state.answers:
-        asked = (answer.step, answer.patch, answer.path, answer.key)
-        if asked == (conflict.step, conflict.patch, conflict.path, conflict.key):
-            if answer.file is None:
-                return Decision(None)
-            data = read_bytes(job.folder / "answers" / answer.file)
-            return Decision(Blob(data, answer.mode), answer.accepted)
-    return None
+    asked = conflict.step, conflict.patch, conflict.path, conflict.key
+    answers = (a for a in job.state.answers if (a.step, a.patch, a.path, a.key) == asked)
+    answer = next(answers, None)
+    if answer is None:
+        return None
+    if answer.file is None:
+        return Decision(None)
+    data = read_bytes(job.folder / "answers" / answer.file)
+    return Decision(Blob(data, answer.mode), answer.accepted)
 
 
 def _wait(job: Job, conflicts: Sequence[ConflictedFile]) -> None:
@@ -323,7 +327,7 @@ def _wait(job: Job, conflicts: Sequence[ConflictedFile]) -> None:
     if not job.folder.exists():
         write_folder(job.folder, files | {STATE: encode_state(job.state)})
         return
-    shutil.rmtree(job.folder / "conflicts", ignore_errors=True)
+    shutil.rmtree(job.conflicts, ignore_errors=True)
     for name, data in files.items():
         path = job.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -342,7 +346,7 @@ def _report(job: Job, ported: Ported, patches: Sequence[Patch], copied: list[str
         done=not waiting,
         work=str(job.folder) if waiting else None,
         steps=ported.steps,
-        conflicts=[str(job.folder / "conflicts" / c.path) for c in ported.conflicts],
+        conflicts=[str(job.conflicts / c.path) for c in ported.conflicts],
         patches=references_from(job.output, patches),
         dropped=[patch.name for patch in dropped],
         absorbed=[name for path in absorbed if (name := job.place(path))],

@@ -7,7 +7,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.rules.layout import WORTH
-from pkgtools.merge.syntax.align import ALIKE
+from pkgtools.merge.syntax.align import ALIKE, clearly_best
 from pkgtools.merge.syntax.blocks import Block, Shape, same, similarity, squeezed
 from pkgtools.merge.syntax.tokens import DEFINITIONS, ancestors, text_of, tokens_of
 
@@ -27,11 +27,10 @@ def moved_definition(block: Block, new: Sequence[Block], module: Block) -> tuple
         new: what upstream adds beside it.
         module: theirs.
     """
-    kind = [n for n in new if n.kind == block.kind]
-    alike = sorted(((similarity(block, n), n.start, n) for n in kind), reverse=True)
-    rival = alike[1][0] if len(alike) > 1 else 0.0
-    if alike and alike[0][0] >= _RENAMED and alike[0][0] - rival >= _CLEARLY:
-        return alike[0][2], "renamed-definition"
+    scores = ((similarity(block, n), n) for n in new if n.kind == block.kind)
+    renamed = clearly_best(scores, least=_RENAMED, lead=_CLEARLY)
+    if renamed is not None:
+        return renamed, "renamed-definition"
     named = [
         n for n in module.walk(block.name or b"") if n.kind == block.kind and n.key == block.key
     ]

@@ -2,12 +2,14 @@
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Final
+from typing import Final, TypeVar
 
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.blocks import Block, similarity
+
+T = TypeVar("T")
 
 ALIKE: Final = 0.6
 """The least share of common tokens of two versions of one statement."""
@@ -101,6 +103,14 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         chain.append(pairs[index])
         index = before[index]
     return chain[::-1]
+
+
+def clearly_best(scores: Iterable[tuple[float, T]], *, least: float, lead: float) -> T | None:
+    """Return the item with the highest score, if that and its lead over the next are enough."""
+    ranked = sorted(scores, key=lambda pair: -pair[0])
+    rival = ranked[1][0] if len(ranked) > 1 else 0.0
+    found = next(iter(ranked), None)
+    return found[1] if found and found[0] >= least and found[0] - rival >= lead else None
 
 
 def align(old: Sequence[Block], new: Sequence[Block]) -> dict[int, int]:
