@@ -248,14 +248,11 @@ def holds(
 def accepted(merged: Merge, chosen: Sequence[Proposal]) -> Merge:
     """Return a merge with proposals in the place of their conflicts."""
     rules = {chunk: p.rule for p in chosen for chunk in p.chunks}
+    hows = How.MERGED, How.ABSORBED
     chunks = tuple(
-        replace(c, how=_how(rules[c.chunk]), rules=(rules[c.chunk],), reason=None)
-        if c.chunk in rules
+        replace(c, how=hows[rule in _UPSTREAMS], rules=(rule,), reason=None)
+        if (rule := rules.get(c.chunk))
         else c
         for c in merged.chunks
     )
     return Merge(filled(merged.data, chosen), chunks, merged.others)
-
-
-def _how(rule: str) -> How:
-    return How.ABSORBED if rule in _UPSTREAMS else How.MERGED

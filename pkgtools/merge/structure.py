@@ -24,11 +24,7 @@ class Structured:
     others: Mapping[str, bytes]
     """By path: the other files that the merge changed so far."""
     carried: Carried
-
-    @property
-    def is_absorbed(self) -> bool:
-        """Whether theirs already has the whole change."""
-        return not self.carried.edits
+    """Without edits, theirs already has the whole change."""
 
 
 def merge_structure(

@@ -16,7 +16,7 @@ from pkgtools.merge.rules.imports import with_imports
 from pkgtools.merge.rules.renames import renamed_sides
 from pkgtools.merge.rules.twins import doubled
 from pkgtools.merge.structure import RENESTING, merge_structure
-from pkgtools.merge.syntax.blocks import Block, is_deep, is_sound, parse
+from pkgtools.merge.syntax.blocks import is_deep, is_sound, parse
 from pkgtools.merge.syntax.names import (
     definition_at,
     definitions,
@@ -183,7 +183,7 @@ def _by_structure(group: Sequence[Chunk], versions: Versions, made: _Progress) -
     found = merge_structure(group, versions.lines[1], blocks, made.others, versions.find)
     if isinstance(found, Unsure):
         return made.with_conflict(group, found.reason)
-    how = How.ABSORBED if found.is_absorbed else How.MERGED
+    is_absorbed = not found.carried.edits
     rules = found.carried.rules or ("neighbour-changed",)
     captured = _captured(versions, group) if not _CAPTURING.isdisjoint(rules) else set()
     if captured:
@@ -191,8 +191,10 @@ def _by_structure(group: Sequence[Chunk], versions: Versions, made: _Progress) -
         reason = f"one side uses `{shown}` in what the other one puts under another {shown!r}"
         return made.with_conflict(group, reason)
     lines = found.carried.absorbed_lines
-    if found.is_absorbed and _loses_comment(group, versions.ours, found.data):
+    nodes = (n for c in group for n in inside(versions.ours.raw[0], c.new_lines) if is_absorbed)
+    if any(n.type == "comment" and text_of(n) not in found.data for n in nodes):
         rules = (*rules, "comment-left-out")
+    how = How.ABSORBED if is_absorbed else How.MERGED
     merged = {c: ChunkMerge(c, how, rules, lines=lines) for c in group}
     return _Progress(found.data, found.others, {**made.merges, **merged})
 
@@ -218,11 +220,6 @@ def _new_names(
         found += [Counter(text_of(n) for n in nodes if is_bound_here(n))]
         found += [Counter(text_of(n) for n in nodes)]
     return {*(found[2] - found[0])}, {*(found[3] - found[1])}
-
-
-def _loses_comment(group: Sequence[Chunk], ours: Block, made: bytes) -> bool:
-    nodes = (n for c in group for n in inside(ours.raw[0], c.new_lines))
-    return any(n.type == "comment" and text_of(n) not in made for n in nodes)
 
 
 def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:

@@ -104,12 +104,6 @@ def returns_of(function: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [n for n in statements_of(function) if n.type == "return_statement"]
 
 
-def returned_values(function: tree_sitter.Node) -> int | None:
-    """Return how many values a function returns each time; None where that differs or is one."""
-    counts = {number_of_values(n.named_children) for n in returns_of(function)}
-    return counts.pop() if len(counts) == 1 else None
-
-
 def other_result(old: Definition, new: Definition, role: str) -> str | None:
     """Return what else a call gives now, if that shows in the definition.
 

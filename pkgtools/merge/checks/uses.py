@@ -17,7 +17,6 @@ from pkgtools.merge.checks.signatures import (
     misfit,
     number_of_values,
     other_result,
-    returned_values,
     returns_of,
     signature_of,
 )
@@ -115,8 +114,12 @@ def other_number_of_values(use: LandedLines) -> str | None:
 
 
 def _values(module: Module, call: tree_sitter.Node) -> int | None:
+    """Return how many values a call returns each time; None where that differs or is one."""
     found = resolve_call(module, call)
-    return returned_values(found[0].node) if found and not found[0].is_class else None
+    if not found or found[0].is_class:
+        return None
+    counts = {number_of_values(n.named_children) for n in returns_of(found[0].node)}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def other_return(use: LandedLines) -> str | None:
@@ -172,22 +175,19 @@ def lone_definition(use: LandedLines) -> str | None:
     for node in inside(use.ours.root, use.lines):
         if node.type not in DEFINITIONS:
             continue
-        added = Definition(node, use.ours)
-        path = qualified_name(owners(node))
-        around = [_definitions(module, path, node.type) for module in (use.base, use.theirs)]
-        known = (around[0] or {}).get(name_of(node))
-        made = (_definitions(use.made, path, node.type) or {}).get(name_of(node), added)
-        changed = _changed_base(use, (added, made), known) if None not in around else None
-        if changed:
-            return changed
-        if None in around or known is not None:
+        added, path = Definition(node, use.ours), qualified_name(owners(node))
+        old, new = (_definitions(module, path, node.type) for module in (use.base, use.theirs))
+        if old is None or new is None:
             continue
-        for what, of in _SHARED.items():
-            for text in of(made):
-                lost = _lost_by(text, around[0] or {}, around[1] or {}, of)
-                if lost:
-                    shown = text.decode(errors="replace")
-                    return f"upstream took the {what} `{shown}` from {lost}, beside what is added"
+        made = (_definitions(use.made, path, node.type) or {}).get(name_of(node), added)
+        known = old.get(name_of(node))
+        if changed := _changed_base(use, (added, made), known):
+            return changed
+        shared = ((what, text) for what, of in _SHARED.items() for text in of(made) if not known)
+        for what, text in shared:
+            if lost := _lost_by(text, old, new, _SHARED[what]):
+                shown = text.decode(errors="replace")
+                return f"upstream took the {what} `{shown}` from {lost}, beside what is added"
     return None
 
 

@@ -17,7 +17,7 @@ from pkgtools.merge.rules import layout
 from pkgtools.merge.rules.order import sorted_place
 from pkgtools.merge.syntax.blocks import Block, is_sound, parse
 from pkgtools.merge.syntax.effects import imported_names
-from pkgtools.merge.syntax.names import inside, is_read, means, name_of, owners, reads
+from pkgtools.merge.syntax.names import inside, is_read, means, owners, reads
 from pkgtools.merge.syntax.tokens import text_of
 from pkgtools.merge.versions import Versions
 
@@ -73,7 +73,8 @@ def _restored(
         made, module = parse(data), _module(statement).decode()
         beside = [n for n in made.elements if n.key == statement.key]
         text = new(module) if beside else None
-        is_there = text is None or re.search(rb"\b%b\b" % re.escape(_original(statement)), text)
+        original = text_of(statement.raw[0].children_by_field_name("name")[0]).split()[0]
+        is_there = text is None or re.search(rb"\b%b\b" % re.escape(original), text)
         if module.partition(".")[0] in sys.stdlib_module_names or (beside and is_there):
             data = _with_statement(made, statement, beside)
     return data
@@ -105,12 +106,6 @@ def _statement(module: Block, name: bytes) -> Block | None:
 
 def _module(statement: Block) -> bytes:
     return statement.key[1].replace(b" ", b"") if statement.key else b""
-
-
-def _original(statement: Block) -> bytes:
-    """Return what the imported name is called in its module."""
-    part = statement.raw[0].children_by_field_name("name")[0]
-    return name_of(part) or text_of(part)
 
 
 def _with_statement(made: Block, statement: Block, beside: list[Block]) -> bytes:

@@ -68,9 +68,10 @@ def order_of(siblings: Block, added: Sequence[Block]) -> Order:
         return Order.SET if all(n.kind == "pair" for n in code) else Order.STRICT
     if siblings.kind == "set":
         return Order.SET
-    if siblings.kind == "list" and all(map(_is_name, [*siblings.elements, *added])):
-        return Order.APPEND
-    return Order.STRICT
+    # A string that is not a name may be an argument of a command line: these have an order.
+    names = [n for n in (*siblings.elements, *added) if not n.is_comment]
+    is_named = siblings.kind == "list" and all(_NAME.fullmatch(n.text) for n in names)
+    return Order.APPEND if is_named else Order.STRICT
 
 
 def commute(kind: Order, added: Sequence[Block], others: Sequence[Block]) -> bool:
@@ -173,11 +174,6 @@ def _pattern(case: Block) -> tree_sitter.Node | None:
         return None
     inner = [n for pattern in patterns for n in pattern.named_children]
     return inner[0] if len(patterns) == len(inner) == 1 else None
-
-
-def _is_name(node: Block) -> bool:
-    """Whether a string may be a name: arguments of a command line have an order."""
-    return node.is_comment or _NAME.fullmatch(node.text) is not None
 
 
 def _behind_star(siblings: Block, added: Sequence[Block]) -> bool:

@@ -71,9 +71,7 @@ class Siblings:
         return {
             i: j
             for i, j in pairs.items()
-            if same(self.base[i], side[j])
-            or self.base[i].shape is Shape.BODY
-            or not is_inside(self.base[i], side[j])
+            if same(self.base[i], side[j]) or not is_inside(self.base[i], side[j])
         }
 
     def carry(self) -> Carried | Unsure:

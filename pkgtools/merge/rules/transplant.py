@@ -46,9 +46,8 @@ class Transplant:
         is_group = base.shape in (Shape.CLAUSES, Shape.DECORATORS)
         if not is_group and is_elsewhere(base.raw[0], theirs.raw[0]):
             return Unsure("upstream moved what the patch changes", is_final=True)
-        if (base.shape is Shape.BODY and ours.shape is theirs.shape is Shape.BODY) or (
-            base.shape is Shape.LIST and base.kind == ours.kind == theirs.kind
-        ):
+        is_of_siblings = base.shape in (Shape.BODY, Shape.LIST)
+        if is_of_siblings and base.kind == ours.kind == theirs.kind:
             return Siblings(self, base, ours, theirs).carry()
         is_wrapped = base.kind in _EXPRESSIONS and any(
             wraps(block.raw[0], base.raw[0]) for block in (ours, theirs)
@@ -75,7 +74,8 @@ class Transplant:
         """Return that theirs has a part of the change already."""
         if base is not None:
             kept = _count(ours.tokens, base)  # the patch may wrap what it replaces
-            if _times(theirs.source, base) - kept >= _times(base.source, base):
+            now, before = (_count(parse(n.source).tokens, base) for n in (theirs, base))
+            if now - kept >= before:
                 return Unsure("upstream has what the patch makes, but also what it replaces")
         change = Counter(ours.counted)
         change.subtract(base.counted if base else {})
@@ -178,10 +178,6 @@ def _carry_atom(base: Block, ours: Block, theirs: Block) -> Carried | Unsure:
     return carry_apart(base, ours, theirs) or Unsure("both change the same expression")
 
 
-def _times(source: bytes, block: Block) -> int:
-    """Return how often a file has a block's tokens in sequence."""
-    return _count(parse(source).tokens, block)
-
-
 def _count(tokens: Sequence[bytes], block: Block) -> int:
+    """Return how often a block's tokens are among others in sequence."""
     return b" ".join(tokens).count(b" ".join(block.tokens))

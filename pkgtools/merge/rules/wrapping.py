@@ -1,6 +1,6 @@
 """Statements and expressions that a patch puts into others, when upstream changes them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -53,19 +53,14 @@ def carry_wrapped(
 
 def wrapped_window(removed: Sequence[Block], added: Sequence[Block]) -> Sequence[Block] | None:
     """Return the statements inside `added` that are those of `removed`, perhaps changed."""
-    windows = list(_windows(added, len(removed)))
+    bodies = [n.elements for a in added for n in a.walk() if n.kind == "block"]
+    size = len(removed)
+    windows = [b[at : at + size] for b in bodies for at in range(len(b) - size + 1)]
     for match in (same, _is_alike):
         found = [w for w in windows if all(map(match, removed, w))]
         if found:
             return found[0] if len(found) == 1 else None
     return None
-
-
-def _windows(added: Sequence[Block], size: int) -> Iterator[Sequence[Block]]:
-    for body in (n for a in added for n in a.walk()):
-        inner = body.elements if body.kind == "block" else ()
-        for at in range(len(inner) - size + 1):
-            yield inner[at : at + size]
 
 
 def _is_alike(one: Block, other: Block) -> bool:

@@ -153,7 +153,8 @@ def _pair_alike(old: Sequence[Block], new: Sequence[Block], pairs: dict[int, int
     right = [j for j, n in enumerate(new) if j not in taken and not n.is_comment]
     fits: list[tuple[float, int, int]] = []
     for i in left:
-        low, high = _neighbours(pairs, i, len(new))
+        low = max(((k, m) for k, m in pairs.items() if k < i), default=(-1, -1))[1]
+        high = min(((k, m) for k, m in pairs.items() if k > i), default=(0, len(new)))[1]
         fits += [
             (similarity(old[i], new[j], at_least=ALIKE - _MARGIN), i, j)
             for j in right
@@ -173,10 +174,3 @@ def _is_special(old: Block, new: Block) -> bool:
     """Whether Python calls one of two definitions by its name, which the other one lacks."""
     names = {n.name or b"" for n in (old, new)}
     return len(names) > 1 and any(n.startswith(b"__") and n.endswith(b"__") for n in names)
-
-
-def _neighbours(pairs: dict[int, int], i: int, end: int) -> tuple[int, int]:
-    """Return where the nearest paired items before and behind one are."""
-    before = max((k for k in pairs if k < i), default=None)
-    behind = min((k for k in pairs if k > i), default=None)
-    return -1 if before is None else pairs[before], end if behind is None else pairs[behind]

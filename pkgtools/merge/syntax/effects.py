@@ -86,13 +86,9 @@ def effects_of(raws: Iterable[tree_sitter.Node]) -> Effects:
     found = Effects()
     for raw in raws:
         _visit(raw, found)
-        found.in_function = found.in_function and _is_plainly_in_function(raw)
+        frames = (n.type for n in ancestors(raw) if n.type in _FRAMES)
+        found.in_function = found.in_function and next(frames, "") == "function_definition"
     return found
-
-
-def _is_plainly_in_function(raw: tree_sitter.Node) -> bool:
-    kinds = (n.type for n in ancestors(raw))
-    return next((kind for kind in kinds if kind in _FRAMES), "") == "function_definition"
 
 
 def independent(one: Effects, other: Effects) -> bool:
@@ -239,7 +235,8 @@ def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
     name = text_of(function)
     container, _, method = name.rpartition(b".")
     is_log, grows = _LOG.fullmatch(name) is not None, method in _GROWS and _is_fresh(raw, container)
-    harmless = _is_harmless(name) or is_log or grows
+    # It only makes a value; PEP 8: class names are in CapWords.
+    harmless = name in _HARMLESS or _CLASS.fullmatch(method) is not None or is_log or grows
     found.calls = found.calls or not harmless
     found.logs = found.logs or is_log
     if grows:
@@ -275,13 +272,6 @@ def _use(raw: tree_sitter.Node) -> str:
     """Return what a name is used in, beyond lists of values."""
     kinds = (n.type for n in ancestors(raw))
     return next((kind for kind in kinds if kind not in ("expression_list", "tuple")), "")
-
-
-def _is_harmless(name: bytes) -> bool:
-    """Whether a call only makes a value: a builtin, or a class by the look of its name."""
-    # PEP 8: class names are in CapWords.
-    last = name.rpartition(b".")[2]
-    return name in _HARMLESS or _CLASS.fullmatch(last) is not None
 
 
 def _read(raw: tree_sitter.Node, found: Effects) -> None:

@@ -37,10 +37,12 @@ def sibling_key(node: Block) -> tuple[str, bytes] | None:
         mark = b"".join(_GETTER.findall(node.source[node.start : definition(raw).start_byte]))
         return node.kind, (node.name or b"") + mark
     if node.kind in _FIELDS:
-        field = raw.child_by_field_name(_FIELDS[node.kind])
-        text = b" ".join(raw_tokens(field)) if field is not None else b""
+        fields = raw.children_by_field_name(_FIELDS[node.kind])[:1]
+        text = b" ".join(token for field in fields for token in raw_tokens(field))
         if node.kind == "call":
-            text += b"(" + _first_argument(raw)
+            # The string that a call names something with, as in ``add_argument("--port")``.
+            named = (text_of(n) for n in arguments(raw)[:1] if n.type == "string")
+            text += b"(" + b"".join(named)
         return _PARAMETERS.get(node.kind, node.kind), text
     if node.kind == "typed_parameter" or (
         node.kind == "identifier" and raw.parent is not None and raw.parent.type == "parameters"
@@ -55,11 +57,6 @@ def sibling_key(node: Block) -> tuple[str, bytes] | None:
     if node.kind in ("decorator", "with_item", "dotted_name", "aliased_import", "string"):
         return node.kind, node.text
     return None
-
-
-def _first_argument(call: tree_sitter.Node) -> bytes:
-    """Return the string that a call names something with, as in ``add_argument("--port")``."""
-    return b"".join(text_of(n) for n in arguments(call)[:1] if n.type == "string")
 
 
 def definition(raw: tree_sitter.Node) -> tree_sitter.Node:

@@ -16,6 +16,7 @@ from pkgtools.merge.syntax.tokens import (
     ancestors,
     field_text,
     identifiers,
+    is_within,
     raw_walk,
     text_of,
 )
@@ -325,8 +326,6 @@ def is_bound_here(raw: tree_sitter.Node) -> bool:
     node = raw
     parent = node.parent
     while parent is not None and parent.type in _TARGETS:
-        if parent.type == "typed_parameter" and parent.child_by_field_name("type") == node:
-            return False
         node, parent = parent, parent.parent
     if parent is None:
         return False
@@ -345,8 +344,7 @@ def is_bound_here(raw: tree_sitter.Node) -> bool:
 
 def is_type_parameter(raw: tree_sitter.Node) -> bool:
     """Whether an identifier is a parameter of a generic definition (PEP 695)."""
-    outer = raw.parent.parent if raw.parent is not None else None
-    return outer is not None and outer.type == "type_parameter"
+    return raw.parent is not None and is_within(raw.parent, "type_parameter")
 
 
 def class_around(

@@ -158,7 +158,4 @@ _FREE_OF_PRECEDENCE: Final = {
 
 def _is_wrapper(node: tree_sitter.Node) -> bool:
     """Whether these parentheses only serve to break a line."""
-    parent = node.parent
-    if node.type != "parenthesized_expression" or parent is None:
-        return False
-    return parent.type in _FREE_OF_PRECEDENCE
+    return node.type == "parenthesized_expression" and is_within(node, *_FREE_OF_PRECEDENCE)
