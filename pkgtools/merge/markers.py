@@ -73,12 +73,7 @@ def marked_line(data: bytes) -> int | None:
     return data.count(b"\n", 0, found.start()) + 1 if found else None
 
 
-def mark(
-    base: bytes,
-    ours: bytes,
-    merged: Merge,
-    markers: Markers,
-) -> bytes:
+def mark(base: bytes, ours: bytes, merged: Merge, markers: Markers) -> bytes:
     """Return a merged file with its conflicts marked; with ``diff3`` also its proposals.
 
     Args:

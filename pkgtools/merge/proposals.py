@@ -131,7 +131,7 @@ def _candidates(around: _Surroundings, conflict: ConflictLines) -> Iterator[tupl
         yield ours, "ours-has-both"
     if upstream.holds(mine, _MOSTLY):
         yield theirs, "upstream-has-both"
-    lines = {line for c in conflict.chunks for line in range(c.new, c.new_end)}
+    lines = {line for c in conflict.chunks for line in c.new_lines}
     new, told = (_parts(change.added) - around.known for change in (mine, upstream))
     is_named = not base and _MANY * len(new & told) >= len(new) > 0
     if is_named or lines & around.doubled:

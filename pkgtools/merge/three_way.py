@@ -39,12 +39,7 @@ _ROUNDS: Final = 5
 
 
 def merge(
-    base: bytes,
-    ours: bytes,
-    theirs: bytes,
-    *,
-    python: bool,
-    others: OtherFiles | None = None,
+    base: bytes, ours: bytes, theirs: bytes, *, python: bool, others: OtherFiles | None = None
 ) -> Merge:
     """Carry the change from `base` to `ours` over to `theirs`, chunk by chunk.
 
@@ -212,10 +207,7 @@ def _new_names(
 ) -> tuple[set[bytes], set[bytes]]:
     """Return the names that some chunks bind, and all that they use, more than before."""
     found: list[Counter[bytes]] = []
-    for root, spans in (
-        (old, [c.old_lines for c in chunks]),
-        (new, [c.new_lines for c in chunks]),
-    ):
+    for root, spans in ((old, [c.old_lines for c in chunks]), (new, [c.new_lines for c in chunks])):
         nodes = [n for span in spans for n in inside(root, span) if n.type == "identifier"]
         found += [Counter(text_of(n) for n in nodes if is_bound_here(n))]
         found += [Counter(text_of(n) for n in nodes)]
@@ -262,11 +254,7 @@ def _doubled(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
     return found
 
 
-def _apply_clean(
-    lines: Lines,
-    upstream: Sequence[Chunk],
-    clean: Sequence[Chunk],
-) -> bytes:
+def _apply_clean(lines: Lines, upstream: Sequence[Chunk], clean: Sequence[Chunk]) -> bytes:
     starts = [shift(upstream, chunk.old) for chunk in clean]
     spans = [range(at, at + len(c.old_lines)) for at, c in zip(starts, clean, strict=True)]
     texts = [lines[1][c.new : c.new_end] for c in clean]

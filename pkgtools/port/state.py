@@ -101,8 +101,7 @@ def read_state(output: Path) -> PortState:
             safe_path(waiting.path.encode())
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise MalformedError(
-            f"{path} is damaged: {error}",
-            remedy=f"remove {path.parent}, and start the port again",
+            f"{path} is damaged: {error}", remedy=f"remove {path.parent}, and start the port again"
         ) from None
     return state
 

@@ -11,13 +11,7 @@ import tree_sitter
 
 from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.syntax.modules import Definition, Module
-from pkgtools.merge.syntax.names import (
-    class_around,
-    last_name,
-    name_of,
-    owners,
-    sets,
-)
+from pkgtools.merge.syntax.names import class_around, last_name, name_of, owners, sets
 from pkgtools.merge.syntax.tokens import field_parts, field_text, text_of
 
 

@@ -173,8 +173,8 @@ def _changed_definitions(file: LandedFile) -> set[tuple[bytes, ...]]:
     paths: set[tuple[bytes, ...]] = set()
     for c in file.done:
         for module, lines in (
-            (file.base, range(c.old, c.old_end)),
-            (file.ours, range(c.new, c.new_end)),
+            (file.base, c.old_lines),
+            (file.ours, c.new_lines),
         ):
             nodes = inside(module.root, lines)
             first = next((n for n in nodes if not n.child_count), None)

@@ -158,7 +158,7 @@ def _orphans(file: LandedFile) -> dict[Chunk, str]:
             shown = f"`{name.decode()}` in {path}"
             return faults(name, f"upstream begins to use {shown}, and the patch takes it away")
     for chunk in file.versions.upstream:
-        rows = range(chunk.new, chunk.new_end)
+        rows = chunk.new_lines
         lost = orphan(sides, rows, words, whole=not file.merged.conflicts)
         if lost is not None:
             shown = lost.decode(errors="replace")

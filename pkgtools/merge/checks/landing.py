@@ -81,7 +81,7 @@ class LandedFile:
         self.lines, self.block = split(data), parse(data)
         self.changes: Sequence[Chunk] = () if path else diff(versions.lines[2], self.lines)
         whole = [range(len(self.lines))]
-        self.spans = whole if path else [range(c.new, c.new_end) for c in self.changes]
+        self.spans = whole if path else [c.new_lines for c in self.changes]
         self.added = [n for rows in self.spans for n in rows]
         used = versions.lines[1] if strict else [self.lines[n] for n in self.added]
         before = others.package if others.old_package is None else others.old_package
@@ -131,7 +131,7 @@ class LandedFile:
         lines = self.versions.lines[1][chunk.new : chunk.new_end]
         wanted = {line.strip() for line in lines} - {b""}
         rows = frozenset(n for n in self.added if self.lines[n].strip() in wanted)
-        span = range(chunk.new, chunk.new_end)
+        span = chunk.new_lines
         return replace(self._use, text=b"".join(lines), lines=span, rows=rows)
 
     def upstream_landing(self, chunk: Chunk, rows: Iterable[int]) -> LandedLines:
@@ -144,7 +144,7 @@ class LandedFile:
             words={*WORD.findall(text)},
             is_lost=bool,
             text=text,
-            lines=range(chunk.new, chunk.new_end),
+            lines=chunk.new_lines,
             rows=[n for n in rows if n not in self.added],
         )
 

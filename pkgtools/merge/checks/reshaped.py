@@ -32,7 +32,7 @@ def other_value(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks carried by a rule that use a name to which upstream gives another value."""
     faults = {}
     for chunk in file.by_rule:
-        nodes = inside(file.ours.root, range(chunk.new, chunk.new_end))
+        nodes = inside(file.ours.root, chunk.new_lines)
         read = {text_of(n) for n in nodes if n.type == "identifier" and is_read(n)}
         for rival in (c for c in file.versions.upstream if touches(chunk, c)):
             old = _values(file.base.root, range(rival.old, rival.old_end))

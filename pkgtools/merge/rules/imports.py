@@ -59,10 +59,7 @@ def with_imports(versions: Versions, merged: Merge, new: Callable[[str], bytes |
 
 
 def _restored(
-    versions: Versions,
-    chunk: Chunk,
-    file: tuple[bytes, Block],
-    new: Callable[[str], bytes | None],
+    versions: Versions, chunk: Chunk, file: tuple[bytes, Block], new: Callable[[str], bytes | None]
 ) -> bytes:
     """Return a file with the imports that a chunk needs, as another version has them."""
     data, known = file
@@ -84,7 +81,7 @@ def _lost(versions: Versions, chunk: Chunk, data: bytes) -> list[bytes]:
     """Return the names that a chunk reads, which ours knows and the file does not."""
     ours, made = versions.ours.raw[0], parse(data).raw[0]
     read = {}
-    for raw in inside(ours, range(chunk.new, chunk.new_end)):
+    for raw in inside(ours, chunk.new_lines):
         if raw.type == "identifier" and is_read(raw):
             read[text_of(raw)] = owners(raw)
     used = ((n, path) for n, path in read.items() if means(ours, path, n) and reads(made, path, n))

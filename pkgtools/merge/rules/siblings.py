@@ -285,11 +285,7 @@ class Siblings:
         return between_in_block(self.theirs, self.base[index - 1], self.base[index])
 
     def _insertion(
-        self,
-        siblings: Sequence[Block],
-        place: Place,
-        index: int,
-        added: Sequence[Block],
+        self, siblings: Sequence[Block], place: Place, index: int, added: Sequence[Block]
     ) -> Edit | Unsure:
         if self.is_list:
             return layout.insert_elements(self.outer, place.at, self.outer_ours, added)
