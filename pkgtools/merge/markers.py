@@ -82,10 +82,7 @@ def mark(base: bytes, ours: bytes, merged: Merge, markers: Markers) -> bytes:
         merged: what was made of theirs.
         markers: how to write the conflicts.
     """
-    left = [c.chunk for c in merged.conflicts]
-    common = without(split(ours), split(base), left)
-    files = split(common), split(ours), split(merged.data)
-    found = list(_regions(files, list(_on_common(left)), forced=True))
+    files, _, found = _conflicts(base, ours, merged)
     if not markers.diff3:
         found = _simplified(files, [part for r in found for part in _refined(files, r)])
     proposals = {p.lines.start: (n, p.text) for n, p in enumerate(merged.proposals, 1)}
@@ -119,18 +116,22 @@ def mark_whole(base: bytes, ours: bytes, theirs: bytes, markers: Markers) -> byt
 
 def conflicts_in(base: bytes, ours: bytes, merged: Merge) -> Iterator[ConflictLines]:
     """Yield the conflicts that `mark` would write, in order."""
+    files, chunks, found = _conflicts(base, ours, merged)
+    for region in found:
+        spans = zip(files, (region.base, region.ours, region.theirs), strict=True)
+        texts = (b"".join(lines[span.start : span.stop]) for lines, span in spans)
+        mine = tuple(chunks[c] for c in region.chunks)
+        yield ConflictLines(mine, region.theirs, region.ours, *texts)
+
+
+def _conflicts(
+    base: bytes, ours: bytes, merged: Merge
+) -> tuple["Files", dict[Chunk, Chunk], list[Region]]:
+    """Return ours without its conflicts, ours and the merged file, and the conflicts in these."""
     left = [c.chunk for c in merged.conflicts]
-    if not left:
-        return
+    files = split(without(split(ours), split(base), left)), split(ours), split(merged.data)
     chunks = _on_common(left)
-    common = without(split(ours), split(base), left)
-    files = split(common), split(ours), split(merged.data)
-    for region in _regions(files, list(chunks), forced=True):
-        if region.is_conflict:
-            spans = zip(files, (region.base, region.ours, region.theirs), strict=True)
-            texts = (b"".join(lines[span.start : span.stop]) for lines, span in spans)
-            mine = tuple(chunks[c] for c in region.chunks)
-            yield ConflictLines(mine, region.theirs, region.ours, *texts)
+    return files, chunks, list(_regions(files, list(chunks), forced=True)) if left else []
 
 
 def _on_common(left: Sequence[Chunk]) -> dict[Chunk, Chunk]:
