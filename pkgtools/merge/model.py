@@ -1,11 +1,14 @@
 """The input and the result of a merge."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Find
+
+Methods = tuple[Sequence[bytes], Sequence[bytes]]
+"""The files of the old and of the new package that have methods of a name."""
 
 
 class How(StrEnum):
@@ -49,8 +52,12 @@ class OtherFiles:
     is_lost: Callable[[bytes], object] = lambda _: None
     """Returns whether the package defined an attribute before, and nowhere does now; of one with
     its object (``config.size``), whether nothing reads it now."""
+    methods: Callable[[bytes], Methods] = lambda _: ((), ())
+    """Returns the files with methods of a name, if upstream changed the header of one."""
     users: Callable[[bytes], Iterable[str]] = lambda _: ()
     """Returns the modules in which theirs begins to import a name of this one."""
+    callers: Callable[[bytes], Iterable[str]] = lambda _: ()
+    """Returns the modules in which theirs begins to call a method that one class alone has."""
     package: str = ""
     """The dotted package of the file, in which its relative imports start."""
     old_package: str | None = None

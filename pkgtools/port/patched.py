@@ -8,11 +8,12 @@ from pkgtools.authoring.gitdiff import FileChange
 from pkgtools.blob import Blob
 from pkgtools.catalog import Upstream
 from pkgtools.merge import Merge, OtherFiles, merge, with_proposals
+from pkgtools.merge.model import Methods
 from pkgtools.merge.proposals import likely_content
 from pkgtools.merge.result import Elsewhere
 from pkgtools.merge.syntax.blocks import Block
 from pkgtools.port.memory import CheckedFile
-from pkgtools.port.upstream import Movement, gives
+from pkgtools.port.upstream import Movement, gives, headers
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,9 @@ class PatchedFiles:
             old=self.old_module,
             new=self._new_module,
             is_lost=partial(self._is_lost, path),
+            methods=partial(self._methods, path),
             users=partial(self.users, path),
+            callers=self._callers,
             package=self.package_of(path),
             package_of=self.package_of,
         )
@@ -198,10 +201,23 @@ class PatchedFiles:
         self.looked.paths.update(having)  # a later patch can take it out again
         return not gives(having.values(), name)
 
+    def _methods(self, path: str, name: bytes) -> Methods:
+        self.looked.names.add(name)
+        found = self.movement.methods(name, path)
+        for change in self.changes if any(found) else ():
+            old, new = ([b.data] if b else [] for b in (change.before, change.after))
+            if not {*headers(new, name)} <= {*headers(old, name)}:
+                return (), ()  # the series has a method of that name itself
+        return found
+
     def users(self, path: str, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to import a file, or a name of it."""
         self.looked.listed.update(self.movement.listings[1].marks)  # any file can begin to
         return self.movement.users(path, name)
+
+    def _callers(self, name: bytes) -> list[str]:
+        self.looked.listed.update(self.movement.listings[1].marks)
+        return self.movement.callers(name)
 
     def is_outdated(self, looked: CheckedFile, seen: Digests) -> bool:
         """Whether what a merge looked at may be something else than it saw."""

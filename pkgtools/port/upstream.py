@@ -11,6 +11,7 @@ from typing import Final
 
 from pkgtools.blob import DIRECTORY, Blob
 from pkgtools.catalog import Upstream
+from pkgtools.merge.model import Methods
 from pkgtools.merge.result import Elsewhere
 from pkgtools.merge.syntax.align import clearly_best
 from pkgtools.merge.syntax.blocks import Block, is_sound, parse, similarity
@@ -31,6 +32,7 @@ _DEFINED: Final = (
     re.compile(rb"self\.(\w+)(?=[^=\n(]*=(?!=))"),
 )
 """Each starts with plain bytes, which `re` finds much faster."""
+_HEADER: Final = rb"^[ \t]+((?:async[ \t]+)?def[ \t]+%b\b(?:.*\n)*?.*\).*:)[ \t]*(?:#.*)?$"
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 _FROM: Final = re.compile(
     rb"from[\s\\]+([\w.]+)[\s\\]+import\b\s*(\((?:[^)#]|#[^\n]*)*\)|(?:\\\r?\n|[^\n])*)"
@@ -98,6 +100,7 @@ class Movement:
         self._near: dict[str, list[str]] = {}
         self._defined: dict[str, frozenset[bytes]] = {}
         self._given: dict[bytes, bool] = {}
+        self._methods: dict[tuple[bytes, str], Methods] = {}
         self._moved: dict[tuple[str, str, bytes], Elsewhere | None] = {}
 
     @cached_property
@@ -199,6 +202,24 @@ class Movement:
             self._given[name] = gives(map(new.read, chain(near, new.marks)), name)
         return not self._given[name]
 
+    def methods(self, name: bytes, path: str) -> Methods:
+        """Return the files with methods of a name, if upstream changed such a method's header.
+
+        Those of the old package are near a file; everywhere takes seconds.
+        """
+        if name not in self.defined(path):
+            return [], []
+        if (name, path) not in self._methods:
+            old, new = self.listings
+            near = [p for p in self.near(path) if p in self.changed and name in old.defined(p)]
+            had, has = ({*headers(map(files.read, near), name)} for files in self.listings)
+            found: Methods = [], []
+            if not had <= has:
+                texts = (data for data in map(new.read, new.marks) if name in data)
+                found = [old.read(p) for p in near], [t for t in texts if headers([t], name)]
+            self._methods[name, path] = found
+        return self._methods[name, path]
+
     def users(self, path: str, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to import a file, or a name of it."""
         wanted, (old, new) = (self._module(path), name), self.listings
@@ -209,6 +230,17 @@ class Movement:
         begin = (p for p, *texts in texts if not name or _begins_to_import(name, *texts))
         found = (p for p in begin if wanted in self._imports(new, p) - self._imports(old, p))
         return [self._module(p) for p in found]
+
+    def callers(self, name: bytes) -> list[str]:
+        """Return the modules in which upstream begins to call a method that one class has."""
+        old, new = self.listings
+        texts = [data for data in map(new.read, new.marks) if name in data]
+        if len(headers(texts, name)) != 1:
+            return []
+        call = re.compile(rb"\.%b[ \t]*\(" % re.escape(name))
+        changed = sorted(p for p in self.changed if p in new.marks)
+        counts = {p: [len(call.findall(side.read(p))) for side in (old, new)] for p in changed}
+        return [self._module(p) for p, (before, now) in counts.items() if now > before]
 
     def _module(self, path: str) -> str:
         stem = (self._upstream.in_wheel(path) or path).removesuffix(".py")
@@ -242,6 +274,12 @@ def _begins_to_import(name: bytes, new: bytes, old: bytes) -> bool:
     word = re.compile(rb"\b%b\b" % re.escape(name))
     has, had = ({m[1] for m in _FROM.finditer(text) if word.search(m[2])} for text in (new, old))
     return bool(has - had)
+
+
+def headers(files: Iterable[bytes], name: bytes) -> list[bytes]:
+    """Return the headers of the methods of a name, up to the colon at the end of a line."""
+    header = re.compile(_HEADER % re.escape(name), re.MULTILINE)
+    return [found for data in files if name in data for found in header.findall(data)]
 
 
 def gives(files: Iterable[bytes], name: bytes) -> bool:

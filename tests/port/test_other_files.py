@@ -85,6 +85,8 @@ _SUB = "from kit.h import Big\n\nclass New(Big):\n    def one(self):\n        re
 _RECORD = "@dataclass\nclass P:\n    a: int = 0\n    b: int = 0\n"
 _MANAGER = "@contextmanager\ndef P(a, b):\n    yield a\n"
 _GIVES = {"u.py": _USER.replace("import os", "from kit.h import P").replace("t(a)", "t(P(1, 2))")}
+_CACHE = "class Cache:\n    def put(self, k, v):\n        send(k, v)\n        return k\n"
+_ABSTRACT = _CACHE.replace("    def", "    @abstractmethod\n    def")
 _PART = f"class Part:\n    def __init__(self, b):\n        self.b = b\n\n{_TWO}"
 
 
@@ -223,7 +225,7 @@ CASES = (
         {"h.py": _BIG},
         {"h.py": _BIG.replace("one", "eins")},
         {"h.py": _BIG.replace("        v(", "        self.one()\n        v(")},
-        "`self.one` is not there any more",
+        "upstream begins to call `one` in kit.h: the patch takes it away",
     ),
     _Case(
         "a file that the patch removes and upstream begins to import",
@@ -356,6 +358,142 @@ CASES = (
         {"h.py": _RECORD.replace("    b", "    x: int = 0\n    b")},
         {"h.py": _RECORD, **_GIVES},
         "upstream begins to call `P` in kit.u: its value for `b` would be that for `x`",
+    ),
+    *(
+        _Case(
+            f"a method of an object of any class: {what}",
+            {"h.py": _CACHE, "u.py": _USER, **more},
+            {"u.py": _USER.replace("t(a)", call), **ours},
+            {"h.py": new, "u.py": _USER, **more, **moved},
+            reason,
+        )
+        for what, call, new, reason, more, ours, moved in (
+            ("one more", "a.put(1, 2)", _CACHE.replace("v)", "v, w)"), "it needs `w`", {}, {}, {}),
+            ("less", "a.put(1, v=2)", _CACHE.replace(", v", ""), "no parameter `v`", {}, {}, {}),
+            (
+                "others",
+                "self.a.put(1, 2)",
+                _CACHE.replace("k, v", "v, k"),
+                "its value for `k` would be that for `v`",
+                {},
+                {},
+                {},
+            ),
+            (
+                "a coroutine",
+                "x = a.put(1, 2)",
+                _CACHE.replace("  def put", "  async def put"),
+                "no method `put` takes this call any more: is a coroutine function now",
+                {},
+                {},
+                {},
+            ),
+            (
+                "it moves",
+                "a.put(1, 2)",
+                _CACHE.replace("put", "set"),
+                None,
+                {},
+                {},
+                {"m.py": _CACHE},
+            ),
+            (
+                "in another file",
+                "a.put(1, 2)",
+                "",
+                "it needs `w`",
+                {},
+                {},
+                {"m.py": _CACHE.replace("v)", "v, w)")},
+            ),
+            (
+                "an abstract one",
+                "a.put(1, 2)",
+                _ABSTRACT.replace("v)", "v, w)"),
+                "it needs `w`",
+                {},
+                {},
+                {},
+            ),
+            (
+                "one of two",
+                "a.put(1, 2)",
+                _CACHE.replace("v)", "v, w)"),
+                None,
+                {"m.py": _CACHE},
+                {},
+                {},
+            ),
+            ("with a default", "a.put(1, 2)", _CACHE.replace("v)", "v, w=1)"), None, {}, {}, {}),
+            (
+                "with a decorator",
+                "a.put(1, 2)",
+                _CACHE.replace("  def", "  @as_is\n    def"),
+                None,
+                {},
+                {},
+                {},
+            ),
+            (
+                "upstream's call fits",
+                "a.put(1, 2)",
+                _CACHE.replace("v)", "v, w)"),
+                None,
+                {},
+                {},
+                {"u.py": _USER.replace("t(a)", "a.put(1, 2)")},
+            ),
+            (
+                "the patch's own",
+                "a.put(1, 2)",
+                _CACHE.replace("v)", "v, w)"),
+                None,
+                {},
+                {"n.py": _CACHE.replace("Cache", "Mine")},
+                {},
+            ),
+            (
+                "another package's",
+                "os.put(1, 2)",
+                _CACHE.replace("v)", "v, w)"),
+                None,
+                {},
+                {},
+                {},
+            ),
+            (
+                "one of a dictionary",
+                "a.update(1, 2)",
+                _CACHE.replace("put", "update").replace("v)", "v, w)"),
+                None,
+                {"h.py": _CACHE.replace("put", "update")},
+                {},
+                {},
+            ),
+        )
+    ),
+    *(
+        _Case(
+            f"a method that the patch changes and upstream begins to call: {what}",
+            {"h.py": _CACHE, "u.py": _USER, **more},
+            {"h.py": _CACHE.replace(*patch)},
+            {"h.py": _CACHE, "u.py": _USER.replace("t(a)", call), **more},
+            reason,
+        )
+        for what, patch, call, reason, more in (
+            (
+                "one parameter more",
+                ("v)", "v, w)"),
+                "a.put(1, 2)",
+                "upstream begins to call `put` in kit.u: it needs `w`",
+                {},
+            ),
+            ("one with a default", ("v)", "v, w=1)"), "a.put(1, 2)", None, {}),
+            ("with two classes", ("v)", "v, w)"), "a.put(1, 2)", None, {"m.py": _CACHE[:-1] + " "}),
+            ("a call that did not fit", ("v)", "v, w)"), "a.put(1)", None, {}),
+            ("a new name", ("put", "set"), "a.put(1, 2)", "upstream begins to call `put`", {}),
+            ("its body", ("return k", "return v"), "a.put(1, 2)", None, {}),
+        )
     ),
     _Case(
         "a letter in a file of another encoding",

@@ -12,7 +12,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.checks.landing import WORD, LandedFile, nodes_on
-from pkgtools.merge.checks.signatures import misfit, result_of, signature_of
+from pkgtools.merge.checks.signatures import Signature, misfit, result_of, signature_of
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.modules import Definition, Module
@@ -21,6 +21,7 @@ from pkgtools.merge.syntax.names import (
     class_around,
     definition_at,
     inside,
+    last_name,
     name_of,
     owners,
     qualified_name,
@@ -147,11 +148,14 @@ def _unproven(file: LandedFile) -> Iterator[tree_sitter.Node]:
             yield call
 
 
-def _calls_of(name: bytes, root: tree_sitter.Node) -> list[tree_sitter.Node]:
-    """Return the calls of what has a name, which may be dotted."""
+def _calls_of(
+    name: bytes, root: tree_sitter.Node, *, is_method: bool = False
+) -> list[tree_sitter.Node]:
+    """Return the calls of what has a name, which may be dotted, or of any object's method."""
     found = identifiers(root, name.rpartition(b".")[2])
     outer = (n.parent if n.parent and n.parent.type == "attribute" else n for n in found)
-    return [n.parent for n in outer if n.text == name and n.parent and n.parent.type == "call"]
+    named = (n for n in outer if (last_name(n) if is_method else n.text) == name)
+    return [n.parent for n in named if n.parent and n.parent.type == "call"]
 
 
 def _kinds(call: tree_sitter.Node) -> Counter[bytes]:
@@ -196,13 +200,30 @@ def _facts(module: Module, path: tuple[bytes, ...]) -> object:
 
 def _unfit_caller(file: LandedFile, path: tuple[bytes, ...]) -> str | None:
     """Return the file in which upstream begins to call a function that takes no such call now."""
-    sides = [m.resolve(path[0]) for m in (file.theirs, file.made)] if len(path) == 1 else []
-    told = [signature_of(one, bound=False) for one in sides if one is not None]
-    before, behind = told if len(told) == 2 else (None, None)
-    if not before or not behind or not behind.refuses_more_than(before):
+    name, is_method = path[-1], len(path) > 1
+    if len(path) > 2 or (is_method and name.startswith(b"__")):
         return None
-    for dotted in file.others.users(path[0]):
-        for call in _calls_of(path[0], parse(file.others.new(dotted) or b"").raw[0]):
-            if not misfit(call, before) and (why := misfit(call, behind, before)):
-                return f"upstream begins to call `{path[0].decode()}` in {dotted}: {why}"
+    before, behind = (_signature(module, path) for module in (file.theirs, file.made))
+    is_gone = is_method and definition_at(file.made.root, path) is None
+    if not before or not (is_gone or (behind and behind.refuses_more_than(before))):
+        return None
+    for dotted in (file.others.callers if is_method else file.others.users)(name):
+        old, new = (read(dotted) or b"" for read in (file.others.old, file.others.new))
+        for call in _calls_of(name, parse(new).raw[0], is_method=is_method):
+            if (is_method and (call.text or b"") in old) or misfit(call, before):
+                continue
+            why = misfit(call, behind, before) if behind else "the patch takes it away"
+            if why:
+                return f"upstream begins to call `{name.decode()}` in {dotted}: {why}"
     return None
+
+
+def _signature(module: Module, path: tuple[bytes, ...]) -> Signature | None:
+    """Return what a function of a module, or a method of a class of it, takes."""
+    if len(path) == 1:
+        one = module.resolve(path[0])
+    else:
+        scope = definition_at(module.root, path[:1])
+        around = Definition(scope, module) if scope is not None else None
+        one = around.own_method(path[1]) if around is not None and around.is_class else None
+    return signature_of(one, bound=len(path) > 1) if one is not None else None

@@ -23,6 +23,7 @@ from pkgtools.merge.checks.formats import misplaced
 from pkgtools.merge.checks.inherited import field_behind_default, misfit_in_class
 from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines
 from pkgtools.merge.checks.lost import lost_import, lost_name, orphan
+from pkgtools.merge.checks.methods import refused_method_call
 from pkgtools.merge.checks.reordered import reordered
 from pkgtools.merge.checks.reshaped import other_siblings, other_subject, other_value
 from pkgtools.merge.checks.undone import undone
@@ -102,6 +103,7 @@ def misuse_of_file(data: bytes, others: OtherFiles) -> str | None:
         home=made,
         words=frozenset(WORD.findall(data)),
         is_lost=others.is_lost,
+        methods=others.methods,
         text=data,
         lines=lines,
         rows=lines,
@@ -223,6 +225,7 @@ _OF_LINES: Final[tuple[Callable[[LandedLines], str | None], ...]] = (
     unread_attribute,
     attribute_of_a_part,
     refused_call,
+    refused_method_call,
     keyword_twice,
     other_number_of_values,
     other_return,

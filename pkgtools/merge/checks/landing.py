@@ -14,7 +14,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.lines import Chunk, diff
-from pkgtools.merge.model import How, Merge, OtherFiles
+from pkgtools.merge.model import How, Merge, Methods, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.modules import Module
 from pkgtools.merge.syntax.names import definition_at, inside, last_name, qualified_name
@@ -38,6 +38,8 @@ class LandedLines:
     """The words in the lines that the merge adds to theirs."""
     is_lost: Callable[[bytes], object]
     """Returns whether the package defined an attribute before, and nowhere does now."""
+    methods: Callable[[bytes], Methods]
+    """Returns the files with methods of a name, if upstream changed the header of one."""
     text: bytes = b""
     """The lines."""
     lines: range = range(0)
@@ -99,6 +101,7 @@ class LandedFile:
             home=home,
             words=frozenset(WORD.findall(b"".join(used))),
             is_lost=others.is_lost,
+            methods=others.methods,
         )
 
     @cached_property

@@ -17,6 +17,11 @@ from pkgtools.merge.syntax.names import is_record, name_of, statements_of
 from pkgtools.merge.syntax.tokens import arguments, field_parts, field_text, raw_walk, text_of
 
 _MANAGER: Final = b"contextmanager"
+_KEEPING: Final = re.compile(
+    rb"@(?:\w+\.)?(?:abstractmethod|(?:class|static)method|final|override|(?:async)?contextmanager"
+    rb"|(?:no_grad|inference_mode)\(.*\)|cache|lru_cache(?:\(.*\))?)"
+)
+"""Decorators with which a function takes what it takes without."""
 _RECORDS: Final = (b"NamedTuple", b"Struct", b"TypedDict")
 """Base classes whose subclasses take their fields."""
 
@@ -50,8 +55,8 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     """
     if not found.is_class:
         static = found.is_marked(b"staticmethod")
-        if found.decorators and not (static or found.is_marked(b"classmethod")):
-            return None  # the decorator may change it
+        if not all(map(_KEEPING.fullmatch, found.decorators)):
+            return None  # a decorator may change it
         return _of_function(found.node, skip=bound and not static)
     init = found.method(b"__init__")
     if init is not None:

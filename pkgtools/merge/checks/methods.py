@@ -1,0 +1,77 @@
+"""Check calls of methods by their names alone, where the class of the object is not known.
+
+Example: the patch calls ``cache.insert(key, value)``. A method ``insert`` of the old package takes
+that; in the new package none does.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import tree_sitter
+
+from pkgtools.merge.checks.calls import called, resolve_call
+from pkgtools.merge.checks.landing import LandedLines, nodes_on
+from pkgtools.merge.checks.signatures import misfit, other_result, signature_of
+from pkgtools.merge.syntax.blocks import parse
+from pkgtools.merge.syntax.keys import definition
+from pkgtools.merge.syntax.modules import Definition, Module
+from pkgtools.merge.syntax.names import last_name, owners
+from pkgtools.merge.syntax.tokens import tokens_of
+
+_BUILTIN: Final = frozenset(
+    name.encode() for kind in (bytes, dict, list, set, str) for name in dir(kind)
+)
+"""Objects with such a method are mostly of builtin types."""
+
+
+def refused_method_call(use: LandedLines) -> str | None:
+    """Return a call that a method of that name took before, and none takes now."""
+    before = [c for c in nodes_on(use.ours.root, use.lines) if c.type == "call"]
+    for call in nodes_on(use.made.root, use.rows) if before else ():
+        function = call.child_by_field_name("function") if call.type == "call" else None
+        name = last_name(function) if function and function.type == "attribute" else b""
+        old, new = use.methods(name) if name not in _BUILTIN else ((), ())
+        twin = next((c for c in before if tokens_of(c) == tokens_of(call)), None) if old else None
+        if twin is None or _is_known(use.made, call) or _is_known(use.ours, twin):
+            continue
+        sides = [list(_methods(texts, name)) for texts in (old, new)]
+        if why := _refusal(call, *sides):
+            return f"no method `{name.decode()}` takes this call any more: {why}"
+    return None
+
+
+def _is_known(module: Module, call: tree_sitter.Node) -> bool:
+    """Whether a call is of something that is known, or that another package has."""
+    dotted, _ = module.imports.get(called(call).partition(b".")[0], (module.package, b""))
+    is_foreign = dotted.partition(".")[0] != module.package.partition(".")[0]
+    return is_foreign or resolve_call(module, call) is not None
+
+
+def _methods(texts: Sequence[bytes], name: bytes) -> Iterator[Definition]:
+    for text in texts:
+        block = parse(text)
+        module = Module(block.raw[0], "", lambda _: None)
+        for node in (definition(n.raw[0]) for n in block.walk(name) if n.name == name):
+            is_function = node.type == "function_definition"
+            if is_function and [n.type for n in owners(node)[-1:]] == ["class_definition"]:
+                yield Definition(node, module)
+
+
+def _refusal(
+    call: tree_sitter.Node, old: Sequence[Definition], new: Sequence[Definition]
+) -> str | None:
+    """Return why no method of the new ones takes a call that one of the old ones takes."""
+    role = call.parent.type if call.parent is not None else ""
+    known = [(one, signature_of(one, bound=True)) for one in old]
+    fitting = [(one, taken) for one, taken in known if taken and misfit(call, taken) is None]
+    reasons = []
+    for one in new if fitting else ():
+        signature = signature_of(one, bound=True)
+        found = [
+            (misfit(call, signature, taken) if signature else None) or other_result(was, one, role)
+            for was, taken in fitting
+        ]
+        if not all(found):
+            return None
+        reasons.append(found[0])
+    return reasons[0] if reasons else None
