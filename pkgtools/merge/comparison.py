@@ -2,8 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -17,36 +16,33 @@ _DEFINITIONS: Final = {"class_definition", "decorated_definition", "function_def
 T = TypeVar("T", bound="Hashable")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The versions of a file around one merge."""
-
-    base: Block
-    ours: Block
-    ported: tuple[tuple[Block, Block], ...]
-    """Theirs and what was made of it: the file, and others into which definitions moved."""
-    absorbed: Counter[bytes]
-    """Tokens of ours' change that theirs had already."""
-
-
-def problem(merge: Comparison, *, renested: bool) -> str | None:
+def problem(
+    base: Block,
+    ours: Block,
+    ported: Iterable[tuple[Block, Block]],
+    *,
+    absorbed: Counter[bytes],
+    renested: bool,
+) -> str | None:
     """Return what is wrong with a merge, or None.
 
     Args:
-        merge: the versions around it.
+        base: the file before the change of ours.
+        ours: the file with it.
+        ported: theirs and what was made of it: the file, and others into which definitions moved.
+        absorbed: tokens of ours' change that theirs had already.
         renested: whether a rule put statements at another depth than ours has them.
     """
-    if not all(reads_as_well(made, theirs) for theirs, made in merge.ported):
-        return "the result is not Python"
-    wanted = _difference(merge.base, merge.ours)
-    made: Counter[tuple[int, bytes]] = Counter()
-    for old, new in merge.ported:
+    wanted, made = _difference(base, ours), Counter[tuple[int, bytes]]()
+    for old, new in ported:
+        if not reads_as_well(new, old):
+            return "the result is not Python"
         made.update(_difference(old, new))
     flat = _without_depth(wanted)
-    flat.subtract(merge.absorbed)
+    flat.subtract(absorbed)
     if _differ(flat, _without_depth(made)):
         return "the patch's change is not in the result, once and whole"
-    if renested or merge.absorbed:
+    if renested or absorbed:
         return None
     if _differ(wanted, made):
         return "the patch's change is in the result, but not in the same block"

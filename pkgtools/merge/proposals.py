@@ -109,9 +109,7 @@ class _Surroundings:
 
 
 def _surroundings(versions: Versions, conflicts: Sequence[ConflictLines]) -> _Surroundings:
-    owners = {
-        c: owner_of_lines(versions.ours, c.chunks[0].new, c.chunks[0].new_end) for c in conflicts
-    }
+    owners = {c: owner_of_lines(versions.ours, c.chunks[0].new_lines) for c in conflicts}
     changed = {owners[c] for c in conflicts if _WordChange.between(c.base, c.theirs).is_rewriting}
     return _Surroundings(
         frozenset(b.line - 1 for b in doubled(versions.base, versions.ours, versions.theirs)),

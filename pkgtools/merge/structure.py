@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pkgtools.merge.comparison import Comparison, problem
+from pkgtools.merge.comparison import problem
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Carried, Elsewhere, Find, Unsure, carried
 from pkgtools.merge.rules.layout import apply_edits
@@ -68,9 +68,9 @@ def _made(
         if isinstance(data, Unsure):
             return data
         made[path] = parse(data)
-    pairs = tuple((files[path], block) for path, block in made.items())
+    pairs = ((files[path], block) for path, block in made.items())
     renested = not RENESTING.isdisjoint(change.rules)
-    fault = problem(Comparison(base, ours, pairs, change.absorbed), renested=renested)
+    fault = problem(base, ours, pairs, absorbed=change.absorbed, renested=renested)
     if fault:
         return Unsure(fault)
     changed = {path: block.source for path, block in made.items() if path}

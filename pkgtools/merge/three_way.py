@@ -121,22 +121,16 @@ def _merge(versions: Versions, left: Mapping[Chunk, str], *, python: bool) -> Me
         apart = [*_strayed(versions, clean), *_doubled(versions, clean)]
         clean = [c for c in clean if c not in apart]
     decided = {*clean, *(c for c in merges if merges[c].how is not How.MOVED)}
-    halves = _halves(clean, [c for c in mine if c not in decided], lines)
     # Half of a moved block without the other half would lose or double the code.
+    halves = _halves(clean, [c for c in mine if c not in decided], lines)
     clean = [c for c in clean if c not in halves]
-    decided -= set(halves)
-    merges = {c: merge for c, merge in merges.items() if c in decided}
+    rest = [c for c in mine if c in halves or c not in decided]
     made = _Progress(_apply_clean(lines, versions.upstream, clean), {}, merges)
-    groups = _groups([c for c in mine if c not in decided], lines) if python else []
-    for group in groups:
+    if not python:
+        made = made.with_conflict(rest, "both change these lines")
+    for group in _groups(rest, lines) if python else ():
         made = _by_structure(group, versions, made)
-    unmerged = {
-        c: ChunkMerge(c, How.CONFLICT, reason="both change these lines")
-        for c in mine
-        if c not in made.merges
-    }
-    merges = {**made.merges, **unmerged}
-    return Merge(made.data, tuple(merges[c] for c in mine), made.others)
+    return Merge(made.data, tuple(made.merges[c] for c in mine), made.others)
 
 
 def _by_lines(versions: Versions, chunks: Sequence[Chunk]) -> dict[Chunk, ChunkMerge]:
@@ -223,22 +217,19 @@ def _strayed(versions: Versions, clean: Sequence[Chunk]) -> list[Chunk]:
         # Chunks above this one have shifted its lines in the merged file.
         grown = sum(c.growth for c in clean if c.old < chunk.old)
         line = shift(versions.upstream, chunk.old) + grown
-        if chunk.new < chunk.new_end:
-            before = owner_of_lines(versions.ours, chunk.new, chunk.new_end)
-            after = owner_of_lines(made, line, line + chunk.new_end - chunk.new)
-            heads = [
-                header_at(module, first_byte(module, at, at + chunk.new_end - chunk.new))
-                for module, at in ((versions.ours, chunk.new), (made, line))
-            ]
-            scope = definition_at(versions.theirs.raw[0], before)
-            there = (scope.text or b"").splitlines() if scope and len({*heads}) > 1 else ()
-            if heads[0] in map(bytes.strip, there):
+        if chunk.new_lines:
+            there = range(line, line + len(chunk.new_lines))
+            sides = (versions.ours, chunk.new_lines), (made, there)
+            before, after = (owner_of_lines(*side) for side in sides)
+            heads = [header_at(module, first_byte(module, rows)) for module, rows in sides]
+            scope = definition_at(versions.theirs.raw[0], before) if len({*heads}) > 1 else None
+            if heads[0] in map(bytes.strip, text_of(scope).splitlines()):
                 strayed.append(chunk)
                 continue
         else:
             line -= grown
-            before = owner_of_lines(versions.base, chunk.old, chunk.old_end)
-            after = owner_of_lines(versions.theirs, line, line + chunk.old_end - chunk.old)
+            before = owner_of_lines(versions.base, chunk.old_lines)
+            after = owner_of_lines(versions.theirs, range(line, line + len(chunk.old_lines)))
         # A renamed definition is not another one: the old name is gone and the new one is new.
         if before != after and (before in new or after in known):
             strayed.append(chunk)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from pkgtools.merge import merge
-from pkgtools.merge.comparison import Comparison, problem
+from pkgtools.merge.comparison import problem
 from pkgtools.merge.syntax.blocks import parse
 
 BASE = b"def f():\n    a()\n    b()\n"
@@ -27,25 +27,25 @@ THEIRS = b"def f():\n    a(1)\n    b()\n    c()\n"
     ],
 )
 def test_problem(made: bytes, fault: str | None, *, renested: bool) -> None:
-    change = Comparison(parse(BASE), parse(OURS), ((parse(THEIRS), parse(made)),), Counter())
-    found = problem(change, renested=renested)
+    change = parse(BASE), parse(OURS), ((parse(THEIRS), parse(made)),)
+    found = problem(*change, absorbed=Counter(), renested=renested)
     assert found is None if fault is None else fault in (found or "")
 
 
 def test_another_block_is_another_place() -> None:
     theirs = b"def f():\n    a(1)\n    b()\n    c()\n    if x:\n        pass\n"
     other = theirs.replace(b"pass", b"pass\n        new()")
-    change = Comparison(parse(BASE), parse(OURS), ((parse(theirs), parse(other)),), Counter())
-    assert "not in the same block" in (problem(change, renested=False) or "")
-    assert problem(change, renested=True) is None
+    change = parse(BASE), parse(OURS), ((parse(theirs), parse(other)),)
+    assert "not in the same block" in (problem(*change, absorbed=Counter(), renested=False) or "")
+    assert problem(*change, absorbed=Counter(), renested=True) is None
 
 
 def test_python_itself_must_read_the_result() -> None:
     """tree-sitter takes names of an import on lines of their own without parentheses."""
     base, ours = b"from a import b\n", b"from a import b, c\n"
     made = b"from a import b,\nc\n"
-    change = Comparison(parse(base), parse(ours), ((parse(base), parse(made)),), Counter())
-    assert problem(change, renested=False) == "the result is not Python"
+    change = parse(base), parse(ours), ((parse(base), parse(made)),)
+    assert problem(*change, absorbed=Counter(), renested=False) == "the result is not Python"
 
 
 def test_a_method_that_both_sides_have_twice_is_not_made_three_times() -> None:

@@ -182,7 +182,7 @@ def _outdated(file: LandedFile) -> dict[Chunk, str]:
     known = {c.reason for c in file.merged.conflicts}
     words = {}
     for c in file.done if versions.upstream else ():
-        owner = owner_of_lines(versions.ours, c.new, c.new_end)
+        owner = owner_of_lines(versions.ours, c.new_lines)
         definitions = {*_DEFINED.findall(file.text(c)), *owner} - {b"__init__"}
         words[c] = (file.changed_words[c][0] | definitions) - _ANYWHERE
     for rival in versions.upstream if words else ():

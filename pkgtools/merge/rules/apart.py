@@ -168,12 +168,8 @@ def _words(block: Block) -> list[_Word]:
     for raw in raw_walk(block.raw):
         text = text_of(raw)
         if raw.type in _TEXTS and b" " in text:
-            found += [
-                _Word(
-                    piece[0], raw.start_byte + piece.start(), raw.start_byte + piece.end(), raw.type
-                )
-                for piece in _PIECE.finditer(text)
-            ]
+            at, pieces = raw.start_byte, _PIECE.finditer(text)
+            found += [_Word(p[0], at + p.start(), at + p.end(), raw.type) for p in pieces]
         elif text and (raw.type in _TEXTS or not (raw.child_count or is_within(raw, *_TEXTS))):
             found.append(_Word(text, raw.start_byte, raw.end_byte, ""))
     return found

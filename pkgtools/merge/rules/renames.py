@@ -100,7 +100,7 @@ def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | No
     sources = versions.base.source, versions.ours.source
     roots: set[tuple[tuple[bytes, ...], bytes]] = set()
     seen: set[tree_sitter.Node] = set()
-    for path in {owner_of_lines(versions.ours, c.new, c.new_end) for c in chunks}:
+    for path in {owner_of_lines(versions.ours, c.new_lines) for c in chunks}:
         function = _function(versions, path)
         if function is None or function.nodes[0] in seen:
             continue

@@ -112,19 +112,19 @@ def _all_definitions(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
         yield from _all_definitions(raw)
 
 
-def owner_of_lines(module: Block, start: int, end: int) -> tuple[bytes, ...]:
+def owner_of_lines(module: Block, lines: range) -> tuple[bytes, ...]:
     """Return the qualified name of the definition around the first of some lines that is not empty.
 
     Lines count from 0.
     """
-    return owner_at(module, first_byte(module, start, end))
+    return owner_at(module, first_byte(module, lines))
 
 
-def first_byte(module: Block, start: int, end: int) -> int:
+def first_byte(module: Block, lines: range) -> int:
     """Return where the first of some lines that is not empty has its first character."""
     starts = module.line_starts
-    at = starts[min(start, len(starts) - 1)]
-    for first, last in pairwise(starts[start : end + 1]):
+    at = starts[min(lines.start, len(starts) - 1)]
+    for first, last in pairwise(starts[lines.start : lines.stop + 1]):
         line = module.source[first:last]
         if line.strip():
             return first + len(line) - len(line.lstrip())
@@ -140,14 +140,10 @@ def header_at(module: Block, at: int) -> bytes:
     for one, outer in ((n, n.parent) for n in (*around, *ancestors(node))):
         if one.type.endswith("_clause") and one in around and outer is not None:
             before = [n for n in outer.children if n.type.endswith("_clause") and n.end_byte <= at]
-            return _first_line(before[-1] if before else outer)
-        if one.type == "block" and one not in around and outer is not None:
-            return _first_line(outer)
+            return text_of([outer, *before][-1]).partition(b"\n")[0].rstrip()
+        if one.type == "block" and one not in around:
+            return text_of(outer).partition(b"\n")[0].rstrip()
     return b""
-
-
-def _first_line(raw: tree_sitter.Node) -> bytes:
-    return (raw.text or b"").partition(b"\n")[0].rstrip()
 
 
 def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
