@@ -24,6 +24,7 @@ from pkgtools.source.at_hand import Sources
 @click.option(
     "--from",
     "start_name",
+    type=common.TargetName(),
     metavar="SOURCE",
     help="The source that the patches were made for. They are checked against it.",
 )

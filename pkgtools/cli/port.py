@@ -40,10 +40,15 @@ _COLORS = {HunkOutcome.CONFLICT: "red", HunkOutcome.BLOCKED: "red", HunkOutcome.
 )
 @from_option
 @click.option(
-    "--to", "end_name", metavar="SOURCE", help="The new source; latest: the newest release."
+    "--to",
+    "end_name",
+    type=common.TargetName(),
+    metavar="SOURCE",
+    help="The new source; latest: the newest release.",
 )
 @click.option(
     "--via",
+    type=common.TargetName(),
     multiple=True,
     metavar="SOURCE",
     help="A source on the way; can be repeated.  [default: every release or commit between]",

@@ -33,6 +33,7 @@ series_option = click.option(
 from_option = click.option(
     "--from",
     "start_name",
+    type=common.TargetName(),
     metavar="SOURCE",
     help="The source that the series applies to.  [default: the revision of --series' target]",
 )

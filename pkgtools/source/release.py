@@ -5,11 +5,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from bisect import bisect
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+from packaging.version import Version
 
 from pkgtools.catalog import Upstream
 from pkgtools.errors import SourceUnavailableError
@@ -119,9 +121,10 @@ def _reason(error: subprocess.SubprocessError, version: str) -> str:
     if re.search(r"^WARNING: Retrying ", text, re.MULTILINE):
         return f"the package index did not answer; {reason}"
     listed = re.search(r"\(from versions: (\d[^)]*)\)", text)
-    versions = listed[1].split(", ") if listed else []
-    found = get_close_matches(version, versions, cutoff=0.7) or versions[-3:]
-    return f"{reason}; pip finds {', '.join(found)}" if found else reason
+    versions = sorted(map(Version, listed[1].split(", "))) if listed else []
+    at = bisect(versions, Version(version)) if versions else 0
+    near = ", ".join(map(str, versions[max(0, at - 2) : at + 2]))
+    return f"{reason}; pip finds {near}" if near else reason
 
 
 def _pip() -> list[str]:

@@ -179,6 +179,9 @@ def test_completion(project: Project, tmp_path: Path) -> None:
         "w-1.1",
     ]
     assert _complete("pkgtools port --series w-1.", folder) == ["w-1.0", "w-1.1"]
+    assert _complete("pkgtools port --via w-1.", folder) == ["w-1.0", "w-1.1"]
+    assert _complete("pkgtools port --to w-1.", folder) == ["w-1.0", "w-1.1"]
+    assert _complete("pkgtools import --from w-1.", folder) == ["w-1.0", "w-1.1"]
     assert _complete("pkgtools drop --series w-1.", folder) == ["w-1.0", "w-1.1"]
     both = project.copy_catalog(tmp_path / "catalog")
     with both.open("a") as file:
