@@ -19,6 +19,10 @@ _FAILED: Final = 255
 """Git takes 1 to 127 as conflicts, and what is above 128 as an error."""
 
 
+_NAMES: Final = ("%X", "%S", "%Y")
+"""The placeholders of git for what ours, base and theirs are called."""
+
+
 class NotMergedError(PkgtoolsError):
     """The files could not be merged: OURS is unchanged."""
 
@@ -87,7 +91,9 @@ def merge_file(
         )
     one, two, three = (_read(path) for path in (base, ours, theirs))
     names = ("ours", "base", "theirs") if name else (str(ours), str(base), str(theirs))
-    ours_label, base_label, theirs_label = (*labels, *names[len(labels) :])
+    # git before 2.44 passes the placeholders of these names as they are.
+    known = [own if own not in _NAMES else std for own, std in zip(labels, names, strict=False)]
+    ours_label, base_label, theirs_label = (*known, *names[len(labels) :])
     merged = merge_text(
         one,
         two,

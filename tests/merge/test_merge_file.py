@@ -102,6 +102,15 @@ def test_json_has_the_reasons(tmp_path: Path) -> None:
     assert other["reason"] == "both change the same expression"
 
 
+def test_names_that_an_older_git_does_not_fill_in(tmp_path: Path) -> None:
+    """Before 2.44, git passes %X, %S and %Y as they are."""
+    paths = _put(tmp_path, "a = 1\n", "a = 2\n", "a = 3\n")
+    labels = ["-L", "%X", "-L", "old", "-L", "%Y"]
+    done = _merge("-p", "--diff3", "--path", "a.py", *labels, *paths)
+    markers = [line for line in done.out.splitlines() if line[0] in "<|>"]
+    assert markers == ["<<<<<<< ours", "||||||| old", ">>>>>>> theirs"]
+
+
 def test_two_replacements_of_a_value_are_named_so(tmp_path: Path) -> None:
     texts = [f"def f(x):\n    return {value}\n" for value in ("x", "x * 2", "x + 1")]
     done = _merge("--json", *_put(tmp_path, *texts))
