@@ -43,7 +43,7 @@ class Arranged(msgspec.Struct, frozen=True):
 def drop_patches(work: CatalogWork, names: Sequence[str], at_hand: AtHand) -> Arranged:
     """Take patches out of a series that no later patch needs and no target calls absorbed."""
     with work.locked():
-        series = work.named.load()
+        series = work.named.load_patched()
         gone = _find_all(series, names)
         work.refuse_absorbed([patch for patch in gone if not patch.is_shared])
         left = [patch for patch in series.patches if patch not in gone]
@@ -64,7 +64,7 @@ def reorder_patches(
     not apply in its new place.
     """
     with work.locked():
-        series = work.named.load()
+        series = work.named.load_patched()
         moved = _find_all(series, names)
         left = [patch for patch in series.patches if patch not in moved]
         anchor = before or after
@@ -93,7 +93,7 @@ def rename_patch(work: CatalogWork, name: str, new: str) -> Arranged:
     Nothing is proven again: no content changes.
     """
     with work.locked():
-        series = work.named.load()
+        series = work.named.load_patched()
         (patch,) = _find_all(series, [name])
         path = patch.path
         assert path is not None  # noqa: S101 - it was read from a file

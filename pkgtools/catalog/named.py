@@ -20,6 +20,17 @@ class NamedSeries:
         """Read its patches."""
         return load_series(self.directory)
 
+    def load_patched(self) -> Series:
+        """Read its patches; raise a `UsageError` if it has none, as after `pkgtools init`."""
+        series = self.load()
+        if not series.patches:
+            raise UsageError(
+                f"{self.directory} has no patches yet",
+                remedy="edit the source, and make a patch of it: "
+                f"`pkgtools new NAME --series {self.source or self.directory} -m TEXT`",
+            )
+        return series
+
     def source_name(self, given: str | None) -> str:
         """Return the name of its source, or raise a `UsageError`."""
         name = given or self.source

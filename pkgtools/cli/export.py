@@ -52,7 +52,7 @@ def export(
             "--waiver and --format mail write different things", remedy="give one of them"
         )
     work = chosen.open(load_catalog(catalog_path))
-    loaded, source = work.named.load(), work.source
+    loaded, source = work.named.load_patched(), work.source
     if kind == "mail":
         refuse_existing(output)
         with reading([source], work.reporter):

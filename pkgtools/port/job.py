@@ -38,8 +38,8 @@ def new_job(
             is under way.
 
     """
+    series = named.load_patched()
     finder = Finder(catalog, named.upstream, reporter, route.sources)
-    series = named.load()
     last = finder.latest() if route.end == "latest" else route.end
     output = (output or named.directory.with_name(_folder_name(catalog, last))).absolute()
     if output == named.directory.absolute():

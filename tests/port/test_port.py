@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,6 @@ from trees import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 A = "def a(x):\n    one = x + 1\n    two = one * 2\n    return two\n"
 B = "import os\n\n\nclass B:\n    first: int = 1\n    last: int = 9\n\n\nPATH = os.sep\n"
@@ -378,6 +378,30 @@ def test_what_is_next_makes_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     own = ("--series", mine, "--from", "1.0", "--to", "1.1", "-o", tmp_path / "of mine")
     done = small.port(*own, "--json")
     assert (done.facts["dropped"], done.facts["absorbed"]) == (["0001-one.patch"], [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("port", "--to", "1.1"),
+        ("export", "-o", "x.diff"),
+        ("drop", "0001-one.patch"),
+        ("reorder", "0001-one.patch", "--before", "0002-two.patch"),
+    ],
+)
+def test_a_series_without_patches_is_named(
+    words: tuple[str, ...], small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `init` makes one: nothing of it is absorbed, and an empty diff is none for git."""
+    monkeypatch.chdir(small.root)
+    for patch in small.series.glob("*.patch"):
+        patch.unlink()
+    (small.series / "series").write_text("# later\n")
+    wheels = ("--wheel", small.wheel("1.0"), "--wheel", small.wheel("1.1"))
+    done = call(*words, "--series", "one", "--catalog", small.catalog, *wheels)
+    assert (done.code, f"error: {small.series} has no patches yet" in done.err) == (2, True)
+    assert "`pkgtools new NAME --series one -m TEXT" in done.err
+    assert not Path("x.diff").exists()
 
 
 def test_the_target_is_written(small: Small) -> None:
