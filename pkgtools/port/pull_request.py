@@ -32,7 +32,8 @@ def text(upgrade: Upgrade, page: str) -> str:
     ]
     if upgrade.port is not None:
         parts += _ported(upgrade.port)
-    parts += _person(upgrade)
+    if tasks := [f"- [ ] {task}" for task in _tasks(upgrade)]:
+        parts += ["## For a person", "\n".join(tasks)]
     parts += _proofs(upgrade)
     return "\n\n".join(parts) + "\n"
 
@@ -87,13 +88,6 @@ def _reason(hunk: HunkReport) -> str:
         return ": " + ", ".join(_code(place) for place in hunk.absorbed_by)
     said = hunk.reason if hunk.outcome in _DECIDED or not hunk.rules else None
     return f": {cell(said or ', '.join(hunk.rules))}" if said or hunk.rules else ""
-
-
-def _person(upgrade: Upgrade) -> Iterator[str]:
-    tasks = list(_tasks(upgrade))
-    if tasks:
-        yield "## For a person"
-        yield "\n".join(f"- [ ] {task}" for task in tasks)
 
 
 def _tasks(upgrade: Upgrade) -> Iterator[str]:

@@ -42,17 +42,11 @@ def newest_target(catalog: Catalog) -> Target:
 
     """
     upstreams = [catalog.default.upstream] if catalog.default else list(catalog.upstreams)
-    if len(upstreams) != 1:
-        raise UsageError(
-            f"{catalog.path} has several upstreams and no default target",
-            remedy="name the target to start from",
-        )
-    released = [t for t in catalog.targets if t.upstream == upstreams[0] and t.revision.version]
-    if not released:
-        raise UsageError(
-            f"{catalog.path} has no target of a release of {upstreams[0].name}",
-            remedy="name the target to start from",
-        )
+    released = [t for t in catalog.targets if t.upstream in upstreams and t.revision.version]
+    if len(upstreams) != 1 or not released:
+        one = f"no target of a release of {', '.join(u.name for u in upstreams)}"
+        what = one if len(upstreams) == 1 else "several upstreams and no default target"
+        raise UsageError(f"{catalog.path} has {what}", remedy="name the target to start from")
     return max(released, key=lambda target: Version(target.revision.version or ""))
 
 

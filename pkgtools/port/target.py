@@ -32,13 +32,13 @@ def release_tag(catalog: Catalog, upstream: Upstream, version: str) -> str | Non
 
 def target_table(job: Job, report: PortReport) -> str:
     """Return the TOML table of the target."""
-    lines = {
-        "name": json.dumps(job.output.name),
-        "upstream": json.dumps(job.upstream.name),
-        "series": json.dumps(job.place(job.output) or job.output.name),
-    }
-    table = ["[[target]]", *(f"{key} = {value}" for key, value in lines.items())]
-    table.append(job.revision or "# commit = ... or release = ...: the source has neither")
+    table = [
+        "[[target]]",
+        f"name = {json.dumps(job.output.name)}",
+        f"upstream = {json.dumps(job.upstream.name)}",
+        f"series = {json.dumps(job.place(job.output) or job.output.name)}",
+        job.revision or "# commit = ... or release = ...: the source has neither",
+    ]
     if report.absorbed:
         table.append(f"absorbed = {json.dumps(report.absorbed)}")
     return "\n".join(table) + "\n"

@@ -45,31 +45,27 @@ def called(call: tree_sitter.Node) -> bytes:
 
 def resolve_call(module: Module, call: tree_sitter.Node) -> tuple[Definition, bool] | None:
     """Return what a call calls, and whether as a method of ``self``."""
-    name = called(call)
-    path = owners(call)
+    name, path = called(call), owners(call)
+    first, _, attribute = name.partition(b".")
     if name.startswith((b"self.", b"cls.", b"super().")):
         scope = class_around(module.root, path)
-        owner, _, attribute = name.partition(b".")
         if scope is None or b"." in attribute:
             return None
         around = Definition(scope, module)
-        method = (around.inherited if owner == b"super()" else around.method)(attribute)
+        method = (around.inherited if first == b"super()" else around.method)(attribute)
         return (method, True) if method else None
     if not name.replace(b".", b"").replace(b"_", b"").isalnum():
         return None
-    first = name.partition(b".")[0]
-    for scope in reversed(path):
-        if scope.type == "function_definition" and binds(scope, first):
-            local = Module(scope, module.package, module.read).resolve(name)
-            return (local, False) if local else None
+    functions = (n for n in reversed(path) if n.type == "function_definition")
+    local = next((n for n in functions if binds(n, first)), None)
+    if local is not None:
+        found = Module(local, module.package, module.read).resolve(name)
+        return (found, False) if found else None
     owner, _, last = name.rpartition(b".")
     of = module.resolve(owner) if owner else None
-    if of is not None and of.is_class:
-        method = of.method(last)
-        is_bound = method is not None and method.is_marked(b"classmethod")
-        return (method, is_bound) if method else None
-    found = module.resolve(name)
-    return (found, False) if found else None
+    is_method = of is not None and of.is_class
+    found = of.method(last) if of is not None and is_method else module.resolve(name)
+    return (found, is_method and found.is_marked(b"classmethod")) if found else None
 
 
 def fits(module: Module, call: tree_sitter.Node) -> bool:

@@ -278,9 +278,8 @@ class Siblings:
 
     def _nested_place(self, index: int) -> tuple[Sequence[Block], Place] | None:
         """Return the place between both neighbours, where upstream put these into a block."""
-        if self.is_list or not 0 < index < len(self.base):
-            return None
-        if index - 1 in self.to_theirs or index in self.to_theirs:
+        is_between = not self.is_list and 0 < index < len(self.base)
+        if not is_between or not self.to_theirs.keys().isdisjoint((index - 1, index)):
             return None
         return between_in_block(self.theirs, self.base[index - 1], self.base[index])
 

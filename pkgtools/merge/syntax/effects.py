@@ -11,6 +11,7 @@ from pkgtools.merge.syntax.blocks import Block
 from pkgtools.merge.syntax.tokens import (
     ancestors,
     arguments,
+    field_parts,
     field_text,
     identifiers,
     raw_walk,
@@ -95,20 +96,18 @@ def independent(one: Effects, other: Effects) -> bool:
     """Whether two runs of statements seem to have the same effect in either order."""
     if one.leaves or other.leaves or (one.logs and other.logs):
         return False
-    if (one.calls and (other.calls or other.grows)) or (other.calls and one.grows):
-        return False
-    if (one.ends and not _is_lost_with(other, one)) or (
-        other.ends and not _is_lost_with(one, other)
-    ):
-        return False
-    if not _last_names(one.writes).isdisjoint(_last_names(other.names)) or (
-        not _last_names(other.writes).isdisjoint(_last_names(one.names))
-    ):
-        return False  # two names may be one object
-    return not any(
-        _reaches(mine.writes, yours.names | yours.types) or _reaches(mine.handed_over, yours.names)
-        for mine, yours in ((one, other), (other, one))
-    )
+    for mine, yours in ((one, other), (other, one)):
+        if mine.calls and (yours.calls or yours.grows):
+            return False
+        if mine.ends and not _is_lost_with(yours, mine):
+            return False
+        if not _last_names(mine.writes).isdisjoint(_last_names(yours.names)):
+            return False  # two names may be one object
+        if _reaches(mine.writes, yours.names | yours.types):
+            return False
+        if _reaches(mine.handed_over, yours.names):
+            return False
+    return True
 
 
 def _last_names(names: set[bytes]) -> set[bytes]:
@@ -141,10 +140,10 @@ def _reaches(writes: set[bytes], names: set[bytes]) -> bool:
 
 def _visit(raw: tree_sitter.Node, found: Effects) -> None:
     kind = raw.type
-    if kind == "comment":
-        return
     found.leaves = found.leaves or kind in _LEAVES_OFF
     found.ends = found.ends or kind in _ENDS
+    if kind == "subscript":
+        found.reads |= _item(raw)
     if kind in ("import_statement", "import_from_statement", "future_import_statement"):
         found.writes |= set(imported_names(raw))
     elif kind in ("function_definition", "class_definition"):
@@ -155,10 +154,6 @@ def _visit(raw: tree_sitter.Node, found: Effects) -> None:
         _visit_call(raw, found)
     elif kind in ("attribute", "identifier"):
         _read(raw, found)
-    elif kind == "subscript":
-        found.reads |= _item(raw)
-        for child in raw.named_children:
-            _visit(child, found)
     elif kind == "keyword_argument":
         _visit(raw.children[-1], found)
     elif kind == "as_pattern_target":
@@ -179,19 +174,17 @@ def _visit_definition(raw: tree_sitter.Node, found: Effects) -> None:
             found.writes.add(text_of(child))
         elif child.type == "parameters":
             for parameter in child.named_children:
-                value = parameter.child_by_field_name("value")
-                if value is not None:
+                for value in parameter.children_by_field_name("value"):
                     _visit(value, found)
-                found.types |= _annotated(parameter.child_by_field_name("type"))
+                found.types |= _annotated(parameter.children_by_field_name("type"))
         elif child == raw.child_by_field_name("return_type"):
-            found.types |= _annotated(child)
+            found.types |= _annotated([child])
         else:
             _visit(child, found)
 
 
-def _annotated(raw: tree_sitter.Node | None) -> set[bytes]:
-    nodes = raw_walk([raw]) if raw is not None else ()
-    return {text_of(node) for node in nodes if node.type == "identifier"}
+def _annotated(raws: Sequence[tree_sitter.Node]) -> set[bytes]:
+    return {text_of(node) for node in raw_walk(raws) if node.type == "identifier"}
 
 
 def _visit_assignment(raw: tree_sitter.Node, found: Effects) -> None:
@@ -211,10 +204,8 @@ def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
         if target.type in ("identifier", "attribute"):
             found.writes.add(dotted_name(target) or text_of(target))
         elif target.type == "subscript":
-            value = target.child_by_field_name("value")
-            if value is not None:
-                found.writes.add(dotted_name(value) or text_of(value))
-            found.writes |= _item(target)
+            value = target.children[0]
+            found.writes |= {dotted_name(value) or text_of(value), *_item(target)}
             for child in target.named_children:
                 _visit(child, found)
         else:
@@ -223,11 +214,9 @@ def _write(targets: Sequence[tree_sitter.Node], found: Effects) -> None:
 
 def _item(raw: tree_sitter.Node) -> set[bytes]:
     """Return an item of a container as if it were an attribute: two names may be one object."""
-    value = raw.child_by_field_name("value")
-    if value is None or _is_fresh(raw, text_of(value)):
-        return set()
-    owner, key = text_of(value), (raw.text or b"")[value.end_byte - raw.start_byte :]
-    return {owner + b"." + key.replace(b".", b" ")}
+    owner = text_of(raw.children[0])
+    key = text_of(raw).removeprefix(owner).replace(b".", b" ")
+    return set() if _is_fresh(raw, owner) else {owner + b"." + key}
 
 
 def _visit_call(raw: tree_sitter.Node, found: Effects) -> None:
@@ -276,26 +265,22 @@ def _use(raw: tree_sitter.Node) -> str:
 
 def _read(raw: tree_sitter.Node, found: Effects) -> None:
     name = dotted_name(raw)
-    if name:
-        found.reads.add(name)
-        if _is_property(raw):
-            found.calls = True
-            found.handed_over.add(name.rpartition(b".")[0])
+    if not name:  # an attribute of an expression
+        _visit(raw.children[0], found)
         return
-    for child in raw.named_children:
-        if child != raw.child_by_field_name("attribute"):
-            _visit(child, found)
+    found.reads.add(name)
+    if _is_property(raw):
+        found.calls = True
+        found.handed_over.add(name.rpartition(b".")[0])
 
 
 def _is_property(raw: tree_sitter.Node) -> bool:
     """Whether the class around an attribute of `self` has a decorated method of that name."""
-    name = (raw.text or b"").removeprefix(b"self.")
-    classes = (n for n in ancestors(raw) if n.type == "class_definition")
-    body = next(classes, raw).child_by_field_name("body")
-    made = body.named_children if body is not None and raw.type == "attribute" else ()
-    inner = (n.child_by_field_name("definition") for n in made)
-    names = (n.child_by_field_name("name") for n in inner if n is not None)
-    return any(n is not None and n.text == name for n in names)
+    name = text_of(raw).removeprefix(b"self.")
+    around = ancestors(raw) if raw.type == "attribute" else ()
+    scope = next((n for n in around if n.type == "class_definition"), raw)
+    inner = (n.child_by_field_name("definition") for n in field_parts(scope, "body"))
+    return any(field_text(n, "name") == name for n in inner)
 
 
 def dotted_name(raw: tree_sitter.Node) -> bytes:

@@ -58,22 +58,17 @@ _ATTRIBUTE: Final = re.compile(
 
 def sets(root: tree_sitter.Node, lines: range, name: bytes) -> bool:
     """Whether some lines give a name or an attribute a value that is not made of itself."""
-    for raw in inside(root, lines):
-        if raw.type in ("identifier", "attribute") and last_name(raw) == name:
-            ends = (n for n in ancestors(raw) if n.type.endswith(("assignment", "block", "module")))
-            statement = next(ends, root)
-            right = statement.child_by_field_name("right")
-            is_set = raw.type == "attribute" or is_bound_here(raw)
-            if statement.type == "augmented_assignment" or not is_set:
-                continue
-            if statement.type == "assignment" and raw.type == "attribute":
-                left = statement.child_by_field_name("left")
-                if left is None or not left.start_byte <= raw.start_byte < left.end_byte:
-                    continue
-            elif raw.type == "attribute":
-                continue
-            if right is None or all(last_name(n) != name for n in raw_walk([right])):
-                return True
+    for raw in (n for n in inside(root, lines) if last_name(n) == name):
+        ends = (n for n in ancestors(raw) if n.type.endswith(("assignment", "block", "module")))
+        statement = next(ends, root)
+        if raw.type == "attribute":
+            is_plain = statement.type == "assignment"
+            is_set = is_plain and raw.start_byte < statement.children[0].end_byte
+        else:
+            is_set = is_bound_here(raw) and statement.type != "augmented_assignment"
+        right = raw_walk(statement.children_by_field_name("right"))
+        if is_set and all(last_name(n) != name for n in right):
+            return True
     return False
 
 
@@ -117,7 +112,11 @@ def owner_of_lines(module: Block, lines: range) -> tuple[bytes, ...]:
 
     Lines count from 0.
     """
-    return owner_at(module, first_byte(module, lines))
+    at = first_byte(module, lines)
+    raw = module.raw[0].descendant_for_byte_range(at, at)
+    around = (raw, *ancestors(raw)) if raw is not None else ()
+    path = [n for n in around if n.type in DEFINITIONS and n.start_byte < at]
+    return qualified_name(path[::-1])
 
 
 def first_byte(module: Block, lines: range) -> int:
@@ -144,17 +143,6 @@ def header_at(module: Block, at: int) -> bytes:
         if one.type == "block" and one not in around:
             return text_of(outer).partition(b"\n")[0].rstrip()
     return b""
-
-
-def owner_at(module: Block, at: int) -> tuple[bytes, ...]:
-    """Return the qualified name of the definition that holds byte `at`."""
-    raw = module.raw[0].descendant_for_byte_range(at, at)
-    if raw is None:
-        return ()
-    path = [*owners(raw)]
-    if raw.type in DEFINITIONS:
-        path.append(raw)
-    return qualified_name([n for n in path if n.start_byte < at])
 
 
 @lru_cache(maxsize=64)  # each check of a file asks for the lines of the same chunks
