@@ -127,6 +127,27 @@ BLOCKS: Final = (
         "    five(x)\n",
         None,
     ),
+    *(
+        Case(
+            f"{what} moved below an option that upstream adds",
+            f"def f(p):\n    {line}\n    two(p)\n    three(p)\n    four(p)\n    five(p)\n",
+            f"def f(p):\n    two(p)\n    three(p)\n    four(p)\n    {line}\n    five(p)\n",
+            f'def f(p):\n    {line}\n    two(p)\n    p.add_argument("--b")\n    three(p)\n'
+            "    four(p)\n    five(p)\n",
+            wanted,
+        )
+        for what, line, wanted in (
+            (
+                "an option",
+                'p.add_argument("--a")',
+                (
+                    'def f(p):\n    two(p)\n    p.add_argument("--b")\n    three(p)\n    four(p)\n'
+                    '    p.add_argument("--a")\n    five(p)\n'
+                ),
+            ),
+            ("a call", "one(p)", None),
+        )
+    ),
     Case(
         "a value that another argument uses",
         "f(\n    a=1,\n)\n",

@@ -3,8 +3,10 @@
 Example: the patch puts ``a = x`` into a block further down, and upstream adds ``x = y`` between.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import combinations, pairwise
+from typing import Final
 
 import tree_sitter
 
@@ -14,6 +16,8 @@ from pkgtools.merge.syntax.effects import effects_of, independent
 from pkgtools.merge.syntax.names import definition_at, owners, qualified_name, statements_of
 from pkgtools.merge.syntax.tokens import DEFINITIONS, raw_walk
 
+_OPTION: Final = re.compile(rb"[\w.]+\.add_argument\(\s*[\"']-")
+"""Options of a command line, which can be in any order."""
 _Order = dict[bytes, tuple[int, tree_sitter.Node]]
 
 
@@ -59,6 +63,8 @@ def _swapped(made: _Order, side: _Order, other: _Order) -> Iterator[tuple[bytes,
         if side[one][0] < side[two][0]:
             continue
         if one in other and two in other and other[one][0] < other[two][0]:
+            continue
+        if all(map(_OPTION.match, (one, two))):
             continue
         if not independent(effects_of([made[one][1]]), effects_of([made[two][1]])):
             yield one, two
