@@ -153,8 +153,6 @@ def _by_lines(versions: Versions, chunks: Sequence[Chunk]) -> dict[Chunk, ChunkM
 
 @dataclass(frozen=True)
 class _Progress:
-    """The files as merged so far."""
-
     data: bytes
     others: Mapping[str, bytes]
     merges: Mapping[Chunk, ChunkMerge]

@@ -126,7 +126,6 @@ class Finder:
 
     @cached_property
     def _versions(self) -> set[Version]:
-        """Return every release of the upstream that is known."""
         known = [
             t.revision.version
             for t in self._catalog.targets

@@ -59,7 +59,6 @@ def _is_there(made: Module, name: bytes, dotted: str, sides: Iterable[Module]) -
 
 
 def _bound_twice(module: Module) -> set[bytes]:
-    """Return the names that more than one import of a module binds."""
     nodes = [n for n in module.root.children if n.type in IMPORTS]
     found = Counter(name for n in nodes for name in set(imported_names(n)))
     return {name for name, number in found.items() if number > 1}

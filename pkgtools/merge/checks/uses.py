@@ -30,7 +30,7 @@ from pkgtools.merge.syntax.names import (
     qualified_name,
     statements_of,
 )
-from pkgtools.merge.syntax.tokens import DEFINITIONS, text_of, tokens_of
+from pkgtools.merge.syntax.tokens import DEFINITIONS, field_text, text_of, tokens_of
 
 _LITERALS: Final = ("dictionary", "float", "integer", "list", "set", "string", "tuple")
 _SHARED: Final[dict[str, Callable[[Definition], tuple[bytes, ...]]]] = {
@@ -65,15 +65,12 @@ def refused_call(use: LandedLines) -> str | None:
 
 def _renamed(old: Definition, new: Definition) -> str | None:
     """Return that upstream gave a function another name, and its name to another function."""
-    body = old.node.child_by_field_name("body")
     outer, known = new.node.parent, old.node.parent
-    if body is None or outer is None or known is None or old.is_class:
+    if outer is None or known is None or old.is_class:
         return None
-    names = {name_of(n) for n in known.children}
-    for node in outer.children:
-        there = node.child_by_field_name("body") if node.type == old.node.type else None
-        is_other = there is not None and there.text == body.text and node != new.node
-        if is_other and name_of(node) not in names:
+    names, body = {name_of(n) for n in known.children}, field_text(old.node, "body")
+    for node in (n for n in outer.children if n.type == old.node.type and n != new.node):
+        if field_text(node, "body") == body and name_of(node) not in names:
             return f"is another function now: upstream calls it `{name_of(node).decode()}`"
     return None
 
@@ -100,9 +97,9 @@ def keyword_twice(use: LandedLines) -> str | None:
 def other_number_of_values(use: LandedLines) -> str | None:
     """Return a call whose values some lines unpack, and that returns another number of them."""
     for node in nodes_on(use.made.root, use.rows):
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        if node.type != "assignment" or left is None or right is None or right.type != "call":
+        if node.type != "assignment" or node.children[-1].type != "call":
             continue
+        left, right = node.children[0], node.children[-1]
         wanted = number_of_values([left])
         new = _values(use.made, right)
         if wanted is None or new in (None, wanted):

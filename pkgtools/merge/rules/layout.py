@@ -228,11 +228,9 @@ def stays_whole(edit: Edit, start: int, end: int) -> bool:
     """
     source = edit.source[: edit.start] + edit.text + edit.source[edit.end :]
     root = parse(source).raw[0]
-    node = root.descendant_for_byte_range(edit.start + start, edit.start + end)
-    return node is not None and (node.start_byte, node.end_byte) == (
-        edit.start + start,
-        edit.start + end,
-    )
+    span = edit.start + start, edit.start + end
+    node = root.descendant_for_byte_range(*span)
+    return node is not None and node.byte_range == span
 
 
 def insert_elements(into: Block, at: int, ours: Block, added: Sequence[Block]) -> Edit | Unsure:

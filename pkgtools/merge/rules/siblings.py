@@ -288,13 +288,9 @@ class Siblings:
     ) -> Edit | Unsure:
         if self.is_list:
             return layout.insert_elements(self.outer, place.at, self.outer_ours, added)
-        first, end = self.ours.index(added[0]), self.ours.index(added[-1]) + 1
-        gap = layout.Gap(
-            self.ours[first - 1] if first else None,
-            self.ours[end] if end < len(self.ours) else None,
-            self.base[index - 1] if index else None,
-            self.base[index] if index < len(self.base) else None,
-        )
+        first, last = self.ours.index(added[0]), self.ours.index(added[-1])
+        base, ours = (None, *self.base, None), (None, *self.ours, None)
+        gap = layout.Gap(ours[first], ours[last + 2], base[index], base[index + 1])
         return layout.insert_statements(siblings, place.at, added, gap, before=place.before)
 
     def _delete(self, index: int) -> Carried | Unsure:

@@ -15,7 +15,7 @@ from pkgtools.merge.syntax.blocks import Block, Shape, same
 from pkgtools.merge.syntax.effects import effects, independent
 from pkgtools.merge.syntax.given import given_names, is_exclusive, is_import, is_registration
 from pkgtools.merge.syntax.names import IMPORTS
-from pkgtools.merge.syntax.tokens import raw_walk, text_of
+from pkgtools.merge.syntax.tokens import field_text, raw_walk
 
 _OVERRIDES: Final = {"dictionary_splat": ("keyword_argument", "pair")}
 
@@ -77,12 +77,9 @@ def _sets_the_same(one: Block, other: Block) -> bool:
     """Whether two `if` statements on one condition give a value to the same thing."""
     if not one.kind == other.kind == "if_statement" or one.key != other.key:
         return False
-    return not _assigned(one).isdisjoint(_assigned(other))
-
-
-def _assigned(block: Block) -> set[bytes]:
-    nodes = (n for n in raw_walk(block.raw) if n.type == "assignment")
-    return {text_of(left) for n in nodes if (left := n.child_by_field_name("left"))}
+    nodes = ([n for n in raw_walk(b.raw) if n.type == "assignment"] for b in (one, other))
+    mine, yours = ({field_text(n, "left") for n in side} for side in nodes)
+    return not mine.isdisjoint(yours)
 
 
 def _has_all(one: Block, block: Block) -> bool:

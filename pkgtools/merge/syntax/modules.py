@@ -255,7 +255,6 @@ class Module:
         return found
 
     def _named(self, text: bytes) -> str | None:
-        """Return the dotted name of the module that a string names."""
         name = text.decode() if _DOTTED.fullmatch(text) else ""
         names = (self._absolute(name), f"{self.package}.{name}") if name else ()
         return next((dotted for dotted in names if self.read(dotted) is not None), None)

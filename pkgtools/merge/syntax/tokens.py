@@ -125,8 +125,7 @@ def raw_tokens(raw: tree_sitter.Node) -> Iterator[bytes]:
     while stack:
         node = stack.pop()
         if not node.child_count or node.type in _LEAVES:
-            if node.text:
-                yield _plain(node)
+            yield _plain(node)
             continue
         if node.type == "tuple" and node.named_child_count == 1:
             yield b"(1-tuple)"
