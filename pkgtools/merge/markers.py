@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pkgtools.merge.lines import Chunk, diff, shift, splice, touches, without
@@ -188,21 +188,10 @@ def _refined(files: Files, region: Region) -> list[Region]:
     """Return a conflict without the lines on which both sides agree."""
     if not (region.is_conflict and region.ours and region.theirs):
         return [region]
-    one, other = (
-        lines[span.start : span.stop]
-        for lines, span in zip(files[1:], (region.ours, region.theirs), strict=True)
-    )
-    parts = [
-        Region(
-            region.chunks,
-            region.base,
-            range(region.ours.start + c.old, region.ours.start + c.old_end),
-            range(region.theirs.start + c.new, region.theirs.start + c.new_end),
-            is_conflict=True,
-        )
-        for c in diff(one, other)
-    ]
-    return parts or [region]
+    one, other = region.ours, region.theirs
+    found = diff(files[1][one.start : one.stop], files[2][other.start : other.stop])
+    spans = ((one[c.old : c.old_end], other[c.new : c.new_end]) for c in found)
+    return [replace(region, ours=mine, theirs=yours) for mine, yours in spans] or [region]
 
 
 def _simplified(files: Files, found: Sequence[Region]) -> list[Region]:

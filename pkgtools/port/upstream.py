@@ -156,14 +156,9 @@ class Movement:
             if candidate in old.marks and word.search(old.read(candidate)):
                 continue
             module = parse(data)
-            if is_sound(module):
-                found += [
-                    Elsewhere(candidate, module, inner)
-                    for inner in module.walk(name)
-                    if inner.kind == node.kind
-                    and inner.name == node.name
-                    and similarity(inner, node) >= _SIMILAR
-                ]
+            named = (n for n in module.walk(name) if n.kind == node.kind and n.name == node.name)
+            alike = [n for n in named if similarity(n, node) >= _SIMILAR]
+            found += [Elsewhere(candidate, module, n) for n in alike if is_sound(module)]
         if not found and node.kind == "class":
             return self._renamed(node)
         return found[0] if len(found) == 1 else None

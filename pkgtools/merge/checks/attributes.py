@@ -111,18 +111,16 @@ def attribute_of_a_part(use: LandedLines) -> str | None:
     base, theirs = text_of(use.base.root), text_of(use.theirs.root)
     for raw in use.attributes():
         owner, _, name = text_of(raw).rpartition(b".")
-        if owner + b"." not in theirs or b"." + name not in theirs:
-            continue
-        if not re.fullmatch(rb"\w+(?:\.\w+)+", owner):
+        is_there = owner + b"." in theirs and b"." + name in theirs
+        if not is_there or not re.fullmatch(rb"\w+(?:\.\w+)+", owner):
             continue
         old, new = (
             re.compile(rb"(?<![\w.])%b\.%b%b\b" % (re.escape(owner), part, name))
             for part in (b"", rb"\w+\.")
         )
         found = new.search(theirs)
-        if found and old.search(base) and not old.search(theirs) and not new.search(base):
-            if sets(use.ours.root, use.lines, name):
-                continue
+        is_new = found and old.search(base) and not old.search(theirs) and not new.search(base)
+        if found and is_new and not sets(use.ours.root, use.lines, name):
             return f"upstream has `{found[0].decode()}` for `{owner.decode()}.{name.decode()}`"
     return None
 

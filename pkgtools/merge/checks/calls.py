@@ -95,7 +95,7 @@ def misawaited(file: LandedFile) -> dict[Chunk, str]:
 
 def _hands_over(file: LandedFile, chunk: Chunk, side: int) -> bool:
     """Whether a chunk changes lines so that they await or yield more, or less."""
-    old = b"".join(file.versions.lines[0][chunk.old : chunk.old_end])
+    old = file.text(chunk, 0)
     return bool(old) and len(_HANDED.findall(old)) != len(_HANDED.findall(file.text(chunk, side)))
 
 

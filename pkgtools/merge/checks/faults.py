@@ -38,7 +38,7 @@ from pkgtools.merge.checks.uses import (
     returned_by_generator,
 )
 from pkgtools.merge.comparison import reads_as_well
-from pkgtools.merge.lines import Chunk, encoding_of, moves, shift
+from pkgtools.merge.lines import Chunk, encoding_of, moves
 from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.given import repeated
@@ -190,8 +190,7 @@ def _outdated(file: LandedFile) -> dict[Chunk, str]:
         guilty = [c for c in file.done if not used.isdisjoint(words[c])]
         if not guilty:
             continue
-        rows = [shift(file.changes, n) for n in range(rival.new, rival.new_end)]
-        use = file.upstream_landing(rival, rows)
+        use = file.upstream_landing(rival)
         checks = (lost_attribute, refused_call, other_number_of_values)
         found = next((found for check in checks if (found := check(use))), None)
         reason = f"upstream's new lines use what the patch changes: {found}"

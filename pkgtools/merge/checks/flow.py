@@ -15,7 +15,7 @@ from typing import Final
 import tree_sitter
 
 from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines, nodes_on
-from pkgtools.merge.lines import Chunk, shift
+from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.names import (
     COMPREHENSIONS,
@@ -157,8 +157,7 @@ def crossed_by_patch(file: LandedFile) -> dict[Chunk, str]:
     for rival in file.versions.upstream if texts else ():
         if known.isdisjoint(WORD.findall(file.text(rival, 2))):
             continue
-        rows = [shift(file.changes, n) for n in range(rival.new, rival.new_end)]
-        use = file.upstream_landing(rival, rows)
+        use = file.upstream_landing(rival)
         for path, names in _local_names(use).items():
             theirs = definition_at(file.theirs.root, qualified_name(path))
             for one in (_Name(theirs, n) for n in sorted(names & known)) if theirs else ():

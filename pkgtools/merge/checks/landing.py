@@ -6,14 +6,14 @@ are the lines 14 to 16 of what was made.
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
 import tree_sitter
 
-from pkgtools.merge.lines import Chunk, diff
+from pkgtools.merge.lines import Chunk, diff, shift
 from pkgtools.merge.model import How, Merge, Methods, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.modules import Module
@@ -82,8 +82,7 @@ class LandedFile:
         data = merged.others[path] if path else merged.data
         self.lines, self.block = split(data), parse(data)
         self.changes: Sequence[Chunk] = () if path else diff(versions.lines[2], self.lines)
-        whole = [range(len(self.lines))]
-        self.spans = whole if path else [c.new_lines for c in self.changes]
+        self.spans = [c.new_lines for c in self.changes] or [range(len(self.lines) if path else 0)]
         self.added = [n for rows in self.spans for n in rows]
         used = versions.lines[1] if strict else [self.lines[n] for n in self.added]
         before = others.package if others.old_package is None else others.old_package
@@ -117,12 +116,8 @@ class LandedFile:
     @cached_property
     def changed_words(self) -> dict[Chunk, tuple[set[bytes], set[bytes]]]:
         """The words that each chunk takes away, and those that it adds."""
-        base, found = self.versions.lines[0], {}
-        for chunk in self.done:
-            old = {*WORD.findall(b"".join(base[chunk.old : chunk.old_end]))}
-            new = {*WORD.findall(self.text(chunk))}
-            found[chunk] = old - new, new - old
-        return found
+        words = {c: [{*WORD.findall(self.text(c, side))} for side in (0, 1)] for c in self.done}
+        return {c: (old - new, new - old) for c, (old, new) in words.items()}
 
     def text(self, chunk: Chunk, side: int = 1) -> bytes:
         """Return what a chunk puts into ours, takes from base (0), or puts into theirs (2)."""
@@ -134,12 +129,11 @@ class LandedFile:
         lines = self.versions.lines[1][chunk.new : chunk.new_end]
         wanted = {line.strip() for line in lines} - {b""}
         rows = frozenset(n for n in self.added if self.lines[n].strip() in wanted)
-        span = chunk.new_lines
-        return replace(self._use, text=b"".join(lines), lines=span, rows=rows)
+        return replace(self._use, text=b"".join(lines), lines=chunk.new_lines, rows=rows)
 
-    def upstream_landing(self, chunk: Chunk, rows: Iterable[int]) -> LandedLines:
+    def upstream_landing(self, chunk: Chunk) -> LandedLines:
         """Return where the lines of a chunk of upstream are in what ours made of theirs."""
-        text = self.text(chunk, 2)
+        text, rows = self.text(chunk, 2), {shift(self.changes, n) for n in chunk.new_lines}
         return replace(
             self._use,
             ours=self.theirs,
@@ -148,7 +142,7 @@ class LandedFile:
             is_lost=bool,
             text=text,
             lines=chunk.new_lines,
-            rows=[n for n in rows if n not in self.added],
+            rows=rows.difference(self.added),
         )
 
 
