@@ -110,11 +110,8 @@ def merge_prose(conflict: ConflictLines, ours: Block, theirs: Block) -> bytes | 
         return None
     text = b"".join(_made(base, found))
     sides = ((ours, conflict.ours), (theirs, conflict.theirs))
-    is_found = all(
-        text.count(phrase) >= told.count(phrase)
-        for module, told in sides
-        for phrase in _phrases(module.raw[0], told)
-    )
+    phrases = ((told, phrase) for side, told in sides for phrase in _phrases(side.raw[0], told))
+    is_found = all(text.count(phrase) >= told.count(phrase) for told, phrase in phrases)
     return text if is_found and _is_prose(base, found) else None
 
 

@@ -32,6 +32,7 @@ from pkgtools.merge.syntax.names import (
     name_of,
     own_attributes,
     owner_of_lines,
+    owners,
     scopes,
 )
 from pkgtools.merge.syntax.tokens import is_within, raw_walk, text_of
@@ -54,12 +55,9 @@ class Renamed:
         """Whether a merged file still uses each of these variables first where upstream does."""
         modules = parse(made), parse(theirs)
         for path, root in self.roots:
-            found = [_outermost(module, path) for module in modules]
-            tokens = [list(_tokens(f[-1])) if f else [] for f in found]
-            firsts = [
-                next((t.text for t in side if t.text.partition(b".")[0] == root), None)
-                for side in tokens
-            ]
+            found = (_outermost(module, path) for module in modules)
+            texts = ([t.text for t in _tokens(f)] if f else [] for f in found)
+            firsts = [next((t for t in x if t.partition(b".")[0] == root), None) for x in texts]
             if firsts[0] != firsts[1]:
                 return False
         return True
@@ -85,10 +83,8 @@ class _Token:
 class _Function:
     """A function of base, ours and theirs, and its tokens."""
 
-    nodes: tuple[tree_sitter.Node, tree_sitter.Node, tree_sitter.Node]
-    tokens: tuple[Sequence[_Token], Sequence[_Token], Sequence[_Token]]
-    outer: tuple[Sequence[tree_sitter.Node], Sequence[tree_sitter.Node]]
-    """The modules of base and theirs, and the classes around it."""
+    nodes: Sequence[tree_sitter.Node]
+    tokens: Sequence[Sequence[_Token]]
 
 
 def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | None:
@@ -120,24 +116,16 @@ def renamed_sides(versions: Versions, chunks: Collection[Chunk]) -> Renamed | No
 
 def _function(versions: Versions, path: tuple[bytes, ...]) -> _Function | None:
     """Return the outermost function of a qualified name, if all three versions have it."""
-    modules = (versions.base, versions.ours, versions.theirs)
-    found = [_outermost(module, path) for module in modules]
-    base, ours, theirs = found
-    if base is None or ours is None or theirs is None:
-        return None
-    nodes = base[-1], ours[-1], theirs[-1]
-    tokens = tuple(list(_tokens(node)) for node in nodes)
-    outer = (versions.base.raw[0], *base[:-1]), (versions.theirs.raw[0], *theirs[:-1])
-    return _Function(nodes, (tokens[0], tokens[1], tokens[2]), outer)
+    modules = versions.base, versions.ours, versions.theirs
+    nodes = [n for n in (_outermost(module, path) for module in modules) if n is not None]
+    tokens = [list(_tokens(node)) for node in nodes]
+    return _Function(nodes, tokens) if len(nodes) == len(modules) else None
 
 
-def _outermost(module: Block, path: tuple[bytes, ...]) -> list[tree_sitter.Node] | None:
-    """Return the scopes that lead to the outermost function of a qualified name."""
+def _outermost(module: Block, path: tuple[bytes, ...]) -> tree_sitter.Node | None:
+    """Return the outermost function of a qualified name."""
     found = scopes(module.raw[0], path)
-    for number, scope in enumerate(found, 1):
-        if scope.type == "function_definition":
-            return found[:number]
-    return None
+    return next((n for n in found if n.type == "function_definition"), None)
 
 
 def _tokens(root: tree_sitter.Node) -> Iterator[_Token]:
@@ -259,8 +247,8 @@ def _is_gone(function: _Function, old: bytes, new: bytes) -> bool:
         is_folded = name == old and b"." not in owner  # a parameter that is a field of one now
         fresh = bound(theirs) - bound(base)
         return old in bound(base) - bound(theirs) and (owner if is_folded else new) in fresh
-    classes = [outer[-1] for outer in function.outer]
-    if root != b"self" or any(node.type != "class_definition" for node in classes):
+    classes = [scope for node in (base, theirs) for scope in owners(node)[-1:]]
+    if root != b"self" or len(classes) < len((base, theirs)):
         return False
     before, behind = map(own_attributes, classes)
     return rest.partition(b".")[0] in before - behind
