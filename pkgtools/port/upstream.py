@@ -32,7 +32,7 @@ _DEFINED: Final = (
     re.compile(rb"self\.(\w+)(?=[^=\n(]*=(?!=))"),
 )
 """Each starts with plain bytes, which `re` finds much faster."""
-_HEADER: Final = rb"^[ \t]+((?:async[ \t]+)?def[ \t]+%b\b(?:.*\n)*?.*\).*:)[ \t]*(?:#.*)?$"
+_HEADER: Final = rb"def %b\b(?:.*\n)*?.*\).*:[ \t]*(?:#.*)?$"
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 _FROM: Final = re.compile(
     rb"from[\s\\]+([\w.]+)[\s\\]+import\b\s*(\((?:[^)#]|#[^\n]*)*\)|(?:\\\r?\n|[^\n])*)"
@@ -98,6 +98,7 @@ class Movement:
         self.listings = old, new
         self._upstream = upstream
         self._near: dict[str, list[str]] = {}
+        self._near_changes: dict[str, list[str]] = {}
         self._defined: dict[str, frozenset[bytes]] = {}
         self._given: dict[bytes, bool] = {}
         self._methods: dict[tuple[bytes, str], Methods] = {}
@@ -112,8 +113,8 @@ class Movement:
     def defined(self, path: str) -> frozenset[bytes]:
         """Return what changed files near another one defined in the old package."""
         if path not in self._defined:
-            old, near = self.listings[0], (p for p in self.near(path) if p in self.changed)
-            self._defined[path] = frozenset().union(*map(old.defined, near))
+            near = self._changed_near(path)
+            self._defined[path] = frozenset().union(*map(self.listings[0].defined, near))
         return self._defined[path]
 
     def file(self, path: str, content: Blob) -> str | None:
@@ -206,7 +207,7 @@ class Movement:
             return [], []
         if (name, path) not in self._methods:
             old, new = self.listings
-            near = [p for p in self.near(path) if p in self.changed and name in old.defined(p)]
+            near = [p for p in self._changed_near(path) if name in old.defined(p)]
             had, has = ({*headers(map(files.read, near), name)} for files in self.listings)
             found: Methods = [], []
             if not had <= has:
@@ -250,6 +251,11 @@ class Movement:
         modules = {(f"{dotted}.{name.decode()}", b"") for dotted, name in found if name}
         return found | modules | {(dotted, b"") for dotted, _ in found}
 
+    def _changed_near(self, path: str) -> list[str]:
+        if path not in self._near_changes:
+            self._near_changes[path] = [p for p in self.near(path) if p in self.changed]
+        return self._near_changes[path]
+
     def near(self, path: str) -> list[str]:
         """Return the files of the old package beside a file, and those that it imports."""
         if path not in self._near:
@@ -272,9 +278,13 @@ def _begins_to_import(name: bytes, new: bytes, old: bytes) -> bool:
 
 
 def headers(files: Iterable[bytes], name: bytes) -> list[bytes]:
-    """Return the headers of the methods of a name, up to the colon at the end of a line."""
+    """Return the headers of the functions of a name, up to the colon at the end of a line."""
     header = re.compile(_HEADER % re.escape(name), re.MULTILINE)
-    return [found for data in files if name in data for found in header.findall(data)]
+    return [
+        data[data.rfind(b"\n", 0, found.start()) + 1 : found.end()].lstrip()
+        for data in files
+        for found in header.finditer(data)
+    ]
 
 
 def gives(files: Iterable[bytes], name: bytes) -> bool:

@@ -7,7 +7,7 @@ what the patch takes from the module.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import Final
@@ -152,15 +152,16 @@ def _is_taken(use: LandedLines, path: tuple[tree_sitter.Node, ...], name: bytes)
 def crossed_by_patch(file: LandedFile) -> dict[Chunk, str]:
     """Return chunks with which a name in new lines of upstream has another value, or none."""
     texts = {c: {*WORD.findall(file.text(c) + file.text(c, 0))} for c in file.done}
-    known = frozenset[bytes]().union(*texts.values())
+    changed = file.changed_functions if texts else {}
+    spans = [(n.start_point.row, n.end_point.row) for n in changed]
     faults = {}
-    for rival in file.versions.upstream if texts else ():
-        if known.isdisjoint(WORD.findall(file.text(rival, 2))):
-            continue
+    for rival in file.versions.upstream if spans else ():
         use = file.upstream_landing(rival)
-        for path, names in _local_names(use).items():
+        rows = [n for n in use.rows if any(start <= n <= end for start, end in spans)]
+        for path, names in _local_names(replace(use, rows=rows)).items() if rows else ():
             theirs = definition_at(file.theirs.root, qualified_name(path))
-            for one in (_Name(theirs, n) for n in sorted(names & known)) if theirs else ():
+            known = names & changed.get(path[-1], set()) - {b"self", b"cls"}
+            for one in (_Name(theirs, n) for n in sorted(known)) if theirs else ():
                 if taken := _taken(use, path, one):
                     faults.update({c: taken for c, words in texts.items() if one.name in words})
     return faults
@@ -204,10 +205,11 @@ def _local_names(use: LandedLines) -> dict[tuple[tree_sitter.Node, ...], set[byt
     """Return the names that some lines read or set, by the function in which they do."""
     found: dict[tuple[tree_sitter.Node, ...], set[bytes]] = {}
     for raw in nodes_on(use.made.root, use.rows):
-        if raw.type == "identifier" and (is_read(raw) or is_bound_here(raw)):
-            path = owners(raw)
-            if path and path[-1].type == "function_definition" and raw.parent != path[-1]:
-                found.setdefault(path, set()).add(text_of(raw))
+        path = owners(raw) if raw.type == "identifier" else ()
+        if path and path[-1].type == "function_definition" and raw.parent != path[-1]:
+            name = text_of(raw)
+            if name not in found.get(path, ()) and (is_read(raw) or is_bound_here(raw)):
+                found.setdefault(path, set()).add(name)
     return found
 
 

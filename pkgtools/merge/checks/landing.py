@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final
 
 import tree_sitter
@@ -17,7 +18,13 @@ from pkgtools.merge.lines import Chunk, diff, shift
 from pkgtools.merge.model import How, Merge, Methods, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import definition_at, inside, last_name, qualified_name
+from pkgtools.merge.syntax.names import (
+    definition_at,
+    functions_in,
+    inside,
+    last_name,
+    qualified_name,
+)
 from pkgtools.merge.versions import Versions
 from pkgtools.util.lines import split
 
@@ -112,6 +119,18 @@ class LandedFile:
     def by_rule(self) -> list[Chunk]:
         """The chunks that a rule carried over."""
         return [c.chunk for c in self.merged.chunks if c.how is How.MERGED]
+
+    @cached_property
+    def changed_functions(self) -> dict[tree_sitter.Node, set[bytes]]:
+        """The functions that are not as theirs has them, each with the words that differ there."""
+        theirs, found = self.versions.lines[2], {}
+        for function in functions_in(self.made.root) if self.changes else ():
+            start, end = function.start_point.row, function.end_point.row
+            inside = [c for c in self.changes if c.new <= end and c.new_end >= start]
+            lines = (theirs[c.old : c.old_end] + self.lines[c.new : c.new_end] for c in inside)
+            if inside:
+                found[function] = {*WORD.findall(b"".join(chain.from_iterable(lines)))}
+        return found
 
     @cached_property
     def changed_words(self) -> dict[Chunk, tuple[set[bytes], set[bytes]]]:

@@ -5,6 +5,7 @@ Example: the patch puts ``a = x`` into a block further down, and upstream adds `
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import Final
 
@@ -13,8 +14,13 @@ import tree_sitter
 from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.effects import effects_of, independent
-from pkgtools.merge.syntax.names import definition_at, owners, qualified_name, statements_of
-from pkgtools.merge.syntax.tokens import DEFINITIONS, raw_walk
+from pkgtools.merge.syntax.names import (
+    definition_at,
+    owners,
+    qualified_name,
+    statements_of,
+)
+from pkgtools.merge.syntax.tokens import DEFINITIONS, text_of
 
 _OPTION: Final = re.compile(rb"[\w.]+\.add_argument\(\s*[\"']-")
 """Options of a command line, which can be in any order."""
@@ -24,14 +30,13 @@ _Order = dict[bytes, tuple[int, tree_sitter.Node]]
 def reordered(file: LandedFile) -> dict[Chunk, str]:
     """Return the chunks after which statements run in another order than the sides have them in."""
     faults: dict[Chunk, str] = {}
-    nodes = raw_walk([file.made.root]) if file.done and file.versions.upstream else ()
-    for made in (n for n in nodes if n.type == "function_definition"):
+    for made in file.changed_functions if file.done and file.versions.upstream else ():
         path = qualified_name((*owners(made), made))
         ours, theirs = (definition_at(m.root, path) for m in (file.ours, file.theirs))
         if ours is None or theirs is None or made.text in (ours.text, theirs.text):
             continue
-        sides = _order(ours), _order(theirs)
-        for pair in (*_swapped(_order(made), *sides), *_swapped(_order(made), *reversed(sides))):
+        found, *sides = map(_order, (made, ours, theirs))
+        for pair in (*_swapped(found, *sides), *_swapped(found, *reversed(sides))):
             texts = {c: file.text(c) + file.text(c, 0) for c in file.done}
             guilty = [c for c, text in texts.items() if pair[0] in text or pair[1] in text]
             shown = [key.decode(errors="replace") for key in pair]
@@ -40,15 +45,18 @@ def reordered(file: LandedFile) -> dict[Chunk, str]:
     return faults
 
 
+@lru_cache(maxsize=512)  # each round of a merge asks for the functions of both sides
 def _order(function: tree_sitter.Node) -> _Order:
     """Return the statements that a function has once, by their first line."""
+    source, start = text_of(function), function.start_byte
     found: _Order = {}
     twice = set()
     for at, raw in enumerate(statements_of(function)):
         is_statement = raw.parent is not None and raw.parent.type == "block"
         if is_statement and raw.type not in ("comment", "pass_statement", *DEFINITIONS):
-            text = raw.text or b""
-            key = text if raw.type.startswith("expr") else text.partition(b"\n")[0].rstrip()
+            is_whole = raw.type.startswith("expr")
+            end = raw.end_byte - start if is_whole else source.find(b"\n", raw.start_byte - start)
+            key = source[raw.start_byte - start : end if end >= 0 else None].rstrip()
             twice |= {key} & {*found}
             found[key] = at, raw
     return {key: one for key, one in found.items() if key not in twice}

@@ -192,6 +192,11 @@ def means(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: byte
     return any(binds(f, name) for f in functions.get(names[-1], functions[None]))
 
 
+def functions_in(module: tree_sitter.Node) -> list[tree_sitter.Node]:
+    """Return all functions of a module."""
+    return _functions(module)[None]
+
+
 @lru_cache(maxsize=32)
 def _functions(module: tree_sitter.Node) -> dict[bytes | None, list[tree_sitter.Node]]:
     """Return the functions of each name; under None, all of them."""
