@@ -38,8 +38,9 @@ def reordered(file: LandedFile) -> dict[Chunk, str]:
         found, *sides = map(_order, (made, ours, theirs))
         for pair in (*_swapped(found, *sides), *_swapped(found, *reversed(sides))):
             texts = {c: file.text(c) + file.text(c, 0) for c in file.done}
-            guilty = [c for c, text in texts.items() if pair[0] in text or pair[1] in text]
-            shown = [key.decode(errors="replace") for key in pair]
+            heads = [key.partition(b"\n")[0] for key in pair]
+            guilty = [c for c, text in texts.items() if any(head in text for head in heads)]
+            shown = [head.decode(errors="replace") for head in heads]
             reason = f"`{shown[0]}` would run before `{shown[1]}`, unlike in one side"
             faults.update(dict.fromkeys(guilty or file.done, reason))
     return faults
