@@ -109,6 +109,8 @@ class ConflictedFile:
     """The lines of the sides that look like markers; None if a side is not text."""
     is_removed: bool
     """Whether a side does not have the file."""
+    is_emptied: bool
+    """Whether nothing is in the file of a side."""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True):
     markers: int | None = None
     """The lines of the sides that look like markers; None if a side is not text."""
     is_removed: bool = False
+    is_emptied: bool = False
     """Whether a side does not have the file: then the answer can be that it is gone."""
     accepted: list[int] = []
     """The numbers of the proposals that the person took so far."""

@@ -345,6 +345,7 @@ class PortStep:
             compiles=path.endswith(".py") and compile_all(change.after, theirs),
             markers=markers_in(change.after, theirs),
             is_removed=change.after is None or theirs is None,
+            is_emptied=any(side is not None and not side.data for side in sides[1:]),
         )
         decision = self.decide(conflict)
         if decision is None:

@@ -20,6 +20,7 @@ from pkgtools.blob import DIRECTORY, REGULAR, SYMLINK, Blob
 from pkgtools.catalog import Series, Upstream
 from pkgtools.errors import DoesNotApplyError, UsageError
 from pkgtools.merge.comparison import syntax_error
+from pkgtools.merge.lines import has_crlf
 from pkgtools.merge.markers import accept_proposals, count_markers
 from pkgtools.patch import Patch
 from pkgtools.plan import plan_series
@@ -144,8 +145,12 @@ def resume(job: Job, reporter: Reporter, accept: Sequence[str] = ()) -> PortRepo
     if accept:
         _accept(job, accept)
     edited = [(w, read_file(job.conflicts / w.path)) for w in job.state.waiting]
-    # Without its file a conflict is asked again, unless a side does not have the file either.
-    edited = [(w, blob) for w, blob in edited if blob is not None or w.is_removed]
+    # Without its file, or its text, a conflict is asked again, unless a side has none either.
+    edited = [
+        (w, blob)
+        for w, blob in edited
+        if (w.is_removed if blob is None else blob.data or blob.mode != REGULAR or w.is_emptied)
+    ]
     _refuse_others(job, edited)
     marked = [w for w, blob in edited if blob and count_markers(blob.data) > (w.markers or 0)]
     if marked:
@@ -299,6 +304,12 @@ def _decision(job: Job, conflict: ConflictedFile) -> Decision | None:
     if answer.file is None:
         return Decision(None)
     data = read_bytes(job.folder / "answers" / answer.file)
+    if has_crlf(data) and conflict.marked and b"\r\n" not in conflict.marked.data:
+        raise DoesNotApplyError(
+            f"{conflict.path}: its lines end with CRLF, and those of both sides with LF",
+            remedy=f"convert it in {job.folder / 'conflicts'}, then "
+            f"`pkgtools port --continue -o {job.output}`",
+        )
     return Decision(Blob(data, answer.mode), answer.accepted)
 
 
@@ -321,6 +332,7 @@ def _wait(job: Job, conflicts: Sequence[ConflictedFile]) -> None:
             compiles=c.compiles,
             markers=c.markers,
             is_removed=c.is_removed,
+            is_emptied=c.is_emptied,
         )
         for c in conflicts
     ]

@@ -504,6 +504,21 @@ def test_an_answer_that_is_not_a_file_can_be_corrected(small: Small, tmp_path: P
     assert small.made(tmp_path / "new", "1.2")["src/widget/a.py"] == A1.encode()
 
 
+def test_an_answer_without_text_or_with_other_line_ends(small: Small, tmp_path: Path) -> None:
+    small.port("--series", "one", "--to", "1.2", "-o", tmp_path / "new")
+    conflict = tmp_path / "new.port" / "conflicts" / "src" / "widget" / "a.py"
+    marked = conflict.read_text()
+    conflict.write_text("")  # as an editor leaves it on a full disk
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 3
+    assert conflict.read_text() == marked
+    conflict.write_bytes(A1.replace("\n", "\r\n").encode())
+    done = call("port", "--continue", "-o", tmp_path / "new")
+    assert done.code == 3
+    assert "a.py: its lines end with CRLF, and those of both sides with LF" in done.err
+    conflict.write_text(A1)
+    assert call("port", "--continue", "-o", tmp_path / "new").code == 0
+
+
 def test_an_answer_with_a_part_of_the_markers(tmp_path: Path) -> None:
     text, heading = "one\ntwo\nthree\n", "=======\n"
     small = make_small(
