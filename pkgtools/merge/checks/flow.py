@@ -154,16 +154,16 @@ def crossed_by_patch(file: LandedFile) -> dict[Chunk, str]:
     texts = {c: {*WORD.findall(file.text(c) + file.text(c, 0))} for c in file.done}
     changed = file.changed_functions if texts else {}
     spans = [(n.start_point.row, n.end_point.row) for n in changed]
+    uses = [file.upstream_landing(rival) for rival in file.versions.upstream] if spans else []
+    landed = (n for use in uses for n in use.rows)
+    rows = [n for n in landed if any(start <= n <= end for start, end in spans)]
     faults = {}
-    for rival in file.versions.upstream if spans else ():
-        use = file.upstream_landing(rival)
-        rows = [n for n in use.rows if any(start <= n <= end for start, end in spans)]
-        for path, names in _local_names(replace(use, rows=rows)).items() if rows else ():
-            theirs = definition_at(file.theirs.root, qualified_name(path))
-            known = names & changed.get(path[-1], set()) - {b"self", b"cls"}
-            for one in (_Name(theirs, n) for n in sorted(known)) if theirs else ():
-                if taken := _taken(use, path, one):
-                    faults.update({c: taken for c, words in texts.items() if one.name in words})
+    for path, names in _local_names(replace(uses[0], rows=rows)).items() if rows else ():
+        theirs = definition_at(file.theirs.root, qualified_name(path))
+        known = names & changed.get(path[-1], set()) - {b"self", b"cls"}
+        for one in (_Name(theirs, n) for n in sorted(known)) if theirs else ():
+            if taken := _taken(uses[0], path, one):
+                faults.update({c: taken for c, words in texts.items() if one.name in words})
     return faults
 
 
