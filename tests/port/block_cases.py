@@ -69,6 +69,12 @@ BLOCKS: Final = (
         None,
     ),
     _case(
+        "a renamed parameter that upstream adds to",
+        ("f(x, y)", "f(x, z)"),
+        ("    one(x)\n", "    one(x)\n    y += 1\n"),
+        None,
+    ),
+    _case(
         "a local name which upstream takes from the module",
         ("    return y", "    n = y.n\n    return n"),
         ("    one(x)\n", "    one(x)\n    zero(n)\n"),
@@ -84,6 +90,16 @@ BLOCKS: Final = (
         "a function with a name of the module that upstream makes a local one",
         ("    one(x)\n", "    one(x)\n    def g():\n        return n\n"),
         ("    return y", "    n = y.n\n    return n"),
+        None,
+    ),
+    Case(
+        "a renamed name of a method, which upstream sets, and which another method has, too",
+        "class C:\n    def f(self, x):\n        x = one(x)\n        two(0)\n        return x\n\n"
+        "    def g(self, x):\n        return x\n",
+        "class C:\n    def f(self, y):\n        y = one(y)\n        two(0)\n        return y\n\n"
+        "    def g(self, x):\n        return x\n",
+        "class C:\n    def f(self, x):\n        x = one(x)\n        x = new(2)\n        two(0)\n"
+        "        return x\n\n    def g(self, x):\n        return x\n",
         None,
     ),
     Case(

@@ -65,7 +65,9 @@ class _Name:
 
     def is_set_first(self) -> bool:
         """Whether it is set before it is read."""
-        return any(is_bound_here(n) for n in self.uses[:1])
+        # `x += 1` reads `x` before it sets it.
+        first = [n for n in self.uses[:1] if is_bound_here(n)]
+        return any(n.parent and n.parent.type != "augmented_assignment" for n in first)
 
     def is_declared(self) -> bool:
         """Whether the function declares it to be a name of the module or of an outer function."""

@@ -172,8 +172,10 @@ def is_read(raw: tree_sitter.Node) -> bool:
 
 
 def reads(module: tree_sitter.Node, path: Sequence[tree_sitter.Node], name: bytes) -> bool:
-    """Whether the outermost definition of a path reads a name; the module if it lacks that."""
-    root = [*scopes(module, qualified_name(path)), module][0]
+    """Whether the outermost function of a path, or else definition or module, reads a name."""
+    found = scopes(module, qualified_name(path))
+    functions = (n for n in found if n.type == "function_definition")
+    root = next(functions, [*found, module][0])
     return any(map(is_read, identifiers(root, name)))
 
 
