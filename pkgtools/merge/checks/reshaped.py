@@ -35,8 +35,8 @@ def other_value(file: LandedFile) -> dict[Chunk, str]:
         nodes = inside(file.ours.root, chunk.new_lines)
         read = {text_of(n) for n in nodes if n.type == "identifier" and is_read(n)}
         for rival in (c for c in file.versions.upstream if touches(chunk, c)):
-            old = _values(file.base.root, range(rival.old, rival.old_end))
-            new = _values(file.theirs.root, range(rival.new, rival.new_end))
+            old = _values(file.base.root, rival.old_lines)
+            new = _values(file.theirs.root, rival.new_lines)
             for name in sorted(read & old.keys() & new.keys()):
                 if _is_another(old[name], new[name]):
                     shown = name.decode(errors="replace")
