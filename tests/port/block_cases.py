@@ -103,6 +103,15 @@ BLOCKS: Final = (
         None,
     ),
     Case(
+        "a class cut in two, to whose end upstream adds a method",
+        "class A:\n    def a(self):\n        return 1\n\n    def b(self):\n        return 2\n",
+        "class A:\n    def a(self):\n        return 1\n\n\nclass B:\n    def b(self):\n"
+        "        return 2\n",
+        "class A:\n    def a(self):\n        return 1\n\n    def b(self):\n        return 2\n\n"
+        "    def c(self):\n        return self.a()\n",
+        None,
+    ),
+    Case(
         "a statement that both move",
         "one(x)\ntwo(x)\nthree(x)\nfour(x)\nfive(x)\n",
         "one(x)\ntwo(x)\nfour(x)\nfive(x)\nthree(x)\n",

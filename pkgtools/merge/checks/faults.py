@@ -43,7 +43,7 @@ from pkgtools.merge.model import ChunkMerge, How, Merge, OtherFiles
 from pkgtools.merge.syntax.blocks import parse
 from pkgtools.merge.syntax.given import repeated
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import bound, owner_of_lines
+from pkgtools.merge.syntax.names import bound, definitions, owner_of_lines
 from pkgtools.merge.versions import Versions
 
 _DEFINED: Final = re.compile(rb"\b(?:class|def)\s+(\w+)")
@@ -176,6 +176,20 @@ def _half_moved(file: LandedFile) -> dict[Chunk, str]:
     return dict.fromkeys(moved, "both take these lines away, and the patch puts them elsewhere")
 
 
+def _strayed(file: LandedFile) -> dict[Chunk, str]:
+    """Return the chunks that put new lines of theirs into another definition: all that add one."""
+    made, theirs = definitions(file.block), definitions(file.versions.theirs)
+    adding = [c for c in file.done if _DEFINED.search(file.text(c))]
+    for rival in file.versions.upstream if adding and made - theirs else ():
+        rows = sorted(file.upstream_landing(rival).rows)
+        before = owner_of_lines(file.versions.theirs, rival.new_lines)
+        after = owner_of_lines(file.block, range(rows[0], rows[-1] + 1)) if rows else before
+        if before != after[: len(before)] and before in made and after in made - theirs:
+            shown = b".".join(after).decode(errors="replace")
+            return dict.fromkeys(adding, f"what upstream adds would be in `{shown}`")
+    return {}
+
+
 def _outdated(file: LandedFile) -> dict[Chunk, str]:
     """Return chunks that change what new lines of theirs use as it was: the nearest one of each."""
     versions, faults = file.versions, {}
@@ -206,6 +220,7 @@ _OF_A_FILE: Final[tuple[Callable[[LandedFile], dict[Chunk, str]], ...]] = (
     _outdated,
     crossed_by_patch,
     _half_moved,
+    _strayed,
     reordered,
     misgiven,
     misawaited,
