@@ -57,7 +57,6 @@ def merge_structure(
 def _made(
     change: Carried | Unsure, versions: tuple[Block, Block, Block], others: Mapping[str, bytes]
 ) -> Structured | Unsure:
-    """Return the new content of each file, once checked."""
     if isinstance(change, Unsure):
         return change
     base, ours, theirs = versions

@@ -37,7 +37,6 @@ def misplaced(file: LandedFile) -> dict[Chunk, str]:
 
 
 def _texts_with_values(module: Block) -> set[tuple[bytes, tuple[bytes, ...], tuple[bytes, ...]]]:
-    """Return the texts of a module with their placeholders and values."""
     found = set()
     for raw in raw_walk(module.raw):
         text, *values = [n for n in raw.named_children if n.type != "comment"] or [raw]

@@ -68,11 +68,9 @@ def signature_of(found: Definition, *, bound: bool) -> Signature | None:
     if not takes_fields or known - resolved - {*_RECORDS, b"ABC", b"object", b"Generic"}:
         return None
     fields = [f for one in reversed(lineage) for f in _fields(one.node)]
-    placed = [
-        f for one in reversed(lineage) if not one.has_option(b"kw_only") for f in _fields(one.node)
-    ]
+    placed = [one for one in reversed(lineage) if not one.has_option(b"kw_only")]
     return Signature(
-        tuple(dict.fromkeys(name for name, _ in placed)),
+        tuple(dict.fromkeys(name for one in placed for name, _ in _fields(one.node))),
         frozenset(name for name, _ in fields),
         frozenset(name for name, has_default in fields if not has_default),
     )

@@ -47,7 +47,9 @@ def refused_call(use: LandedLines) -> str | None:
         twins = [c for c in before if called(c) == name] if name else []
         found = resolve_call(use.made, call) if twins else None
         old = resolve_call(use.ours, twins[0]) if found else None
-        if found is None or (old and _is_as_it_was(old[0], found[0])):
+        # A class has its base classes, too.
+        is_same = old and found and not old[0].is_class and old[0].whole.text == found[0].whole.text
+        if found is None or is_same:
             continue
         roles = [c.parent.type if c.parent is not None else "" for c in (call, twins[0])]
         changed = other_result(old[0], found[0], roles[0]) if old and len({*roles}) == 1 else None
@@ -73,11 +75,6 @@ def _renamed(old: Definition, new: Definition) -> str | None:
         if field_text(node, "body") == body and name_of(node) not in names:
             return f"is another function now: upstream calls it `{name_of(node).decode()}`"
     return None
-
-
-def _is_as_it_was(old: Definition, new: Definition) -> bool:
-    """Whether a function is the same; a class has its base classes, too."""
-    return not old.is_class and not new.is_class and old.whole.text == new.whole.text
 
 
 def keyword_twice(use: LandedLines) -> str | None:

@@ -96,7 +96,6 @@ def wrap_statements(
 
 
 def _edited(run: Sequence[Block], edits: Sequence[Edit]) -> Sequence[Block] | Unsure:
-    """Return statements as they are after some edits."""
     made = apply_edits(run[0].source, edits)
     if isinstance(made, Unsure):
         return made
