@@ -74,6 +74,13 @@ BLOCKS: Final = (
         ("    one(x)\n", "    one(x)\n    y += 1\n"),
         None,
     ),
+    Case(
+        "a new value for a parameter that upstream renames",
+        "def f(x, y=6):\n    x = max(x, y)\n    two(0)\n    return y\n",
+        "def f(x, y=6, s=6):\n    x = x + s\n    x = max(x, y)\n    two(0)\n    return y\n",
+        "def f(z, y=6):\n    z = max(z, y)\n    if y:\n        two(0)\n    return y\n",
+        None,
+    ),
     _case(
         "a local name which upstream takes from the module",
         ("    return y", "    n = y.n\n    return n"),

@@ -127,7 +127,8 @@ def _crossed(
     if not ours.is_set():
         is_outer = means(use.ours.root, path[:-1], made.name)
         return f"`{shown}` is a local name of upstream's there" if is_outer else None
-    if not made.is_set_first() and ours.is_set_first() and theirs.is_set_first():
+    was_set = ours.is_set_first() and (theirs.is_set_first() or not theirs.is_set())
+    if was_set and not made.is_set_first():
         return f"`{shown}` is read before it is set there"
     if made.is_deleted_first() and not (ours.is_deleted_first() or theirs.is_deleted_first()):
         return f"upstream deletes `{shown}` before that"
