@@ -101,6 +101,8 @@ class Movement:
         self._near_changes: dict[str, list[str]] = {}
         self._defined: dict[str, frozenset[bytes]] = {}
         self._given: dict[bytes, bool] = {}
+        self._having: dict[bytes, frozenset[str]] = {}
+        self._imported: dict[tuple[Listing, str], set[tuple[str, bytes]]] = {}
         self._methods: dict[tuple[bytes, str], Methods] = {}
         self._moved: dict[tuple[str, str, bytes], Elsewhere | None] = {}
 
@@ -220,12 +222,19 @@ class Movement:
         """Return the modules in which upstream begins to import a file, or a name of it."""
         wanted, (old, new) = (self._module(path), name), self.listings
         words = {name, wanted[0].rpartition(".")[2].encode()}
-        changed = sorted(p for p in self.changed if p in new.marks)
-        changed = [p for p in changed if all(word in new.read(p) for word in words)]
-        texts = ((p, new.read(p), old.read(p)) for p in changed)
+        having = sorted(frozenset.intersection(*map(self._with_word, words)))
+        texts = ((p, new.read(p), old.read(p)) for p in having)
         begin = (p for p, *texts in texts if not name or _begins_to_import(name, *texts))
         found = (p for p in begin if wanted in self._imports(new, p) - self._imports(old, p))
         return [self._module(p) for p in found]
+
+    def _with_word(self, word: bytes) -> frozenset[str]:
+        """Return the changed files of the new package that have a word."""
+        if word not in self._having:
+            new = self.listings[1]
+            changed = (p for p in self.changed if p in new.marks)
+            self._having[word] = frozenset(p for p in changed if word in new.read(p))
+        return self._having[word]
 
     def callers(self, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to call a method that one class has."""
@@ -234,8 +243,8 @@ class Movement:
         if len(headers(texts, name)) != 1:
             return []
         call = re.compile(rb"\.%b[ \t]*\(" % re.escape(name))
-        changed = sorted(p for p in self.changed if p in new.marks)
-        counts = {p: [len(call.findall(side.read(p))) for side in (old, new)] for p in changed}
+        having = sorted(self._with_word(name))
+        counts = {p: [len(call.findall(side.read(p))) for side in (old, new)] for p in having}
         return [self._module(p) for p, (before, now) in counts.items() if now > before]
 
     def _module(self, path: str) -> str:
@@ -244,12 +253,14 @@ class Movement:
 
     def _imports(self, listing: Listing, path: str) -> set[tuple[str, bytes]]:
         """Return the modules that a file imports, and the names that it imports from them."""
-        package = (self._upstream.in_wheel(path) or path).rpartition("/")[0].replace("/", ".")
-        found = set(
-            Module(parse(listing.read(path)).raw[0], package, lambda _: None).imports.values()
-        )
-        modules = {(f"{dotted}.{name.decode()}", b"") for dotted, name in found if name}
-        return found | modules | {(dotted, b"") for dotted, _ in found}
+        if (listing, path) not in self._imported:
+            package = (self._upstream.in_wheel(path) or path).rpartition("/")[0].replace("/", ".")
+            module = Module(parse(listing.read(path)).raw[0], package, lambda _: None)
+            found = {*module.imports.values()}
+            modules = {(f"{dotted}.{name.decode()}", b"") for dotted, name in found if name}
+            whole = {(dotted, b"") for dotted, _ in found}
+            self._imported[listing, path] = found | modules | whole
+        return self._imported[listing, path]
 
     def _changed_near(self, path: str) -> list[str]:
         if path not in self._near_changes:

@@ -99,6 +99,7 @@ class LandedFile:
         self.made = Module(self.block.raw[0], package, others.new)
         home = Module(versions.theirs.raw[0], others.package, others.new)
         self.theirs = self.made if path else home
+        self._upstream: dict[Chunk, LandedLines] = {}
         self._use = LandedLines(
             base=self.base,
             ours=self.ours,
@@ -152,6 +153,11 @@ class LandedFile:
 
     def upstream_landing(self, chunk: Chunk) -> LandedLines:
         """Return where the lines of a chunk of upstream are in what ours made of theirs."""
+        if chunk not in self._upstream:
+            self._upstream[chunk] = self._upstream_landing(chunk)
+        return self._upstream[chunk]
+
+    def _upstream_landing(self, chunk: Chunk) -> LandedLines:
         text, rows = self.text(chunk, 2), {shift(self.changes, n) for n in chunk.new_lines}
         return replace(
             self._use,

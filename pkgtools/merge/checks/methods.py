@@ -30,9 +30,11 @@ def refused_method_call(use: LandedLines) -> str | None:
     for call in nodes_on(use.made.root, use.rows) if before else ():
         function = call.child_by_field_name("function") if call.type == "call" else None
         name = last_name(function) if function and function.type == "attribute" else b""
-        old, new = use.methods(name) if name not in _BUILTIN else ((), ())
+        if not name or name in _BUILTIN or name not in use.words or _is_foreign(use.made, call):
+            continue
+        old, new = use.methods(name)
         twin = next((c for c in before if tokens_of(c) == tokens_of(call)), None) if old else None
-        if twin is None or _is_known(use.made, call) or _is_known(use.ours, twin):
+        if twin is None or resolve_call(use.made, call) or resolve_call(use.ours, twin):
             continue
         sides = [list(_methods(texts, name)) for texts in (old, new)]
         if why := _refusal(call, *sides):
@@ -40,11 +42,10 @@ def refused_method_call(use: LandedLines) -> str | None:
     return None
 
 
-def _is_known(module: Module, call: tree_sitter.Node) -> bool:
-    """Whether a call is of something that is known, or that another package has."""
+def _is_foreign(module: Module, call: tree_sitter.Node) -> bool:
+    """Whether a call is of something that another package has."""
     dotted, _ = module.imports.get(called(call).partition(b".")[0], (module.package, b""))
-    is_foreign = dotted.partition(".")[0] != module.package.partition(".")[0]
-    return is_foreign or resolve_call(module, call) is not None
+    return dotted.partition(".")[0] != module.package.partition(".")[0]
 
 
 def _methods(texts: Sequence[bytes], name: bytes) -> Iterator[Definition]:

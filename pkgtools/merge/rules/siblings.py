@@ -65,7 +65,9 @@ class Siblings:
         added = [n for j, n in enumerate(side) if j not in pairs.values()]
 
         def is_inside(block: Block, other: Block) -> bool:
-            around = (n for n in (*added, other) if block.squeezed in n.squeezed)
+            is_it = block.is_definition and block.key == other.key
+            outers = added if is_it else (*added, other)
+            around = (n for n in outers if block.squeezed in n.squeezed)
             nodes = (n for outer in around for n in outer.walk() if n is not outer)
             return any(n.kind == block.kind and same(n, block) for n in nodes)
 

@@ -101,10 +101,14 @@ def definitions(module: Block) -> frozenset[tuple[bytes, ...]]:
     return frozenset(qualified_name((*owners(n), n)) for n in _all_definitions(module.raw[0]))
 
 
-def _all_definitions(scope: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    for raw in definitions_in(scope):
-        yield raw
-        yield from _all_definitions(raw)
+@lru_cache(maxsize=32)
+def _all_definitions(module: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+    found = []
+    stack = [*reversed(definitions_in(module))]
+    while stack:
+        found.append(stack.pop())
+        stack += reversed(definitions_in(found[-1]))
+    return tuple(found)
 
 
 def owner_of_lines(module: Block, lines: range) -> tuple[bytes, ...]:
