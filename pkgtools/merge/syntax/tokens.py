@@ -37,8 +37,11 @@ def text_of(raw: tree_sitter.Node | None) -> bytes:
 
 def field_text(raw: tree_sitter.Node | None, *fields: str) -> bytes:
     """Return the text of the first of some fields that a syntax node has; nothing without one."""
-    found = (raw.child_by_field_name(field) for field in fields if raw is not None)
-    return text_of(next(filter(None, found), None))
+    for field in fields:
+        found = raw.child_by_field_name(field) if raw is not None else None
+        if found is not None:
+            return found.text or b""
+    return b""
 
 
 def field_parts(raw: tree_sitter.Node, field: str) -> list[tree_sitter.Node]:
@@ -49,7 +52,8 @@ def field_parts(raw: tree_sitter.Node, field: str) -> list[tree_sitter.Node]:
 
 def is_within(raw: tree_sitter.Node, *kinds: str) -> bool:
     """Whether a syntax node is right in one of some kinds."""
-    return raw.parent is not None and raw.parent.type in kinds
+    outer = raw.parent  # it takes long to find
+    return outer is not None and outer.type in kinds
 
 
 def ancestors(raw: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
