@@ -7,7 +7,7 @@ from enum import StrEnum
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.result import Find
 
-Methods = tuple[Sequence[bytes], Sequence[bytes]]
+Methods = tuple[Sequence[bytes], Iterable[bytes]]
 """The files of the old and of the new package that have methods of a name."""
 
 

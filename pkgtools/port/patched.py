@@ -204,7 +204,7 @@ class PatchedFiles:
     def _methods(self, path: str, name: bytes) -> Methods:
         self.looked.names.add(name)
         found = self.movement.methods(name, path)
-        for change in self.changes if any(found) else ():
+        for change in self.changes if found[0] else ():
             old, new = ([b.data] if b else [] for b in (change.before, change.after))
             if not {*headers(new, name)} <= {*headers(old, name)}:
                 return (), ()  # the series has a method of that name itself

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -103,7 +103,7 @@ class Movement:
         self._given: dict[bytes, bool] = {}
         self._having: dict[bytes, frozenset[str]] = {}
         self._imported: dict[tuple[Listing, str], set[tuple[str, bytes]]] = {}
-        self._methods: dict[tuple[bytes, str], Methods] = {}
+        self._methods: dict[tuple[bytes, str], list[str]] = {}
         self._moved: dict[tuple[str, str, bytes], Elsewhere | None] = {}
 
     @cached_property
@@ -203,20 +203,24 @@ class Movement:
     def methods(self, name: bytes, path: str) -> Methods:
         """Return the files with methods of a name, if upstream changed such a method's header.
 
-        Those of the old package are near a file; everywhere takes seconds.
+        Those of the old package are near a file, and so are the first ones of the new package.
         """
         if name not in self.defined(path):
             return [], []
         if (name, path) not in self._methods:
-            old, new = self.listings
+            old = self.listings[0]
             near = [p for p in self._changed_near(path) if name in old.defined(p)]
             had, has = ({*headers(map(files.read, near), name)} for files in self.listings)
-            found: Methods = [], []
-            if not had <= has:
-                texts = (data for data in map(new.read, new.marks) if name in data)
-                found = [old.read(p) for p in near], [t for t in texts if headers([t], name)]
-            self._methods[name, path] = found
-        return self._methods[name, path]
+            self._methods[name, path] = [] if had <= has else near
+        near = self._methods[name, path]
+        return [self.listings[0].read(p) for p in near], self._definers(name, near)
+
+    def _definers(self, name: bytes, near: Sequence[str]) -> Iterator[bytes]:
+        """Yield the files of the new package with functions of a name; to read all takes long."""
+        new = self.listings[1]
+        for path in dict.fromkeys((*near, *new.marks)):
+            if headers([new.read(path)], name):
+                yield new.read(path)
 
     def users(self, path: str, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to import a file, or a name of it."""
@@ -239,13 +243,12 @@ class Movement:
     def callers(self, name: bytes) -> list[str]:
         """Return the modules in which upstream begins to call a method that one class has."""
         old, new = self.listings
-        texts = [data for data in map(new.read, new.marks) if name in data]
-        if len(headers(texts, name)) != 1:
-            return []
         call = re.compile(rb"\.%b[ \t]*\(" % re.escape(name))
         having = sorted(self._with_word(name))
         counts = {p: [len(call.findall(side.read(p))) for side in (old, new)] for p in having}
-        return [self._module(p) for p, (before, now) in counts.items() if now > before]
+        begin = [self._module(p) for p, (before, now) in counts.items() if now > before]
+        definers = self._definers(name, ()) if begin else ()
+        return begin if len(headers(definers, name)) == 1 else []
 
     def _module(self, path: str) -> str:
         stem = (self._upstream.in_wheel(path) or path).removesuffix(".py")
@@ -294,6 +297,7 @@ def headers(files: Iterable[bytes], name: bytes) -> list[bytes]:
     return [
         data[data.rfind(b"\n", 0, found.start()) + 1 : found.end()].lstrip()
         for data in files
+        if name in data
         for found in header.finditer(data)
     ]
 

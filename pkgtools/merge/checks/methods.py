@@ -4,7 +4,7 @@ Example: the patch calls ``cache.insert(key, value)``. A method ``insert`` of th
 that; in the new package none does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import tree_sitter
@@ -36,8 +36,7 @@ def refused_method_call(use: LandedLines) -> str | None:
         twin = next((c for c in before if tokens_of(c) == tokens_of(call)), None) if old else None
         if twin is None or resolve_call(use.made, call) or resolve_call(use.ours, twin):
             continue
-        sides = [list(_methods(texts, name)) for texts in (old, new)]
-        if why := _refusal(call, *sides):
+        if why := _refusal(call, _methods(old, name), _methods(new, name)):
             return f"no method `{name.decode()}` takes this call any more: {why}"
     return None
 
@@ -48,7 +47,7 @@ def _is_foreign(module: Module, call: tree_sitter.Node) -> bool:
     return dotted.partition(".")[0] != module.package.partition(".")[0]
 
 
-def _methods(texts: Sequence[bytes], name: bytes) -> Iterator[Definition]:
+def _methods(texts: Iterable[bytes], name: bytes) -> Iterator[Definition]:
     for text in texts:
         block = parse(text)
         module = Module(block.raw[0], "", lambda _: None)
@@ -59,7 +58,7 @@ def _methods(texts: Sequence[bytes], name: bytes) -> Iterator[Definition]:
 
 
 def _refusal(
-    call: tree_sitter.Node, old: Sequence[Definition], new: Sequence[Definition]
+    call: tree_sitter.Node, old: Iterable[Definition], new: Iterable[Definition]
 ) -> str | None:
     """Return why no method of the new ones takes a call that one of the old ones takes."""
     role = call.parent.type if call.parent is not None else ""
