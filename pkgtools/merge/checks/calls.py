@@ -6,7 +6,7 @@ a call, which lacks it.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import tree_sitter
@@ -84,8 +84,10 @@ def misawaited(file: LandedFile) -> dict[Chunk, str]:
     changes = [*((c, 1) for c in file.done), *((c, 2) for c in versions.upstream)]
     if not file.by_rule or not any(_hands_over(file, *change) for change in changes):
         return {}
-    known = {*_calls(versions.ours.raw), *_calls(versions.theirs.raw)}
-    new = {made: call for made, call in _calls(file.block.raw).items() if made not in known}
+    added = _calls(nodes_on(file.made.root, file.added))
+    sides = (versions.ours, versions.theirs) if added else ()
+    known = {call for side in sides for call in _calls(raw_walk(side.raw))}
+    new = {made: call for made, call in added.items() if made not in known}
     names = sorted(name for (name, _), call in new.items() if not _is_right(file.made, call))
     if not names:
         return {}
@@ -99,9 +101,9 @@ def _hands_over(file: LandedFile, chunk: Chunk, side: int) -> bool:
     return bool(old) and len(_HANDED.findall(old)) != len(_HANDED.findall(file.text(chunk, side)))
 
 
-def _calls(nodes: Sequence[tree_sitter.Node]) -> dict[tuple[bytes, bool], tree_sitter.Node]:
+def _calls(nodes: Iterable[tree_sitter.Node]) -> dict[tuple[bytes, bool], tree_sitter.Node]:
     """Return each kind of call by what it calls, and whether it awaits or yields from it."""
-    calls = [(n, n.parent) for n in raw_walk(nodes) if n.type == "call" and n.parent]
+    calls = [(n, n.parent) for n in nodes if n.type == "call" and n.parent]
     return {(text_of(n.children[0]), o.type in ("await", "yield")): n for n, o in calls}
 
 

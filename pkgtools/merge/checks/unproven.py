@@ -13,8 +13,8 @@ from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.effects import imported_names
 from pkgtools.merge.syntax.modules import Module
-from pkgtools.merge.syntax.names import IMPORTS, inside, name_of
-from pkgtools.merge.syntax.tokens import raw_walk, text_of
+from pkgtools.merge.syntax.names import IMPORTS, all_definitions, imports_in, inside, name_of
+from pkgtools.merge.syntax.tokens import text_of
 
 
 def unproven_imports(file: LandedFile) -> dict[Chunk, str]:
@@ -30,7 +30,8 @@ def _unproven(file: LandedFile) -> str | None:
     new = _imported(made, [p for n in near for p in (n, n.parent) if p is not None])
     new -= {(name, dotted) for side in sides for dotted, name in side.imports.values()}
     for side in sides if new else ():
-        new -= _imported(side, raw_walk([side.root]))
+        scopes = (side.root, *all_definitions(side.root))
+        new -= _imported(side, (n for scope in scopes for n in imports_in(scope)))
     for name, dotted in sorted(new):
         if not _is_there(made, name, dotted, () if name in file.base.imports else sides):
             shown = f"`{name.decode()}` from {dotted}"

@@ -200,9 +200,12 @@ def _pieces(text: bytes, module: Block, first: int) -> list[_Piece]:
 
 def _spans(module: tree_sitter.Node, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield where comments, and the texts of strings that are prose, are."""
-    for raw in raw_walk([module]):
+    stack = [module]
+    while stack:
+        raw = stack.pop()
         if raw.end_byte <= start or end <= raw.start_byte:
             continue
+        stack += raw.children
         if raw.type == "comment" and not _FOR_TOOLS.match(text_of(raw)):
             yield raw.start_byte, raw.end_byte, _COMMENT
         elif raw.type == "string_content" and b" " in text_of(raw) and _is_told(raw):

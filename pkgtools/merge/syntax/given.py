@@ -108,7 +108,7 @@ def repeated(module: Block, *, rows: Collection[int] = (), within: bytes = b"") 
     while stack:
         block = stack.pop()
         at = bisect_left(wanted, block.raw[0].start_point.row)
-        if within not in block.text or (
+        if (within and within not in block.text) or (
             wanted and not any(r <= block.raw[-1].end_point.row for r in wanted[at : at + 1])
         ):
             continue

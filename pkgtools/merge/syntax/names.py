@@ -98,11 +98,12 @@ def name_of(node: tree_sitter.Node) -> bytes:
 @lru_cache(maxsize=8)
 def definitions(module: Block) -> frozenset[tuple[bytes, ...]]:
     """Return the qualified names of all definitions of a module."""
-    return frozenset(qualified_name((*owners(n), n)) for n in _all_definitions(module.raw[0]))
+    return frozenset(qualified_name((*owners(n), n)) for n in all_definitions(module.raw[0]))
 
 
 @lru_cache(maxsize=32)
-def _all_definitions(module: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+def all_definitions(module: tree_sitter.Node) -> tuple[tree_sitter.Node, ...]:
+    """Return the classes and functions of a module, also those in one another."""
     found = []
     stack = [*reversed(definitions_in(module))]
     while stack:
@@ -207,7 +208,7 @@ def functions_in(module: tree_sitter.Node) -> list[tree_sitter.Node]:
 def _functions(module: tree_sitter.Node) -> dict[bytes | None, list[tree_sitter.Node]]:
     """Return the functions of each name; under None, all of them."""
     found: dict[bytes | None, list[tree_sitter.Node]] = {None: []}
-    for raw in _all_definitions(module):
+    for raw in all_definitions(module):
         if raw.type == "function_definition":
             found[None].append(raw)
             found.setdefault(name_of(raw), []).append(raw)
