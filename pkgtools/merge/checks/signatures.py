@@ -141,7 +141,8 @@ def result_of(function: tree_sitter.Node) -> tuple[str, frozenset[int | None]]:
 
 def _kind(function: tree_sitter.Node) -> str:
     is_coroutine = function.children[0].type == "async"
-    if any(n.type == "yield" for n in statements_of(function)):
+    may_yield = b"yield" in text_of(function)
+    if may_yield and any(n.type == "yield" for n in statements_of(function)):
         return "an asynchronous generator" if is_coroutine else "a generator"
     return "a coroutine function" if is_coroutine else "a plain function"
 
