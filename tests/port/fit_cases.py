@@ -8,6 +8,9 @@ from rule_cases import Case
 
 _ENUM: Final = "from enum import Enum\n\nclass E(Enum):\n    A = 1\n    B = 2\n"
 _RECORD: Final = "@dataclass\nclass P:\n    a: int\n    b: int\n    c: int\n    d: int\n"
+_FIELDS: Final = (
+    "class P:\n    a: int = 1\n    b: int = 2\n    x = 0\n\n    def f(self):\n        pass\n"
+)
 _OPTIONS: Final = 'def f(p):\n    p.add_argument("--a")\n    p.add_argument("--b")\n    return p\n'
 _BRANCHES: Final = """\
 def f(x):
@@ -178,6 +181,23 @@ FITS: Final = (
         _ENUM,
         "    B = 2 ->     B = 2|    C = 3",
         "    A = 1 ->     D = 3|    A = 1",
+    ),
+    *(
+        Case(
+            f"a field of a class that {what}",
+            _FIELDS,
+            _FIELDS.replace("    x = 0\n", "    x = 0\n    c: int = 3\n"),
+            _FIELDS.replace(*lost),
+            wanted,
+        )
+        for what, lost, wanted in (
+            ("has lost two of three", ("    a: int = 1\n    b: int = 2\n", ""), None),
+            (
+                "has lost one of three",
+                ("    a: int = 1\n", ""),
+                _FIELDS.replace("    a: int = 1\n", "").replace("0\n", "0\n    c: int = 3\n"),
+            ),
+        )
     ),
     _case(
         "fields without a default",

@@ -20,7 +20,7 @@ from pkgtools.merge.checks.calls import misawaited, misgiven, unfit_callers
 from pkgtools.merge.checks.derived import derived_option
 from pkgtools.merge.checks.flow import crossed_by_patch, crossed_name, name_for_types
 from pkgtools.merge.checks.formats import misplaced
-from pkgtools.merge.checks.inherited import field_behind_default, misfit_in_class
+from pkgtools.merge.checks.inherited import field_behind_default, lone_field, misfit_in_class
 from pkgtools.merge.checks.landing import WORD, LandedFile, LandedLines
 from pkgtools.merge.checks.lost import lost_import, lost_name, orphan
 from pkgtools.merge.checks.methods import refused_method_call
@@ -248,6 +248,7 @@ _OF_LINES: Final[tuple[Callable[[LandedLines], str | None], ...]] = (
     derived_option,
     misfit_in_class,
     field_behind_default,
+    lone_field,
     crossed_name,
     name_for_types,
     other_subject,

@@ -13,7 +13,16 @@ import tree_sitter
 from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.checks.signatures import misordered_field, signature_of
 from pkgtools.merge.syntax.modules import Definition
-from pkgtools.merge.syntax.names import bound, class_around, inside, last_name, name_of, owners
+from pkgtools.merge.syntax.names import (
+    bound,
+    class_around,
+    definition_at,
+    inside,
+    last_name,
+    name_of,
+    owners,
+    qualified_name,
+)
 from pkgtools.merge.syntax.tokens import field_text, text_of
 
 _ABSTRACT: Final = b"abstractmethod"
@@ -45,6 +54,29 @@ def field_behind_default(use: LandedLines) -> str | None:
         if name and not any(map(misordered_field, use.on_sides((*owners(scope), scope)))):
             return f"the field `{name.decode()}` without a default follows one with a default"
     return None
+
+
+def lone_field(use: LandedLines) -> str | None:
+    """Return the class of a new field if upstream took most of its other ones out of it."""
+    for raw in inside(use.ours.root, use.lines):
+        path = owners(raw)
+        if raw.type != "assignment" or not path or path[-1].type != "class_definition":
+            continue
+        names = qualified_name(path)
+        base, theirs = (definition_at(m.root, names) for m in (use.base, use.theirs))
+        old = _assigned(base) if base is not None and theirs is not None else set()
+        lost = old - _assigned(theirs) if theirs is not None else set()
+        if len(lost) > max(1, len(old) // 2):
+            shown = b".".join(names).decode(errors="replace")
+            return f"upstream took {len(lost)} of {len(old)} fields out of `{shown}`"
+    return None
+
+
+def _assigned(scope: tree_sitter.Node) -> set[bytes]:
+    """Return the names to which the body of a class gives a type or a value."""
+    body = scope.child_by_field_name("body")
+    lines = [n.named_children[:1] for n in (body.named_children if body is not None else ())]
+    return {field_text(n, "left") for line in lines for n in line if n.type == "assignment"}
 
 
 def _override(raw: tree_sitter.Node, known: Definition, sides: _Sides) -> str | None:
