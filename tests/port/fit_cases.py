@@ -182,6 +182,13 @@ FITS: Final = (
         "    B = 2 ->     B = 2|    C = 3",
         "    A = 1 ->     D = 3|    A = 1",
     ),
+    Case(
+        "the last use of a type in a generic one",
+        "class P:\n    def f(self, a: List[int], b: C):\n        return one(a, b)\n",
+        "class P:\n    def f(self, a: array, b: C):\n        return one(a, b)\n",
+        "class P:\n    def f(self, a: List[int], b: C) -> D:\n        return one(a, b)\n",
+        "class P:\n    def f(self, a: array, b: C) -> D:\n        return one(a, b)\n",
+    ),
     *(
         Case(
             f"a field of a class that {what}",

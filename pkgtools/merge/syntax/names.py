@@ -16,7 +16,6 @@ from pkgtools.merge.syntax.tokens import (
     ancestors,
     field_text,
     identifiers,
-    is_within,
     raw_walk,
     text_of,
 )
@@ -339,8 +338,18 @@ def is_bound_here(raw: tree_sitter.Node) -> bool:
 
 
 def is_type_parameter(raw: tree_sitter.Node) -> bool:
-    """Whether an identifier is a parameter of a generic definition (PEP 695)."""
-    return raw.parent is not None and is_within(raw.parent, "type_parameter")
+    """Whether an identifier is a parameter of a generic definition (PEP 695).
+
+    tree-sitter calls the arguments of a generic type by the same name.
+    """
+    listed = raw.parent and raw.parent.parent
+    if listed is None or listed.type != "type_parameter" or listed.parent is None:
+        return False
+    head = listed.parent.parent  # of `type A[T] = ...`
+    alias = head and head.parent
+    if alias is None or alias.type != "type_alias_statement":
+        return listed.parent.type in DEFINITIONS
+    return alias.child_by_field_name("left") == head
 
 
 def class_around(
