@@ -59,8 +59,8 @@ def field_behind_default(use: LandedLines) -> str | None:
 def lone_field(use: LandedLines) -> str | None:
     """Return the class of a new field if upstream took most of its other ones out of it."""
     for raw in inside(use.ours.root, use.lines):
-        path = owners(raw)
-        if raw.type != "assignment" or not path or path[-1].type != "class_definition":
+        path = owners(raw) if raw.type == "assignment" else ()
+        if not path or path[-1].type != "class_definition":
             continue
         names = qualified_name(path)
         base, theirs = (definition_at(m.root, names) for m in (use.base, use.theirs))

@@ -210,7 +210,7 @@ def squeezed(text: bytes) -> bytes:
 
 def same(one: Block, other: Block) -> bool:
     """Whether two nodes differ in formatting alone."""
-    if one.text == other.text:
+    if one.end - one.start == other.end - other.start and one.text == other.text:
         return True
     if one.squeezed != other.squeezed or one.tokens != other.tokens:
         return False
