@@ -53,8 +53,9 @@ class Waiting(msgspec.Struct, forbid_unknown_fields=True):
     markers: int | None = None
     """The lines of the sides that look like markers; None if a side is not text."""
     is_removed: bool = False
-    is_emptied: bool = False
     """Whether a side does not have the file: then the answer can be that it is gone."""
+    is_emptied: bool = False
+    """Whether nothing is in the file of a side: then the answer can be empty, too."""
     accepted: list[int] = []
     """The numbers of the proposals that the person took so far."""
 
