@@ -33,6 +33,7 @@ _DEFINED: Final = (
 )
 """Each starts with plain bytes, which `re` finds much faster."""
 _HEADER: Final = rb"def %b\b(?:.*\n)*?.*\).*:[ \t]*(?:#.*)?$"
+"""The header of a function, which ends at the first line with a closing bracket and a colon."""
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 _FROM: Final = re.compile(
     rb"from[\s\\]+([\w.]+)[\s\\]+import\b\s*(\((?:[^)#]|#[^\n]*)*\)|(?:\\\r?\n|[^\n])*)"

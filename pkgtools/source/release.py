@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from pkgtools.catalog import Upstream
 from pkgtools.errors import SourceUnavailableError
@@ -121,8 +121,11 @@ def _reason(error: subprocess.SubprocessError, version: str) -> str:
     if re.search(r"^WARNING: Retrying ", text, re.MULTILINE):
         return f"the package index did not answer; {reason}"
     listed = re.search(r"\(from versions: (\d[^)]*)\)", text)
-    versions = sorted(map(Version, listed[1].split(", "))) if listed else []
-    at = bisect(versions, Version(version)) if versions else 0
+    try:
+        versions = sorted(map(Version, listed[1].split(", "))) if listed else []
+        at = bisect(versions, Version(version)) if versions else 0
+    except InvalidVersion:  # of before PEP 440, which an old pip lists
+        return reason
     near = ", ".join(map(str, versions[max(0, at - 2) : at + 2]))
     return f"{reason}; pip finds {near}" if near else reason
 

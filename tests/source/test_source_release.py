@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 _SAYS = (
     "echo 'ERROR: Could not find a version that satisfies the requirement x==1.0 (from versions:"
 )
-_NONE, _SOME, _NEAR = (
+_NONE, _SOME, _NEAR, _ODD = (
     f"{_SAYS} {versions})' >&2"
-    for versions in ("none", "0.1, 0.2rc1, 0.9.post1", "0.8, 0.9, 0.10, 1.0.1, 2.0, 10.0")
+    for versions in (
+        "none",
+        "0.1, 0.2rc1, 0.9.post1",
+        "0.8, 0.9, 0.10, 1.0.1, 2.0, 10.0",
+        "0.9, 0.9-odd-r12",
+    )
 )
 _GONE = "echo 'ERROR: No matching distribution found for x==1.0' >&2"
 _RETRY = "echo 'WARNING: Retrying (Retry(total=0)) after connection broken by ...' >&2"
@@ -95,6 +100,7 @@ def test_a_wheel_of_another_digest_is_not_kept(upstream: Upstream, project: Proj
         ("exit 0", "downloaded nothing"),
         (f"{_NONE}; {_GONE}; exit 1", "1.0: ERROR: No matching distribution found for x==1.0$"),
         (f"{_SOME}; {_GONE}; exit 1", "found for x==1.0; pip finds 0.2rc1, 0.9.post1$"),
+        (f"{_ODD}; {_GONE}; exit 1", "1.0: ERROR: No matching distribution found for x==1.0$"),
         (f"{_NEAR}; {_GONE}; exit 1", "found for x==1.0; pip finds 0.9, 0.10, 1.0.1, 2.0$"),
         (
             f"{_RETRY}; {_NONE}; {_GONE}; exit 1",

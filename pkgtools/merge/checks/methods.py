@@ -13,9 +13,8 @@ from pkgtools.merge.checks.calls import called, resolve_call
 from pkgtools.merge.checks.landing import LandedLines, nodes_on
 from pkgtools.merge.checks.signatures import misfit, other_result, signature_of
 from pkgtools.merge.syntax.blocks import parse
-from pkgtools.merge.syntax.keys import definition
 from pkgtools.merge.syntax.modules import Definition, Module
-from pkgtools.merge.syntax.names import last_name, owners
+from pkgtools.merge.syntax.names import all_definitions, last_name
 from pkgtools.merge.syntax.tokens import tokens_of
 
 _BUILTIN: Final = frozenset(
@@ -49,12 +48,9 @@ def _is_foreign(module: Module, call: tree_sitter.Node) -> bool:
 
 def _methods(texts: Iterable[bytes], name: bytes) -> Iterator[Definition]:
     for text in texts:
-        block = parse(text)
-        module = Module(block.raw[0], "", lambda _: None)
-        for node in (definition(n.raw[0]) for n in block.walk(name) if n.name == name):
-            is_function = node.type == "function_definition"
-            if is_function and [n.type for n in owners(node)[-1:]] == ["class_definition"]:
-                yield Definition(node, module)
+        module = Module(parse(text).raw[0], "", lambda _: None)
+        scopes = (Definition(node, module) for node in all_definitions(module.root))
+        yield from (m for one in scopes if one.is_class and (m := one.own_method(name)))
 
 
 def _refusal(

@@ -15,12 +15,7 @@ import tree_sitter
 from pkgtools.merge.checks.landing import LandedFile
 from pkgtools.merge.lines import Chunk
 from pkgtools.merge.syntax.effects import effects_of, independent
-from pkgtools.merge.syntax.names import (
-    definition_at,
-    owners,
-    qualified_name,
-    statements_of,
-)
+from pkgtools.merge.syntax.names import definition_at, owners, qualified_name, statements_of
 from pkgtools.merge.syntax.tokens import DEFINITIONS, text_of
 
 _OPTION: Final = re.compile(rb"[\w.]+\.add_argument\(\s*[\"']-")
